@@ -1,0 +1,66 @@
+#pragma once
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "osprey/core/batch.h"
+#include "osprey/core/detections.h"
+#include "osprey/core/losses.h"
+#include "osprey/core/predictions.h"
+
+namespace osprey::models {
+
+/// A batch as the network reads it.
+struct ModelInput {
+  at::Tensor images;        ///< [B, 3, H, W] float, channels_last, normalised; the padded area holds the network's zero
+  at::Tensor true_shapes;   ///< [B, 2] int64
+  at::Tensor example_keys;  ///< [B] int64: keys random draws such as dropout; undefined in evaluation
+};
+
+/// What a fine-tuning checkpoint restores.
+enum class RestoreType { kClassification, kDetection, kFull };
+
+/// A trainable detector: the one interface that trainer, evaluator and exporter know.
+///
+/// The life of a step: preprocess -> predict -> loss (training) or postprocess (evaluation). In training mode batch-norm
+/// layers keep their new running statistics aside until `commit_statistics`, so that a step that is thrown away leaves no
+/// trace in the model.
+class DetectionModel : public torch::nn::Module {
+ public:
+  /// Normalises the images and clears the padding. Does not resize: the batch has its fixed shape already.
+  virtual ModelInput preprocess(const Batch& batch) = 0;
+
+  /// Gradients flow to the parameters. The anchors are those of the configured image size.
+  virtual Predictions predict(const ModelInput& input) = 0;
+
+  /// Un-normalised loss sums of the batch; rows of `valid` false and images of weight 0 add nothing.
+  virtual Losses loss(const Predictions& predictions, const Batch& batch) = 0;
+
+  /// Decodes, suppresses and pads to a fixed number of detections. No gradients.
+  /// true_shapes  [B, 2] int64
+  virtual Detections postprocess(const Predictions& predictions, const at::Tensor& true_shapes) = 0;
+
+  /// Scalar: the configured penalty on the weights, added once per step; zero where there is none.
+  virtual at::Tensor regularization_loss() = 0;
+
+  /// Which of our variables (value) a checkpoint's variable (key) restores; both are names as in `variables()`.
+  virtual std::map<std::string, std::string> restore_map(RestoreType type) const = 0;
+
+  /// Takes over, or throws away, the batch-norm statistics gathered since the last call.
+  virtual void commit_statistics() = 0;
+  virtual void discard_statistics() = 0;
+
+  virtual int64_t num_classes() const = 0;
+  /// Height and width of the (padded) input images.
+  virtual std::array<int64_t, 2> input_size() const = 0;
+};
+
+/// Every variable of a model by its full name: parameters, then buffers, in the order of construction. The names are those
+/// of the checkpoint: module names joined by '.', e.g. "FeatureExtractor.MobilenetV1.Conv2d_0.weights".
+std::vector<std::pair<std::string, at::Tensor>> variables(const torch::nn::Module& model);
+
+}  // namespace osprey::models
