@@ -1,5 +1,7 @@
 # `cmake --install` gives programs, library, headers and a package for find_package(Osprey).
 include(CMakePackageConfigHelpers)
+# An installed program or library finds libosprey beside it and libtorch where it was found at build time.
+set_target_properties(osprey PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
 install(TARGETS osprey EXPORT OspreyTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT OspreyTargets NAMESPACE osprey:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Osprey)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

@@ -9,9 +9,9 @@ namespace {
 template <class Change>
 Batch transformed(const Batch& batch, Change change) {
   Batch result = batch;
-  for (at::Tensor* tensor :
-       {&result.images, &result.true_shapes, &result.boxes, &result.classes, &result.weights, &result.confidences, &result.is_crowd,
-        &result.difficult, &result.group_of, &result.area, &result.valid, &result.image_weights, &result.example_keys, &result.original_sizes})
+  for (at::Tensor* tensor : {&result.images, &result.true_shapes, &result.boxes, &result.classes, &result.weights,
+                             &result.confidences, &result.is_crowd, &result.difficult, &result.group_of, &result.area,
+                             &result.valid, &result.image_weights, &result.example_keys, &result.original_sizes})
     if (tensor->defined()) *tensor = change(*tensor);
   return result;
 }
@@ -19,7 +19,8 @@ Batch transformed(const Batch& batch, Change change) {
 }  // namespace
 
 Batch to(const Batch& batch, const at::Device& device) {
-  return transformed(batch, [&](const at::Tensor& tensor) { return tensor.to(device, tensor.scalar_type(), /*non_blocking=*/true); });
+  return transformed(
+      batch, [&](const at::Tensor& tensor) { return tensor.to(device, tensor.scalar_type(), /*non_blocking=*/true); });
 }
 
 Batch slice(const Batch& batch, int64_t begin, int64_t end) {

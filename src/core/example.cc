@@ -31,6 +31,7 @@ void select(Example& example, const std::vector<int64_t>& indices) {
   select(example.difficult, indices);
   select(example.group_of, indices);
   select(example.area, indices);
+  select(example.mask_weights, indices);
   const at::Tensor rows = at::tensor(indices, at::kLong);
   select(example.multiclass_scores, rows);
   select(example.masks, rows);

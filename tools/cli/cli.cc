@@ -1,1 +1,135 @@
-// Placeholder so that the library has a source before the first flag is defined.
+#include "cli/cli.h"
+
+#include <fmt/format.h>
+#include <malloc.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include "osprey/base/error.h"
+#include "osprey/base/logging.h"
+#include "osprey/base/nearest.h"
+
+namespace osprey::cli {
+namespace {
+
+constexpr const char* kExitCodes =
+    "Exit codes: 0 done, 1 a bug of Osprey, 2 flags or config, 3 data, files or disk, 4 diverged, 5 out of memory,\n"
+    "            6 the export differs from its checkpoint, 130 or 143 stopped by a signal";
+
+/// Large blocks stay with the process instead of going back to the system after every step, where each would be faulted
+/// in again: libtorch has no caching allocator for CPU memory.
+void keep_freed_memory() {
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, -1);
+  mallopt(M_TOP_PAD, 64 << 20);
+}
+
+/// The flag of the program closest to an unknown one; "" where none is close.
+std::string nearest_flag(const CLI::App& app, const std::string& unknown) {
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  return nearest(unknown.substr(0, unknown.find('=')), known);
+}
+
+/// `--noflag` becomes `--flag=false` where `flag` is a switch of the program and `noflag` is not.
+std::vector<std::string> arguments(const CLI::App& app, int argc, char** argv) {
+  std::vector<std::string> result(argv + 1, argv + argc);
+  for (std::string& argument : result) {
+    if (argument.rfind("--no", 0) != 0 || app.get_option_no_throw(argument) != nullptr) continue;
+    const CLI::Option* flag = app.get_option_no_throw("--" + argument.substr(4));
+    if (flag != nullptr && flag->get_expected_min() == 0) argument = "--" + argument.substr(4) + "=false";
+  }
+  std::reverse(result.begin(), result.end());  // CLI11 takes them from the back
+  return result;
+}
+
+int usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  std::string message = error.what();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    for (const std::string& extra : app.remaining()) {
+      const std::string nearest = nearest_flag(app, extra);
+      message = fmt::format("unknown argument '{}'{}", extra,
+                            nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest));
+      break;
+    }
+  }
+  fmt::print(stderr, "{}: {} (see --help)\n", app.get_name(), message);
+  return static_cast<int>(ExitCode::kUsage);
+}
+
+bool is_out_of_memory(const std::string& message) {
+  return message.find("can't allocate memory") != std::string::npos ||
+         message.find("out of memory") != std::string::npos;
+}
+
+int failure(const CLI::App& app, ExitCode code, const std::string& message) {
+  fmt::print(stderr, "{}: {}\n", app.get_name(), message);
+  return static_cast<int>(code);
+}
+
+}  // namespace
+
+void add_config_flags(CLI::App& app, ConfigFlags& flags, bool required) {
+  app.add_option("--pipeline_config,--pipeline_config_path", flags.pipeline_config,
+                 "The pipeline.config (protobuf text)")
+      ->required(required)
+      ->group("Config");
+  app.add_option("--set", flags.overrides,
+                 "Overrides one field: path.to.field=value; list[0].x=value; list+=value; repeatable")
+      ->group("Config")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--config_override", flags.config_override, "Text of a pipeline config that is merged over the file")
+      ->group("Config");
+}
+
+void accept_logging_flags(CLI::App& app) {
+  app.add_flag(
+         "--logtostderr,--alsologtostderr",
+         [](int64_t) { spdlog::info("the log goes to stderr anyway; --logtostderr is not needed"); },
+         "Accepted; the log goes to stderr anyway")
+      ->group("Compatibility");
+}
+
+int run_with_code(CLI::App& app, const std::string& example, int argc, char** argv, const std::function<int()>& body) {
+  keep_freed_memory();
+  set_up_logging();
+  app.name(std::string(argv[0]).substr(std::string(argv[0]).rfind('/') + 1));
+  app.footer(fmt::format("Example:\n  {}\n\n{}", example, kExitCodes));
+  app.set_version_flag("--version", "osprey " OSPREY_VERSION);
+  app.get_formatter()->column_width(36);
+  try {
+    app.parse(arguments(app, argc, argv));
+    return body();
+  } catch (const CLI::Success& success) {  // --help and --version
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    return usage_error(app, error);
+  } catch (const Error& error) {
+    return failure(app, error.exit_code(), error.what());
+  } catch (const std::bad_alloc&) {
+    return failure(app, ExitCode::kOutOfMemory,
+                   "out of memory; a smaller batch_size may fit (--set train_config.batch_size=N)");
+  } catch (const c10::Error& error) {
+    const std::string message = error.what_without_backtrace();
+    if (is_out_of_memory(message))
+      return failure(app, ExitCode::kOutOfMemory,
+                     message + "; a smaller batch_size may fit (--set train_config.batch_size=N)");
+    return failure(app, ExitCode::kInternal, "internal error: " + message);
+  } catch (const std::exception& error) {
+    return failure(app, ExitCode::kInternal, std::string("internal error: ") + error.what());
+  }
+}
+
+int run(CLI::App& app, const std::string& example, int argc, char** argv, const std::function<void()>& body) {
+  return run_with_code(app, example, argc, argv, [&] {
+    body();
+    return static_cast<int>(ExitCode::kDone);
+  });
+}
+
+}  // namespace osprey::cli

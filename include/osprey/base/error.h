@@ -6,11 +6,11 @@ namespace osprey {
 
 /// What a program returns to its caller; every program of Osprey uses these and no others.
 enum class ExitCode : int {
-  kDone = 0,          ///< also "nothing left to do"
-  kInternal = 1,      ///< a bug of Osprey
-  kUsage = 2,         ///< flags or config; also config, label map and checkpoint that disagree
-  kData = 3,          ///< data, files, disk
-  kDiverged = 4,      ///< a loss or gradient was not finite
+  kDone = 0,      ///< also "nothing left to do"
+  kInternal = 1,  ///< a bug of Osprey
+  kUsage = 2,     ///< flags or config; also config, label map and checkpoint that disagree
+  kData = 3,      ///< data, files, disk
+  kDiverged = 4,  ///< a loss or gradient was not finite
   kOutOfMemory = 5,
   kExportDiffers = 6,
 };

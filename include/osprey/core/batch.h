@@ -9,26 +9,27 @@ namespace osprey {
 
 /// A fixed-shape batch: B, H, W and M never change within a run; what is real is marked by `true_shapes` and `valid`.
 struct Batch {
-  at::Tensor images;       ///< [B, 3, H, W] channels_last, RGB in 0..255; uint8, or float32 with `float_images`
-  at::Tensor true_shapes;  ///< [B, 2] int64: height and width of the un-padded picture, which lies top left
-  at::Tensor boxes;        ///< [B, M, 4] float32, normalised to the un-padded picture; zero in padded rows
-  at::Tensor classes;      ///< [B, M] int64, 0-based; or [B, M, C] float32 k-hot with multi-label merge
-  at::Tensor weights;      ///< [B, M] float32; zero in padded rows
-  at::Tensor confidences;  ///< [B, M] or [B, M, C] float32; undefined unless asked for
-  at::Tensor is_crowd;     ///< [B, M] bool
-  at::Tensor difficult;    ///< [B, M] bool
-  at::Tensor group_of;     ///< [B, M] bool
-  at::Tensor area;         ///< [B, M] float32: annotated area in original pixels, 0 where the record has none
-  at::Tensor valid;        ///< [B, M] bool: false marks padding
-  at::Tensor image_weights;   ///< [B] float32: 0 for an image that only fills up the last evaluation batch, else 1
-  at::Tensor example_keys;    ///< [B] int64: the running number of each example in the run; keys its random draws
-  at::Tensor original_sizes;  ///< [B, 2] int64: height and width of the picture in the record, before any resize
+  at::Tensor images;             ///< [B, 3, H, W] channels_last, RGB in 0..255; uint8, or float32 with `float_images`
+  at::Tensor true_shapes;        ///< [B, 2] int64: height and width of the un-padded picture, which lies top left
+  at::Tensor boxes;              ///< [B, M, 4] float32, normalised to the un-padded picture; zero in padded rows
+  at::Tensor classes;            ///< [B, M] int64, 0-based; or [B, M, C] float32 k-hot with multi-label merge
+  at::Tensor weights;            ///< [B, M] float32; zero in padded rows
+  at::Tensor confidences;        ///< [B, M] or [B, M, C] float32; undefined unless asked for
+  at::Tensor is_crowd;           ///< [B, M] bool
+  at::Tensor difficult;          ///< [B, M] bool
+  at::Tensor group_of;           ///< [B, M] bool
+  at::Tensor area;               ///< [B, M] float32: annotated area in original pixels, 0 where the record has none
+  at::Tensor valid;              ///< [B, M] bool: false marks padding
+  at::Tensor image_weights;      ///< [B] float32: 0 for an image that only fills up the last evaluation batch, else 1
+  at::Tensor example_keys;       ///< [B] int64: the running number of each example in the run; keys its random draws
+  at::Tensor original_sizes;     ///< [B, 2] int64: height and width of the picture in the record, before any resize
   std::vector<std::string> ids;  ///< [B] source ids
 
   int64_t size() const { return images.size(0); }
 };
 
-/// The same batch with every tensor on `device`; images keep their memory format. Copies are asynchronous from pinned memory.
+/// The same batch with every tensor on `device`; images keep their memory format. Copies are asynchronous from pinned
+/// memory.
 Batch to(const Batch& batch, const at::Device& device);
 
 /// Rows [begin, end) of a batch, sharing its storage.

@@ -1,0 +1,39 @@
+#pragma once
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace osprey::cli {
+
+/// The flags by which every program receives its config.
+struct ConfigFlags {
+  std::string pipeline_config;
+  std::vector<std::string> overrides;  ///< "path.to.field=value", in the order given
+  std::string config_override;         ///< text of a TrainEvalPipelineConfig that is merged in; "" for none
+};
+
+/// Adds --pipeline_config (also --pipeline_config_path), --set and --config_override.
+void add_config_flags(CLI::App& app, ConfigFlags& flags, bool required = true);
+
+/// Accepts --logtostderr and --alsologtostderr, which tutorials of other tools carry; the log goes to stderr anyway.
+void accept_logging_flags(CLI::App& app);
+
+/// The habits that all programs share: help with an example and the exit codes, --version, the nearest flag for a
+/// misspelt one, `--noflag` for `--flag=false`, log to stderr, every error as one line (or block) on stderr and its
+/// exit code.
+///
+///     int main(int argc, char** argv) {
+///       CLI::App app{"Draws and lists what a detector finds."};
+///       ... add flags ...
+///       return osprey::cli::run(app, "detect --model exported photo.jpg", argc, argv, [&] { ...; });
+///     }
+///
+/// example  a command line to copy, shown by --help
+/// body     runs after the flags are parsed; what it throws becomes the exit code
+int run(CLI::App& app, const std::string& example, int argc, char** argv, const std::function<void()>& body);
+
+/// As above, for a program whose body ends with an exit code of its own (130 or 143 after a signal).
+int run_with_code(CLI::App& app, const std::string& example, int argc, char** argv, const std::function<int()>& body);
+
+}  // namespace osprey::cli
