@@ -3,6 +3,28 @@
 #include <fmt/format.h>
 
 namespace osprey::config {
+namespace {
+
+/// The source line and, under its byte `column` (from 0), a caret. Long lines are cut around it; tabs are kept in front
+/// of the caret, so that it stands under its character whatever their width.
+std::string caret(std::string line, size_t column) {
+  constexpr size_t kWidth = 160;
+  column = std::min(column, line.size());
+  if (line.size() > kWidth) {
+    const size_t cut = column > kWidth / 2 ? column - kWidth / 2 : 0;
+    line = (cut > 0 ? "..." : "") + line.substr(cut, kWidth);
+    column = column - cut + (cut > 0 ? 3 : 0);
+  }
+  std::string indent;
+  for (const char c : line.substr(0, column)) {
+    const bool continues =
+        (static_cast<unsigned char>(c) & 0xc0) == 0x80;  // a byte of a UTF-8 character already counted
+    if (!continues) indent += c == '\t' ? '\t' : ' ';
+  }
+  return fmt::format("\n{}\n{}^", line, indent);
+}
+
+}  // namespace
 
 std::string Node::path_of(std::string_view field) const {
   if (field.empty()) return path_;
@@ -27,12 +49,7 @@ std::string describe(const Origin& origin, std::string_view path, std::string_vi
       break;
   }
   std::string block = fmt::format("{}:{}:{}: {}: {}", origin.source, origin.line, origin.column, path, message);
-  if (!origin.text.empty()) {
-    // Tabs are kept before the caret, so that it stands under its character whatever their width.
-    std::string indent = origin.text.substr(0, std::min<size_t>(origin.column - 1, origin.text.size()));
-    for (char& c : indent) c = c == '\t' ? '\t' : ' ';
-    block += fmt::format("\n{}\n{}^", origin.text, indent);
-  }
+  if (!origin.text.empty()) block += caret(origin.text, static_cast<size_t>(std::max(origin.column - 1, 0)));
   return block;
 }
 

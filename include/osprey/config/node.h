@@ -20,13 +20,14 @@ namespace osprey::config {
 struct Origin {
   enum class Kind { kDefault, kFile, kOverride };
   Kind kind = Kind::kDefault;
-  std::string source;   ///< file name, or the text of the override ("--set model.ssd.num_classes=3")
-  int line = 0;         ///< from 1; 0 where there is none
-  int column = 0;       ///< from 1
-  std::string text;     ///< the source line, without its end
+  std::string source;  ///< file name, or the text of the override ("--set model.ssd.num_classes=3")
+  int line = 0;        ///< from 1; 0 where there is none
+  int column = 0;      ///< from 1
+  std::string text;    ///< the source line, without its end
 };
 
-/// Remembers where each field of a config came from. Paths are dotted, with list indices: "eval_input_reader[0].shuffle".
+/// Remembers where each field of a config came from. Paths are dotted, with list indices:
+/// "eval_input_reader[0].shuffle".
 class SourceMap {
  public:
   virtual ~SourceMap() = default;
@@ -34,8 +35,8 @@ class SourceMap {
   virtual Origin origin(std::string_view path) const = 0;
 };
 
-/// One finding as it is shown: "file:line:column: path: message", the source line and a caret under the column; without a
-/// file, the override or the path alone stands in front.
+/// One finding as it is shown: "file:line:column: path: message", the source line and a caret under the column; without
+/// a file, the override or the path alone stands in front.
 std::string describe(const Origin& origin, std::string_view path, std::string_view message);
 
 /// A message of the config, untyped, that knows its path and origin. A component's `make` receives a typed one.

@@ -14,6 +14,10 @@ namespace osprey::config {
 /// A member of type google.protobuf.Any (`custom`) is unpacked to the message inside.
 std::optional<Node> chosen(const Node& node, const std::string& oneof);
 
+/// The message inside a node of type google.protobuf.Any; any other node as it is.
+/// throws ConfigError where the message's type is not linked into this program
+Node unpacked(const Node& node);
+
 /// All components of a family, by the full name of the message that configures them. Filled before main.
 ///
 /// Args are what a component of this family is given beside its own message (num_classes and the like).
@@ -33,7 +37,8 @@ class Registry {
   template <class M>
   bool add(std::unique_ptr<Component> (*make)(const ConfigNode<M>&, Args...)) {
     const std::string& name = M::descriptor()->full_name();
-    if (!factories_.emplace(name, [make](const Node& node, Args... args) { return make(ConfigNode<M>(node), args...); }).second)
+    if (!factories_.emplace(name, [make](const Node& node, Args... args) { return make(ConfigNode<M>(node), args...); })
+             .second)
       throw std::logic_error("registered twice: " + name);
     return true;
   }
@@ -65,9 +70,11 @@ class Registry {
   std::map<std::string, Factory> factories_;
 };
 
-/// The registry of a component family: a family names its extra arguments once, as `using Registry = config::Registry<...>`
-/// inside the component's class.
-#define OSPREY_REGISTER(Component, make) \
-  [[maybe_unused]] static const bool osprey_registered_##Component = Component::Registry::instance().add(make)
+/// The registry of a component family: a family names its extra arguments once, as `using Registry =
+/// config::Registry<...>` inside the component's class.
+#define OSPREY_REGISTER(Component, make) OSPREY_REGISTER_IN_LINE(Component, make, __LINE__)
+#define OSPREY_REGISTER_IN_LINE(Component, make, line) OSPREY_REGISTER_AS(Component, make, line)
+#define OSPREY_REGISTER_AS(Component, make, line) \
+  [[maybe_unused]] static const bool osprey_registered_##line = Component::Registry::instance().add(make)
 
 }  // namespace osprey::config

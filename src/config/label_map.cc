@@ -1,0 +1,110 @@
+#include "osprey/config/label_map.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "osprey/base/error.h"
+#include "osprey/config/parse.h"
+#include "osprey/protos/string_int_label_map.pb.h"
+
+namespace osprey::config {
+namespace {
+
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\')
+      result += {'\\', c};
+    else
+      result += byte < 32 ? fmt::format("\\{:03o}", byte) : std::string(1, c);
+  }
+  return result + "\"";
+}
+
+}  // namespace
+
+const LabelMap::Item* LabelMap::find(int id) const {
+  auto found =
+      std::lower_bound(items.begin(), items.end(), id, [](const Item& item, int wanted) { return item.id < wanted; });
+  return found != items.end() && found->id == id ? &*found : nullptr;
+}
+
+const LabelMap::Item* LabelMap::find(std::string_view name) const {
+  for (const Item& item : items)
+    if (item.name == name) return &item;
+  for (const Item& item : items)
+    if (item.display_name == name) return &item;
+  return nullptr;
+}
+
+std::map<std::string, int> LabelMap::ids_by_name() const {
+  std::map<std::string, int> ids;
+  for (const Item& item : items) ids.emplace(item.name, item.id);
+  for (const Item& item : items)
+    if (!item.display_name.empty()) ids.emplace(item.display_name, item.id);
+  return ids;
+}
+
+LabelMap parse_label_map(std::string_view text, const std::string& name) {
+  const auto parsed = parse<proto::StringIntLabelMap>(text, name);
+  const auto root = parsed.node();
+  LabelMap map;
+  std::string errors;
+  std::map<int, int> first_of_id;  // value -> index of the first item that has it
+  std::map<std::string, int> first_of_name;
+  auto line_of = [&](int item) { return parsed.sources->origin(fmt::format("item[{}]", item)).line; };
+  auto report = [&](int item, const char* field, const std::string& message) {
+    const std::string path = fmt::format("item[{}].{}", item, field);
+    errors += (errors.empty() ? "" : "\n") + describe(parsed.sources->origin(path), path, message);
+  };
+  for (int i = 0; i < root->item_size(); ++i) {
+    const auto& item = root->item(i);
+    const std::string& called = item.name().empty() ? item.display_name() : item.name();
+    if (!item.has_id())
+      report(i, "id", "is not set; ids are numbered from 1");
+    else if (item.id() < 1)
+      report(i, "id", fmt::format("must be >= 1, got {}; 0 stands for the background and is not listed", item.id()));
+    else if (auto [first, is_new] = first_of_id.emplace(item.id(), i); !is_new)
+      report(i, "id", fmt::format("{} is taken by the item at line {}", item.id(), line_of(first->second)));
+    if (called.empty())
+      report(i, "name", "is not set");
+    else if (auto [first, is_new] = first_of_name.emplace(called, i); !is_new)
+      report(i, item.name().empty() ? "display_name" : "name",
+             fmt::format("\"{}\" is taken by the item at line {}", called, line_of(first->second)));
+    map.items.push_back({item.id(), called, item.display_name()});
+  }
+  if (!errors.empty()) throw ConfigError(errors);
+  if (map.items.empty()) throw ConfigError(fmt::format("{}: the label map is empty", name));
+  std::sort(map.items.begin(), map.items.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  return map;
+}
+
+LabelMap load_label_map(const std::string& file) { return parse_label_map(read_config_file(file, "label map"), file); }
+
+std::string label_map_text(const LabelMap& map) {
+  std::string text;
+  for (const LabelMap::Item& item : map.items) {
+    text += fmt::format("item {{\n  id: {}\n  name: {}\n", item.id, quoted(item.name));
+    if (!item.display_name.empty()) text += fmt::format("  display_name: {}\n", quoted(item.display_name));
+    text += "}\n";
+  }
+  return text;
+}
+
+void write_label_map(const LabelMap& map, const std::string& file) {
+  const std::string half = fmt::format("{}.{}.tmp", file, ::getpid());
+  std::ofstream out(half, std::ios::binary);
+  out << label_map_text(map);
+  out.close();
+  if (out && std::rename(half.c_str(), file.c_str()) == 0) return;
+  const int reason = errno;
+  std::remove(half.c_str());
+  throw DataError(fmt::format("{}: the label map cannot be written: {}", file, std::strerror(reason)));
+}
+
+}  // namespace osprey::config

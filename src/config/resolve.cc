@@ -1,0 +1,51 @@
+#include "osprey/config/resolve.h"
+
+#include <fmt/format.h>
+
+// This is where deprecated fields get their meaning.
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
+namespace osprey::config {
+namespace {
+
+using Config = proto::TrainEvalPipelineConfig;
+
+std::string feature_extractor_type(const Config& config) {
+  if (config.model().has_ssd()) return config.model().ssd().feature_extractor().type();
+  if (config.model().has_faster_rcnn()) return config.model().faster_rcnn().feature_extractor().type();
+  return "";
+}
+
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+}  // namespace
+
+ArithmeticChoice arithmetic(const Config& config) {
+  if (config.arithmetic() != Config::AUTO) return {config.arithmetic(), "arithmetic is set"};
+  const std::string type = feature_extractor_type(config);
+  if (ends_with(type, "_keras")) return {Config::TF2, fmt::format("the feature extractor is {}", type)};
+  if (config.model().has_center_net()) return {Config::TF2, "the model is CenterNet"};
+  if (config.train_config().fine_tune_checkpoint_version() == proto::V2)
+    return {Config::TF2, "train_config.fine_tune_checkpoint_version is V2"};
+  return {Config::TF1, "neither a _keras feature extractor nor fine_tune_checkpoint_version: V2"};
+}
+
+int max_number_of_boxes(const Config& config, const proto::InputReader& reader) {
+  if (reader.has_max_number_of_boxes()) return reader.max_number_of_boxes();
+  if (config.train_config().has_max_number_of_boxes()) return config.train_config().max_number_of_boxes();
+  return reader.max_number_of_boxes();  // the schema's default
+}
+
+std::string fine_tune_checkpoint_type(const proto::TrainConfig& config) {
+  if (!config.fine_tune_checkpoint_type().empty()) return config.fine_tune_checkpoint_type();
+  return config.from_detection_checkpoint() ? "detection" : "classification";
+}
+
+proto::TrainConfig::Precision precision(const proto::TrainConfig& config) {
+  if (config.precision() != proto::TrainConfig::AUTO) return config.precision();
+  return config.use_bfloat16() ? proto::TrainConfig::BF16 : proto::TrainConfig::FP32;
+}
+
+}  // namespace osprey::config

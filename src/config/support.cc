@@ -1,0 +1,129 @@
+#include <fmt/format.h>
+#include <google/protobuf/descriptor.pb.h>
+#include <spdlog/spdlog.h>
+
+#include "osprey/config/fields.h"
+#include "osprey/config/resolve.h"
+#include "osprey/config/validate.h"
+
+namespace osprey::config {
+namespace {
+
+class Scan {
+ public:
+  Scan(const Pipeline& pipeline, Purpose purpose)
+      : config_(*pipeline.message), purpose_(purpose), refused_(pipeline.sources), listed_(pipeline.sources) {}
+
+  Unsupported run() {
+    scan_model();
+    if (config_.has_graph_rewriter()) scan_graph_rewriter();
+    scan_reader("train_input_reader", config_.train_input_reader());
+    for (int i = 0; i < config_.eval_input_reader_size(); ++i)
+      scan_reader(fmt::format("eval_input_reader[{}]", i), config_.eval_input_reader(i));
+    if (config_.eval_config().eval_instance_masks()) list("eval_config.eval_instance_masks");
+    if (config_.eval_config().parameterized_metric_size() > 0) list("eval_config.parameterized_metric");
+    return {refused_.all(), listed_.all()};
+  }
+
+ private:
+  void refuse(const std::string& path, const std::string& cure = "") {
+    refused_.add(path, "is not supported yet: " + path + cure);
+  }
+  void list(const std::string& path) { listed_.add(path, "is not supported yet and is ignored: " + path); }
+
+  void scan_model() {
+    const auto& model = config_.model();
+    if (model.has_faster_rcnn()) refuse("model.faster_rcnn");
+    if (model.has_center_net()) refuse("model.center_net");
+    if (model.has_experimental_model()) refuse("model.experimental_model");
+    if (model.has_ssd() && model.ssd().has_mask_head_config()) refuse("model.ssd.mask_head_config");
+  }
+
+  void scan_graph_rewriter() {
+    if (purpose_ == Purpose::kTrain || purpose_ == Purpose::kExport)
+      refuse("graph_rewriter", "; --set graph_rewriter= works with the float network");
+    else
+      listed_.add("graph_rewriter", "quantization is not supported yet; this is the float network: graph_rewriter");
+  }
+
+  void scan_reader(const std::string& path, const proto::InputReader& reader) {
+    if (reader.has_external_input_reader()) refuse(path + ".external_input_reader");
+    if (reader.input_type() == proto::TF_SEQUENCE_EXAMPLE) refuse(path + ".input_type");
+    if (reader.num_additional_channels() > 0) refuse(path + ".num_additional_channels");
+    if (reader.load_context_features()) refuse(path + ".load_context_features");
+    if (reader.expand_labels_hierarchy()) refuse(path + ".expand_labels_hierarchy");
+    if (reader.load_context_image_ids()) list(path + ".load_context_image_ids");
+    if (reader.load_dense_pose()) list(path + ".load_dense_pose");
+    if (reader.load_track_id()) list(path + ".load_track_id");
+    if (reader.load_keypoint_depth_features()) list(path + ".load_keypoint_depth_features");
+  }
+
+  const proto::TrainEvalPipelineConfig& config_;
+  Purpose purpose_;
+  Findings refused_, listed_;
+};
+
+/// What becomes of a field that this program reads for compatibility only; "" for fields that are simply in use.
+std::string fate(const proto::TrainEvalPipelineConfig& config, const FieldValue& value) {
+  static const std::map<std::string, std::string> fates = {
+      {"osprey.protos.TrainConfig.sync_replicas", "is ignored: replicas are always synchronous"},
+      {"osprey.protos.TrainConfig.replicas_to_aggregate", "is ignored: every replica takes part in every step"},
+      {"osprey.protos.TrainConfig.startup_delay_steps", "is ignored: replicas start together"},
+      {"osprey.protos.TrainConfig.batch_queue_capacity", "is ignored: queues are bounded by memory"},
+      {"osprey.protos.TrainConfig.num_batch_queue_threads", "is ignored: threads are chosen from the machine"},
+      {"osprey.protos.TrainConfig.prefetch_queue_capacity", "is ignored: queues are bounded by memory"},
+      {"osprey.protos.TrainConfig.unpad_groundtruth_tensors", "is ignored: padded rows are masked and change nothing"},
+      {"osprey.protos.TrainConfig.max_number_of_boxes",
+       "is used where a reader sets no max_number_of_boxes of its own"},
+      {"osprey.protos.TrainConfig.fine_tune_checkpoint_version", "only decides between TF1 and TF2 arithmetic"},
+      {"osprey.protos.EvalConfig.num_examples", "is ignored: every example is evaluated"},
+      {"osprey.protos.EvalConfig.max_evals", "is ignored: evaluation runs once per checkpoint"},
+      {"osprey.protos.InputReader.queue_capacity", "is ignored: queues are bounded by memory"},
+      {"osprey.protos.InputReader.min_after_dequeue", "is ignored: shuffling is a permutation of all examples"},
+      {"osprey.protos.InputReader.prefetch_size", "is ignored: see num_prefetch_batches"},
+      {"osprey.protos.InputReader.num_parallel_map_calls", "is ignored: threads are chosen from the machine"},
+  };
+  const std::string& name = value.field->full_name();
+  if (name == "osprey.protos.TrainConfig.from_detection_checkpoint") {
+    const std::string type = fine_tune_checkpoint_type(config.train_config());
+    if (config.train_config().has_fine_tune_checkpoint_type()) return "is ignored: fine_tune_checkpoint_type is set";
+    return fmt::format("is read as fine_tune_checkpoint_type: \"{}\"", type);
+  }
+  if (name == "osprey.protos.TrainConfig.use_bfloat16") {
+    const bool used = config.train_config().precision() == proto::TrainConfig::AUTO;
+    return used ? fmt::format("is read as precision: {}",
+                              proto::TrainConfig::Precision_Name(precision(config.train_config())))
+                : "is ignored: precision is set";
+  }
+  if (auto found = fates.find(name); found != fates.end()) return found->second;
+  return value.field->options().deprecated() ? "is ignored" : "";
+}
+
+}  // namespace
+
+Unsupported unsupported_choices(const Pipeline& pipeline, Purpose purpose) { return Scan(pipeline, purpose).run(); }
+
+void require_supported(const Pipeline& pipeline, Purpose purpose) {
+  std::string errors;
+  for (const Remark& remark : unsupported_choices(pipeline, purpose).refused)
+    errors += (errors.empty() ? "" : "\n") + remark.line();
+  if (!errors.empty()) throw ConfigError(errors);
+}
+
+std::vector<Remark> deprecated_fields(const Pipeline& pipeline) {
+  Findings remarks(pipeline.sources);
+  visit_fields(*pipeline.message, [&](const FieldValue& value) {
+    const std::string what = fate(*pipeline.message, value);
+    if (!what.empty()) remarks.add(value.path, what);
+  });
+  return remarks.all();
+}
+
+void check(const Pipeline& pipeline, Purpose purpose) {
+  validate(pipeline);
+  require_supported(pipeline, purpose);
+  for (const Remark& remark : deprecated_fields(pipeline)) spdlog::info("{}", remark.line());
+  for (const Remark& remark : unsupported_choices(pipeline, purpose).listed) spdlog::warn("{}", remark.line());
+}
+
+}  // namespace osprey::config

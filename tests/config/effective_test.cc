@@ -1,0 +1,182 @@
+#include "osprey/config/effective.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "osprey/config/resolve.h"
+#include "osprey/config/static_shapes.h"
+#include "osprey/config/validate.h"
+
+namespace osprey::config {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+Pipeline pipeline_of(const std::string& text, const std::vector<std::string>& assignments = {}) {
+  return parse_pipeline(text, "p.config", assignments);
+}
+
+std::string validation_error(const std::string& text) {
+  try {
+    validate(pipeline_of(text));
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::vector<std::string> paths(const std::vector<Remark>& remarks) {
+  std::vector<std::string> result;
+  for (const Remark& remark : remarks) result.push_back(remark.path);
+  return result;
+}
+
+TEST(Effective, EveryValueCarriesItsOrigin) {
+  const auto pipeline =
+      pipeline_of("train_config {\n  batch_size: 8\n  freeze_variables: 'a'\n}\n", {"train_config.num_steps=7"});
+  EXPECT_EQ(annotated_text(pipeline),
+            "train_config {\n  batch_size: 8  # p.config:2\n  num_steps: 7  # --set\n  freeze_variables: \"a\"  # "
+            "p.config:3\n}\n");
+  EXPECT_EQ(effective_text(*pipeline.message),
+            "train_config {\n  batch_size: 8\n  num_steps: 7\n  freeze_variables: \"a\"\n}\n");
+  const auto values = set_values(pipeline);
+  ASSERT_EQ(values.size(), 3u);
+  EXPECT_EQ(values[2].path, "train_config.freeze_variables[0]");
+  EXPECT_EQ(values[2].text, "\"a\"");
+}
+
+TEST(Effective, TheMessageInsideAnAnyIsWrittenOut) {
+  const auto pipeline = pipeline_of(
+      "train_config { data_augmentation_options { custom { [type.googleapis.com/osprey.protos.RandomHorizontalFlip] "
+      "{ probability: 0.25 } } } }");
+  EXPECT_THAT(annotated_text(pipeline), HasSubstr("probability: 0.25"));
+  EXPECT_EQ(effective_text(*parse_pipeline(annotated_text(pipeline)).message), effective_text(*pipeline.message));
+  EXPECT_NE(pipeline.sources->find("train_config.data_augmentation_options[0].custom.probability"), nullptr);
+}
+
+TEST(Validate, EveryFieldOutOfRangeIsReportedInOneRun) {
+  const std::string all = validation_error(
+      "model { ssd { num_classes: 0 } }\n"
+      "train_config {\n  batch_size: 0\n  max_bad_fraction: 1.5\n  gradient_accumulation_steps: 0\n"
+      "  fine_tune_checkpoint_type: \"detecton\"\n  gradient_clipping_by_norm: nan\n  num_steps: 4 num_epochs: 2\n}\n"
+      "eval_config { min_score_threshold: -0.1 recall_lower_bound: 0.9 recall_upper_bound: 0.5 }\n"
+      "eval_input_reader {\n  sample_1_of_n_examples: 0\n  sample_from_datasets_weights: -1\n"
+      "  tf_record_input_reader { }\n  label_map_path: \"C:\\temp\"\n}\n");
+  EXPECT_THAT(all,
+              AllOf(HasSubstr("p.config:1:15: model.ssd.num_classes: must be >= 1, got 0"),
+                    HasSubstr("p.config:3:3: train_config.batch_size: must be >= 1, got 0\n  batch_size: 0\n  ^"),
+                    HasSubstr("train_config.max_bad_fraction: must be between 0 and 1, got 1.5"),
+                    HasSubstr("train_config.gradient_accumulation_steps"), HasSubstr("did you mean \"detection\"?"),
+                    HasSubstr("train_config.gradient_clipping_by_norm: must be a finite number"),
+                    HasSubstr("train_config.num_epochs: cannot stand beside num_steps")));
+  EXPECT_THAT(
+      all,
+      AllOf(HasSubstr("eval_config.min_score_threshold"), HasSubstr("eval_config.recall_lower_bound: must not exceed"),
+            HasSubstr("eval_input_reader[0].sample_1_of_n_examples"),
+            HasSubstr("eval_input_reader[0].sample_from_datasets_weights[0]"), HasSubstr("names no input_path"),
+            HasSubstr("eval_input_reader[0].label_map_path: holds a control character")));
+  EXPECT_EQ(validation_error(""), "");
+}
+
+TEST(Validate, PlaceholdersAreRefusedByNameInTheGivenParts) {
+  const auto pipeline = pipeline_of(
+      "train_config { fine_tune_checkpoint: 'PATH_TO_BE_CONFIGURED/model.ckpt' }\n"
+      "train_input_reader { label_map_path: '/a' tf_record_input_reader { input_path: 'PATH_TO_BE_CONFIGURED/a' } }\n"
+      "eval_input_reader { label_map_path: 'PATH_TO_BE_CONFIGURED' }\n");
+  auto error_of = [&](const std::vector<std::string>& parts) -> std::string {
+    try {
+      require_configured_paths(pipeline, parts);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(
+      error_of({"train_config", "train_input_reader"}),
+      AllOf(HasSubstr("train_config.fine_tune_checkpoint: still holds the placeholder"),
+            HasSubstr("train_input_reader.tf_record_input_reader.input_path[0]"), Not(HasSubstr("eval_input_reader"))));
+  EXPECT_THAT(error_of({}), HasSubstr("eval_input_reader[0].label_map_path"));
+  EXPECT_EQ(error_of({"model"}), "");
+}
+
+TEST(Support, AChoiceThatIsNotBuiltEndsWithItsField) {
+  try {
+    require_supported(pipeline_of("model {\n  faster_rcnn {}\n}"), Purpose::kInspect);
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), ::testing::EndsWith("is not supported yet: model.faster_rcnn"));
+    EXPECT_EQ(error.exit_code(), ExitCode::kUsage);
+  }
+  const auto quantized = pipeline_of("graph_rewriter { quantization { delay: 3 } }");
+  EXPECT_THAT(unsupported_choices(quantized, Purpose::kTrain).refused[0].message, HasSubstr("--set graph_rewriter="));
+  EXPECT_THAT(paths(unsupported_choices(quantized, Purpose::kInspect).listed), ElementsAre("graph_rewriter"));
+  EXPECT_NO_THROW(require_supported(quantized, Purpose::kInspect));
+  EXPECT_NO_THROW(require_supported(pipeline_of("graph_rewriter {}", {"graph_rewriter="}), Purpose::kTrain));
+}
+
+TEST(Deprecated, FieldsAreMappedOrListedOnce) {
+  const auto pipeline = pipeline_of(
+      "train_config { from_detection_checkpoint: true use_bfloat16: true sync_replicas: true }\n"
+      "eval_config { num_examples: 8000 }\ntrain_input_reader { queue_capacity: 3 }\n");
+  const auto remarks = deprecated_fields(pipeline);
+  EXPECT_THAT(paths(remarks), ElementsAre("train_config.sync_replicas", "train_config.from_detection_checkpoint",
+                                          "train_config.use_bfloat16", "train_input_reader.queue_capacity",
+                                          "eval_config.num_examples"));
+  EXPECT_THAT(
+      remarks[1].line(),
+      HasSubstr(
+          "p.config:1: train_config.from_detection_checkpoint: is read as fine_tune_checkpoint_type: \"detection\""));
+  EXPECT_EQ(fine_tune_checkpoint_type(pipeline.message->train_config()), "detection");
+  EXPECT_EQ(precision(pipeline.message->train_config()), proto::TrainConfig::BF16);
+}
+
+TEST(Resolve, ArithmeticFollowsTheExtractorTheVersionOrTheField) {
+  using Config = proto::TrainEvalPipelineConfig;
+  auto choice = [](const std::string& text) { return arithmetic(*pipeline_of(text).message).value; };
+  EXPECT_EQ(choice(""), Config::TF1);
+  EXPECT_EQ(choice("model { ssd { feature_extractor { type: 'ssd_mobilenet_v1' } } }"), Config::TF1);
+  EXPECT_EQ(choice("model { ssd { feature_extractor { type: 'ssd_mobilenet_v2_keras' } } }"), Config::TF2);
+  EXPECT_EQ(choice("train_config { fine_tune_checkpoint_version: V2 }"), Config::TF2);
+  EXPECT_EQ(choice("train_config { fine_tune_checkpoint_version: V2 } arithmetic: TF1"), Config::TF1);
+}
+
+TEST(Resolve, BoxRowsComeFromTheReaderThenFromTheTrainConfig) {
+  auto rows = [](const std::string& text) {
+    const auto pipeline = pipeline_of(text);
+    return max_number_of_boxes(*pipeline.message, pipeline.message->train_input_reader());
+  };
+  EXPECT_EQ(rows(""), 100);
+  EXPECT_EQ(rows("train_config { max_number_of_boxes: 50 }"), 50);
+  EXPECT_EQ(rows("train_config { max_number_of_boxes: 50 } train_input_reader { max_number_of_boxes: 0 }"), 0);
+}
+
+TEST(StaticShapes, EachDynamicPartIsNamedWithItsSubstitute) {
+  const auto parts = dynamic_parts(pipeline_of(
+      "model { ssd { image_resizer { keep_aspect_ratio_resizer { min_dimension: 640 max_dimension: 640 } }\n"
+      "  matcher { bipartite_matcher {} } loss { hard_example_miner {} } } }\ntrain_input_reader { drop_remainder: "
+      "false }"));
+  std::vector<std::string> fields;
+  for (const auto& part : parts) fields.push_back(part.remark.path);
+  EXPECT_THAT(fields, ElementsAre("model.ssd.image_resizer.keep_aspect_ratio_resizer",
+                                  "model.ssd.loss.hard_example_miner", "model.ssd.matcher.bipartite_matcher",
+                                  "model.ssd.post_processing.batch_non_max_suppression.use_static_shapes",
+                                  "train_config.unpad_groundtruth_tensors", "train_input_reader.drop_remainder"));
+  EXPECT_EQ(parts[0].substitute, "pad_to_max_dimension: true");
+  EXPECT_THAT(parts[1].substitute, HasSubstr("weighted_sigmoid_focal"));
+  EXPECT_THAT(parts[2].substitute, HasSubstr("argmax_matcher"));
+}
+
+TEST(StaticShapes, AFixedPipelineIsStaticFromEndToEnd) {
+  EXPECT_THAT(
+      dynamic_parts(pipeline_of("model { ssd { image_resizer { fixed_shape_resizer {} } matcher { argmax_matcher {} }\n"
+                                "  post_processing { batch_non_max_suppression { use_static_shapes: true } } } }\n"
+                                "train_config { unpad_groundtruth_tensors: false }")),
+      IsEmpty());
+}
+
+}  // namespace
+}  // namespace osprey::config
