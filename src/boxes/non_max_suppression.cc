@@ -1,0 +1,272 @@
+#include "osprey/boxes/non_max_suppression.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace osprey::boxes {
+namespace {
+
+struct Candidate {
+  float score;
+  int64_t index;
+  size_t seen = 0;  ///< how many of the kept boxes its score has decayed by already
+};
+
+/// Better candidates first; equal scores by lower index.
+bool better(const Candidate& a, const Candidate& b) {
+  return a.score != b.score ? a.score > b.score : a.index < b.index;
+}
+
+/// A box with its corners in order, as the overlap needs it.
+struct Corners {
+  float ymin, xmin, ymax, xmax, area;
+
+  explicit Corners(const float* box)
+      : ymin(std::min(box[0], box[2])),
+        xmin(std::min(box[1], box[3])),
+        ymax(std::max(box[0], box[2])),
+        xmax(std::max(box[1], box[3])),
+        area((ymax - ymin) * (xmax - xmin)) {}
+};
+
+float overlap(const Corners& a, const Corners& b) {
+  if (a.area <= 0 || b.area <= 0) return 0;
+  const float height = std::max(std::min(a.ymax, b.ymax) - std::max(a.ymin, b.ymin), 0.0f);
+  const float width = std::max(std::min(a.xmax, b.xmax) - std::max(a.xmin, b.xmin), 0.0f);
+  const float common = height * width;
+  return common / (a.area + b.area - common);
+}
+
+/// Candidates in order, of which usually only the first few are looked at: they are sorted in growing portions.
+class SortedLazily {
+ public:
+  explicit SortedLazily(std::vector<Candidate> candidates, int64_t first_portion)
+      : candidates_(std::move(candidates)), portion_(static_cast<size_t>(first_portion)) {}
+
+  const Candidate* next() {
+    if (position_ == candidates_.size()) return nullptr;
+    if (position_ == sorted_) {
+      const size_t end = std::min(candidates_.size(), sorted_ + portion_);
+      const auto first = candidates_.begin();
+      if (end < candidates_.size()) std::nth_element(first + sorted_, first + end, candidates_.end(), better);
+      std::sort(first + sorted_, first + end, better);
+      sorted_ = end;
+      portion_ *= 4;
+    }
+    return &candidates_[position_++];
+  }
+
+ private:
+  std::vector<Candidate> candidates_;
+  size_t position_ = 0, sorted_ = 0, portion_;
+};
+
+Kept hard(const float* boxes, int64_t box_stride, std::vector<Candidate> candidates, size_t limit,
+          float iou_threshold) {
+  Kept kept;
+  std::vector<Corners> corners;
+  SortedLazily sorted(std::move(candidates), std::max<int64_t>(4 * static_cast<int64_t>(limit), 64));
+  while (kept.indices.size() < limit) {
+    const Candidate* candidate = sorted.next();
+    if (candidate == nullptr) break;
+    const Corners box(boxes + candidate->index * box_stride);
+    const auto suppresses = [&](const Corners& other) { return overlap(box, other) > iou_threshold; };
+    // Boxes that overlap tend to have similar scores, so the latest is the most likely to suppress.
+    if (std::any_of(corners.rbegin(), corners.rend(), suppresses)) continue;
+    kept.indices.push_back(candidate->index);
+    kept.scores.push_back(candidate->score);
+    corners.push_back(box);
+  }
+  return kept;
+}
+
+Kept soft(const float* boxes, int64_t box_stride, std::vector<Candidate> queue, size_t limit, float score_threshold,
+          float sigma) {
+  const auto worse = [](const Candidate& a, const Candidate& b) { return better(b, a); };
+  const float exponent = -0.5f / sigma;
+  Kept kept;
+  std::vector<Corners> corners;
+  std::make_heap(queue.begin(), queue.end(), worse);
+  while (kept.indices.size() < limit && !queue.empty()) {
+    std::pop_heap(queue.begin(), queue.end(), worse);
+    Candidate candidate = queue.back();
+    queue.pop_back();
+    const float score_before = candidate.score;
+    const Corners box(boxes + candidate.index * box_stride);
+    for (size_t j = corners.size(); j > candidate.seen && candidate.score > score_threshold; --j) {
+      const float iou = overlap(box, corners[j - 1]);
+      candidate.score *= std::exp(exponent * iou * iou);
+    }
+    candidate.seen = corners.size();
+    if (candidate.score == score_before) {
+      kept.indices.push_back(candidate.index);
+      kept.scores.push_back(candidate.score);
+      corners.push_back(box);
+    } else if (candidate.score > score_threshold) {
+      queue.push_back(candidate);
+      std::push_heap(queue.begin(), queue.end(), worse);
+    }
+  }
+  return kept;
+}
+
+/// A kept box on its way to the result.
+struct Found {
+  float score;
+  int64_t row, label;
+};
+
+/// One image: contiguous memory of the CPU.
+struct Image {
+  const float* boxes;   ///< [A, Q, 4]
+  const float* scores;  ///< [C, A], class by class
+  int64_t num_rows;     ///< rows that are not padding
+  int64_t A, Q, C;
+};
+
+std::vector<Found> kept_per_class(const Image& image, const NmsOptions& options) {
+  std::vector<Found> found;
+  for (int64_t c = 0; c < image.C; ++c) {
+    const float* boxes = image.boxes + (image.Q == 1 ? 0 : c) * 4;
+    const Kept kept = non_max_suppression(boxes, image.Q * 4, image.scores + c * image.A, image.num_rows,
+                                          options.max_detections_per_class, options.iou_threshold,
+                                          options.score_threshold, options.soft_nms_sigma);
+    for (size_t i = 0; i < kept.indices.size(); ++i) found.push_back({kept.scores[i], kept.indices[i], c});
+  }
+  return found;
+}
+
+std::vector<Found> kept_class_agnostic(const Image& image, const NmsOptions& options) {
+  std::vector<float> best_scores(image.num_rows), best_boxes(image.num_rows * 4);
+  std::vector<int64_t> best_classes(image.num_rows);
+  for (int64_t i = 0; i < image.num_rows; ++i) {
+    int64_t best = 0;
+    for (int64_t c = 1; c < image.C; ++c)
+      if (image.scores[c * image.A + i] > image.scores[best * image.A + i]) best = c;
+    best_classes[i] = best;
+    best_scores[i] = image.scores[best * image.A + i];
+    std::copy_n(image.boxes + (i * image.Q + (image.Q == 1 ? 0 : best)) * 4, 4, best_boxes.begin() + i * 4);
+  }
+  const Kept kept =
+      non_max_suppression(best_boxes.data(), 4, best_scores.data(), image.num_rows, options.max_total_detections,
+                          options.iou_threshold, options.score_threshold, options.soft_nms_sigma);
+  std::vector<Found> found;
+  for (size_t i = 0; i < kept.indices.size(); ++i)
+    found.push_back({kept.scores[i], kept.indices[i], best_classes[kept.indices[i]]});
+  return found;
+}
+
+/// Rows of the result, of one image.
+struct Output {
+  float *boxes, *scores;
+  int64_t *classes, *indices, *count;
+};
+
+void detect(const Image& image, const float* window, const NmsOptions& options, const Output& out) {
+  std::vector<Found> found =
+      options.class_agnostic ? kept_class_agnostic(image, options) : kept_per_class(image, options);
+  std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) { return a.score > b.score; });
+  const float height = window[2] - window[0], width = window[3] - window[1];
+  int64_t count = 0;
+  for (const Found& f : found) {
+    if (count == options.max_total_detections) break;
+    const float* box = image.boxes + (f.row * image.Q + (image.Q == 1 ? 0 : f.label)) * 4;
+    float clipped[4];
+    for (int k = 0; k < 4; ++k) clipped[k] = std::max(std::min(box[k], window[2 + k % 2]), window[k % 2]);
+    const bool has_area = (clipped[2] - clipped[0]) * (clipped[3] - clipped[1]) > 0;
+    if (options.prune && !(has_area && f.score >= 0)) continue;
+    for (int k = 0; k < 4; ++k)
+      out.boxes[count * 4 + k] =
+          options.change_coordinate_frame ? (clipped[k] - window[k % 2]) / (k % 2 == 0 ? height : width) : clipped[k];
+    out.scores[count] = f.score;
+    out.classes[count] = f.label;
+    out.indices[count] = f.row;
+    ++count;
+  }
+  *out.count = count;
+}
+
+/// [B, 4]: the window of each image, or the hull of all boxes.
+at::Tensor windows(const at::Tensor& clip_window, const at::Tensor& boxes, int64_t batch) {
+  if (!clip_window.defined()) {
+    const at::Tensor rows = boxes.reshape({-1, 4});
+    if (rows.size(0) == 0) return at::zeros({batch, 4});
+    return at::cat({std::get<0>(rows.min(0)).narrow(0, 0, 2), std::get<0>(rows.max(0)).narrow(0, 2, 2)})
+        .expand({batch, 4})
+        .contiguous();
+  }
+  const at::Tensor window = clip_window.to(at::kCPU, at::kFloat);
+  TORCH_CHECK(window.dim() <= 2 && window.size(-1) == 4 && (window.dim() == 1 || window.size(0) == batch),
+              "clip_window must be [4] or [", batch, ", 4], got ", window.sizes());
+  return window.expand({batch, 4}).contiguous();
+}
+
+}  // namespace
+
+Kept non_max_suppression(const float* boxes, int64_t box_stride, const float* scores, int64_t n,
+                         int64_t max_output_size, float iou_threshold, float score_threshold, float soft_nms_sigma) {
+  std::vector<Candidate> candidates;
+  for (int64_t i = 0; i < n; ++i)
+    if (scores[i] > score_threshold) candidates.push_back({scores[i], i});
+  const auto limit = static_cast<size_t>(std::max<int64_t>(max_output_size, 0));
+  if (soft_nms_sigma > 0) return soft(boxes, box_stride, std::move(candidates), limit, score_threshold, soft_nms_sigma);
+  return hard(boxes, box_stride, std::move(candidates), limit, iou_threshold);
+}
+
+Kept non_max_suppression(const at::Tensor& boxes, const at::Tensor& scores, int64_t max_output_size,
+                         float iou_threshold, float score_threshold, float soft_nms_sigma) {
+  TORCH_CHECK(boxes.dim() == 2 && boxes.size(1) == 4, "boxes must be [N, 4], got ", boxes.sizes());
+  TORCH_CHECK(scores.dim() == 1 && scores.size(0) == boxes.size(0), "scores must be [", boxes.size(0), "], got ",
+              scores.sizes());
+  const at::Tensor b = boxes.detach().to(at::kCPU, at::kFloat).contiguous(),
+                   s = scores.detach().to(at::kCPU, at::kFloat).contiguous();
+  return non_max_suppression(b.data_ptr<float>(), 4, s.data_ptr<float>(), s.size(0), max_output_size, iou_threshold,
+                             score_threshold, soft_nms_sigma);
+}
+
+NmsResult batch_non_max_suppression(const at::Tensor& boxes, const at::Tensor& scores, const NmsOptions& options,
+                                    const at::Tensor& clip_window, const at::Tensor& num_valid) {
+  TORCH_CHECK(scores.dim() == 3, "scores must be [B, A, C], got ", scores.sizes());
+  const int64_t B = scores.size(0), A = scores.size(1), C = scores.size(2), D = options.max_total_detections;
+  TORCH_CHECK((boxes.dim() == 3 || boxes.dim() == 4) && boxes.size(0) == B && boxes.size(1) == A && boxes.size(-1) == 4,
+              "boxes must be [", B, ", ", A, ", (C,) 4], got ", boxes.sizes());
+  const int64_t Q = boxes.dim() == 3 ? 1 : boxes.size(2);
+  TORCH_CHECK(Q == 1 || Q == C, "boxes must be shared by the classes or one for each of ", C, ", got ", boxes.sizes());
+  TORCH_CHECK(clip_window.defined() || !options.change_coordinate_frame, "change_coordinate_frame needs a clip_window");
+  TORCH_CHECK(!num_valid.defined() || num_valid.sizes() == at::IntArrayRef({B}), "num_valid must be [", B, "]");
+
+  const at::Device device = scores.device();
+  const at::Tensor cpu_boxes = boxes.detach().to(at::kCPU, at::kFloat).contiguous();
+  const at::Tensor by_class = scores.detach().to(at::kCPU, at::kFloat).transpose(1, 2).contiguous();
+  const at::Tensor window = windows(clip_window, cpu_boxes, B);
+  const at::Tensor rows =
+      num_valid.defined() ? num_valid.to(at::kCPU, at::kLong).contiguous() : at::full({B}, A, at::kLong);
+
+  NmsResult result{{at::zeros({B, D, 4}), at::full({B, D}, options.padding_score), at::zeros({B, D}, at::kLong),
+                    at::zeros({B}, at::kLong)},
+                   at::zeros({B, D}, at::kLong)};
+  Detections& found = result.detections;
+  const float *box_data = cpu_boxes.data_ptr<float>(), *score_data = by_class.data_ptr<float>(),
+              *window_data = window.data_ptr<float>();
+  const int64_t* row_data = rows.data_ptr<int64_t>();
+  const Output out{found.boxes.data_ptr<float>(), found.scores.data_ptr<float>(), found.classes.data_ptr<int64_t>(),
+                   result.indices.data_ptr<int64_t>(), found.count.data_ptr<int64_t>()};
+  at::parallel_for(0, B, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      const Image image{
+          box_data + b * A * Q * 4, score_data + b * C * A, std::clamp<int64_t>(row_data[b], 0, A), A, Q, C};
+      detect(image, window_data + b * 4, options,
+             {out.boxes + b * D * 4, out.scores + b * D, out.classes + b * D, out.indices + b * D, out.count + b});
+    }
+  });
+  if (!device.is_cpu()) {
+    for (at::Tensor* t : {&found.boxes, &found.scores, &found.classes, &found.count, &result.indices})
+      *t = t->to(device);
+  }
+  return result;
+}
+
+}  // namespace osprey::boxes

@@ -1,0 +1,165 @@
+#include "kernels/cpu/loops/batch_norm_rows.h"
+
+#include <bit>
+
+namespace osprey::kernels::cpu {
+namespace {
+
+#define OSPREY_INLINE inline __attribute__((always_inline))
+
+OSPREY_INLINE float load(const float* at) { return *at; }
+OSPREY_INLINE float load(const uint16_t* at) { return std::bit_cast<float>(static_cast<uint32_t>(*at) << 16); }
+OSPREY_INLINE void store(float* at, float value) { *at = value; }
+OSPREY_INLINE void store(uint16_t* at, float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;  // to nearest, ties to even
+  *at = static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded);
+}
+
+/// Rows that are summed as floats before they join the doubles.
+constexpr int64_t kRows = 128;
+
+/// Calls `body(row, columns of four rows)` in fours, then singly, and adds what it gathered to the doubles.
+template <class Add>
+OSPREY_INLINE void gather(int64_t rows, int64_t depth, float* scratch, double* first, double* second, Add add) {
+  float* __restrict a = scratch;
+  float* __restrict b = scratch + depth;
+  for (int64_t begin = 0; begin < rows; begin += kRows) {
+    const int64_t end = begin + kRows < rows ? begin + kRows : rows;
+    for (int64_t c = 0; c < depth; ++c) a[c] = b[c] = 0;
+    int64_t row = begin;
+    for (; row + 4 <= end; row += 4) {
+      for (int64_t c = 0; c < depth; ++c) {
+        float a0 = 0, b0 = 0, a1 = 0, b1 = 0;
+        add(row, c, a0, b0);
+        add(row + 1, c, a1, b1);
+        add(row + 2, c, a0, b0);
+        add(row + 3, c, a1, b1);
+        a[c] += a0 + a1;
+        b[c] += b0 + b1;
+      }
+    }
+    for (; row < end; ++row)
+      for (int64_t c = 0; c < depth; ++c) add(row, c, a[c], b[c]);
+    for (int64_t c = 0; c < depth; ++c) first[c] += a[c];
+    for (int64_t c = 0; c < depth; ++c) second[c] += b[c];
+  }
+}
+
+template <class T>
+OSPREY_INLINE void moments(const T* __restrict x, int64_t rows, int64_t depth, const float* __restrict center,
+                           float* scratch, double* sum, double* square) {
+  gather(
+      rows, depth, scratch, sum,
+      square, [=](int64_t row, int64_t c, float& a, float& b) __attribute__((always_inline)) {
+        const float d = load(x + row * depth + c) - center[c];
+        a += d;
+        b += d * d;
+      });
+}
+
+template <class T>
+OSPREY_INLINE void normalize(const T* __restrict x, int64_t rows, int64_t depth, const ChannelAffine& affine,
+                             T* __restrict y) {
+  const float* __restrict mean = affine.mean;
+  const float* __restrict scale = affine.scale;
+  const float* __restrict shift = affine.shift;
+  const float low = affine.low, high = affine.high;
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t c = 0; c < depth; ++c) {
+      float value = (load(x + row * depth + c) - mean[c]) * scale[c] + shift[c];
+      value = value < low ? low : value;
+      value = value > high ? high : value;
+      store(y + row * depth + c, value);
+    }
+  }
+}
+
+template <class T>
+OSPREY_INLINE void gradient_moments(const T* __restrict gradient, const T* __restrict x, int64_t rows, int64_t depth,
+                                    const ChannelAffine& affine, float* scratch, double* sum, double* product) {
+  const float* __restrict mean = affine.mean;
+  const float* __restrict scale = affine.scale;
+  const float* __restrict shift = affine.shift;
+  const float low = affine.low, high = affine.high;
+  gather(
+      rows, depth, scratch, sum,
+      product, [=](int64_t row, int64_t c, float& a, float& b) __attribute__((always_inline)) {
+        const float centered = load(x + row * depth + c) - mean[c];
+        const float value = centered * scale[c] + shift[c];
+        const float g = (value > low) & (value < high) ? load(gradient + row * depth + c) : 0.0f;
+        a += g;
+        b += g * centered;
+      });
+}
+
+template <class T>
+OSPREY_INLINE void gradients(const T* __restrict gradient, const T* __restrict x, int64_t rows, int64_t depth,
+                             const ChannelAffine& affine, const float* __restrict slope, const float* __restrict offset,
+                             T* __restrict result) {
+  const float* __restrict mean = affine.mean;
+  const float* __restrict scale = affine.scale;
+  const float* __restrict shift = affine.shift;
+  const float low = affine.low, high = affine.high;
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t c = 0; c < depth; ++c) {
+      const float centered = load(x + row * depth + c) - mean[c];
+      const float value = centered * scale[c] + shift[c];
+      const float g = (value > low) & (value < high) ? load(gradient + row * depth + c) : 0.0f;
+      store(result + row * depth + c, scale[c] * g + slope[c] * centered + offset[c]);
+    }
+  }
+}
+
+}  // namespace
+
+#if defined(__x86_64__) && defined(__GNUC__)
+/// Defines a function once per instruction set and one that calls the best of them.
+#define OSPREY_DISPATCH(name, inner, parameters, ...)                                                            \
+  namespace {                                                                                                    \
+  __attribute__((                                                                                                \
+      target("avx512f,avx512bw,avx512vl,avx512dq,fma,prefer-vector-width=512"))) void name##_avx512 parameters { \
+    inner(__VA_ARGS__);                                                                                          \
+  }                                                                                                              \
+  __attribute__((target("avx2,fma"))) void name##_avx2 parameters { inner(__VA_ARGS__); }                        \
+  void name##_any parameters { inner(__VA_ARGS__); }                                                             \
+  }                                                                                                              \
+  void name parameters {                                                                                         \
+    static const int level = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&          \
+                                     __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")    \
+                                 ? 2                                                                             \
+                                 : (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 1 : 0);    \
+    if (level == 2) {                                                                                            \
+      name##_avx512(__VA_ARGS__);                                                                                \
+    } else if (level == 1) {                                                                                     \
+      name##_avx2(__VA_ARGS__);                                                                                  \
+    } else {                                                                                                     \
+      name##_any(__VA_ARGS__);                                                                                   \
+    }                                                                                                            \
+  }
+#else
+#define OSPREY_DISPATCH(name, inner, parameters, ...) \
+  void name parameters { inner(__VA_ARGS__); }
+#endif
+
+#define OSPREY_DISPATCH_TYPES(T)                                                                                      \
+  OSPREY_DISPATCH(                                                                                                    \
+      add_moments, moments,                                                                                           \
+      (const T* x, int64_t rows, int64_t depth, const float* center, float* scratch, double* sum, double* square), x, \
+      rows, depth, center, scratch, sum, square)                                                                      \
+  OSPREY_DISPATCH(normalize_rows, normalize,                                                                          \
+                  (const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine, T* y), x, rows, depth,       \
+                  affine, y)                                                                                          \
+  OSPREY_DISPATCH(add_gradient_moments, gradient_moments,                                                             \
+                  (const T* gradient, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,           \
+                   float* scratch, double* sum, double* product),                                                     \
+                  gradient, x, rows, depth, affine, scratch, sum, product)                                            \
+  OSPREY_DISPATCH(gradient_rows, gradients,                                                                           \
+                  (const T* gradient, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,           \
+                   const float* slope, const float* offset, T* result),                                               \
+                  gradient, x, rows, depth, affine, slope, offset, result)
+
+OSPREY_DISPATCH_TYPES(float)
+OSPREY_DISPATCH_TYPES(uint16_t)
+
+}  // namespace osprey::kernels::cpu

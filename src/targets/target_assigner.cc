@@ -1,0 +1,187 @@
+#include "osprey/targets/target_assigner.h"
+
+#include <ATen/ATen.h>
+
+#include "osprey/kernels/match_anchors.h"
+
+namespace osprey::targets {
+namespace {
+
+/// The ground truth with every optional tensor filled in, and shapes checked.
+struct Rows {
+  at::Tensor boxes, valid, weights;  ///< [B, M, 4], [B, M], [B, M]
+  int64_t B, M;
+};
+
+Rows checked(const at::Tensor& anchors, const Groundtruth& truth) {
+  TORCH_CHECK(anchors.dim() == 2 && anchors.size(1) == 4, "anchors must be [A, 4], got ", anchors.sizes());
+  TORCH_CHECK(truth.boxes.defined() && truth.boxes.dim() == 3 && truth.boxes.size(2) == 4,
+              "groundtruth boxes must be [B, M, 4]");
+  const int64_t B = truth.boxes.size(0), M = truth.boxes.size(1);
+  const at::IntArrayRef per_box = truth.boxes.sizes().slice(0, 2);
+  TORCH_CHECK(!truth.valid.defined() || truth.valid.sizes() == per_box, "groundtruth valid must be ", per_box);
+  TORCH_CHECK(!truth.weights.defined() || truth.weights.sizes() == per_box, "groundtruth weights must be ", per_box);
+  const at::Tensor boxes = truth.boxes.detach().to(at::kFloat);
+  // A box that is not finite takes no part, on every path alike.
+  at::Tensor valid = boxes.isfinite().all(-1);
+  if (truth.valid.defined()) valid = valid.logical_and(truth.valid);
+  const at::Tensor weights =
+      truth.weights.defined() ? truth.weights.detach().to(at::kFloat) : at::ones({B, M}, boxes.options());
+  return {boxes, valid, weights, B, M};
+}
+
+/// The class row of every box without added background: [B, M, K] float32.
+at::Tensor k_hot(const Groundtruth& truth, const Rows& rows, const TargetAssignerOptions& options) {
+  const int64_t columns = options.num_classes + (options.explicit_background_class ? 1 : 0);
+  if (truth.classes.dim() == 3) {
+    TORCH_CHECK(truth.classes.size(0) == rows.B && truth.classes.size(1) == rows.M && truth.classes.size(2) == columns,
+                "groundtruth classes must be [", rows.B, ", ", rows.M, ", ", columns, "], got ", truth.classes.sizes());
+    return truth.classes.to(at::kFloat);
+  }
+  TORCH_CHECK(truth.classes.dim() == 2 && truth.classes.size(0) == rows.B && truth.classes.size(1) == rows.M,
+              "groundtruth classes must be [", rows.B, ", ", rows.M, "], got ", truth.classes.sizes());
+  if (truth.classes.is_cpu()) {  // on a device this would wait for it
+    const at::Tensor outside =
+        rows.valid.logical_and((truth.classes < 0).logical_or(truth.classes >= options.num_classes));
+    TORCH_CHECK(!outside.any().item<bool>(), "a groundtruth class lies outside [0, ", options.num_classes, ")");
+  }
+  const int64_t first = options.explicit_background_class ? 1 : 0;
+  const at::Tensor column = at::arange(columns, truth.classes.options());
+  return column.eq((truth.classes + first).unsqueeze(-1)).to(at::kFloat);
+}
+
+/// The label of every box, with its background column: [B, M, L]
+at::Tensor labels(const Groundtruth& truth, const Rows& rows, const TargetAssignerOptions& options) {
+  TORCH_CHECK(truth.classes.defined(), "groundtruth classes are missing");
+  at::Tensor result = k_hot(truth, rows, options);
+  if (options.use_confidences_as_targets && truth.confidences.defined()) {
+    if (truth.confidences.dim() == 3) {
+      TORCH_CHECK(truth.confidences.sizes() == result.sizes(), "groundtruth confidences must be ", result.sizes(),
+                  ", got ", truth.confidences.sizes());
+      result = truth.confidences.to(at::kFloat);
+    } else {
+      TORCH_CHECK(truth.confidences.sizes() == rows.valid.sizes(), "groundtruth confidences must be ",
+                  rows.valid.sizes());
+      result = result * truth.confidences.to(at::kFloat).unsqueeze(-1);
+    }
+  }
+  return options.add_background_class ? at::constant_pad_nd(result, {1, 0}) : result;
+}
+
+bool has_background(const TargetAssignerOptions& options) {
+  return options.add_background_class || options.explicit_background_class;
+}
+
+/// Looks up a table for every anchor: row `special` of image b where the anchor has no box, else row m.
+/// values [B, M, ...], unmatched [...], match [B, A] -> [B, A, ...]
+at::Tensor gather(const at::Tensor& values, const at::Tensor& unmatched, const at::Tensor& match) {
+  const int64_t B = values.size(0), M = values.size(1);
+  std::vector<int64_t> extra(values.sizes().begin(), values.sizes().end());
+  extra[1] = 1;
+  const at::Tensor table = at::cat({unmatched.expand(extra), values}, 1).flatten(0, 1);
+  const at::Tensor first_row = at::arange(B, match.options()).mul(M + 1).unsqueeze(1);
+  const at::Tensor found = table.index_select(0, (match.clamp_min(-1) + 1 + first_row).flatten());
+  std::vector<int64_t> shape(values.sizes().begin(), values.sizes().end());
+  shape[1] = match.size(1);
+  return found.view(shape);
+}
+
+at::Tensor encode(const boxes::BoxCoder& coder, const at::Tensor& anchors, const Groundtruth& truth, const Rows& rows,
+                  const at::Tensor& match) {
+  at::Tensor keypoints;
+  if (coder.num_keypoints() > 0) {
+    TORCH_CHECK(
+        truth.keypoints.defined() && truth.keypoints.dim() == 4 && truth.keypoints.size(2) == coder.num_keypoints(),
+        "groundtruth keypoints must be [B, M, ", coder.num_keypoints(), ", 2]");
+    const at::Tensor known = truth.keypoints.to(at::kFloat);
+    keypoints = gather(known, at::zeros({coder.num_keypoints(), 2}, known.options()), match);
+  }
+  // Anchors without a box are coded as if they had some box, and then set to zero, whatever came out.
+  const at::Tensor some_box = at::tensor({0.0f, 0.0f, 1.0f, 1.0f}).to(rows.boxes.device());
+  const at::Tensor codes = coder.encode(gather(rows.boxes, some_box, match), anchors, keypoints);
+  return at::where(match.ge(0).unsqueeze(-1), codes, at::zeros({}, codes.options()));
+}
+
+/// Weights from explicit confidences: 1 for what somebody said something about, `implicit_example_weight` for the rest.
+void weigh_by_confidence(Targets& targets, const TargetAssignerOptions& options) {
+  const int64_t first = has_background(options) ? 1 : 0;
+  const at::Tensor classes = targets.classes.narrow(-1, first, targets.classes.size(-1) - first);
+  const at::Tensor negative = classes < 0;
+  const at::Tensor positive_anchor = (classes > 0).any(-1).to(at::kFloat);
+  const auto weight = [&](const at::Tensor& is_explicit) {
+    return is_explicit * (1 - options.implicit_example_weight) + options.implicit_example_weight;
+  };
+  at::Tensor class_targets = classes.masked_fill(negative, 0);
+  at::Tensor class_weights = weight((classes != 0).to(at::kFloat));
+  if (first == 1) {
+    class_targets = at::cat({(1 - positive_anchor).unsqueeze(-1), class_targets}, -1);
+    class_weights = at::cat({weight(positive_anchor).unsqueeze(-1), class_weights}, -1);
+  }
+  targets.classes = class_targets;
+  targets.class_weights = class_weights;
+  targets.boxes = targets.boxes * positive_anchor.unsqueeze(-1);
+  targets.box_weights = positive_anchor;
+}
+
+}  // namespace
+
+TargetAssigner::TargetAssigner(std::unique_ptr<RegionSimilarity> similarity, std::unique_ptr<Matcher> matcher,
+                               std::unique_ptr<boxes::BoxCoder> coder, const TargetAssignerOptions& options)
+    : similarity_(std::move(similarity)), matcher_(std::move(matcher)), coder_(std::move(coder)), options_(options) {
+  TORCH_CHECK(options_.num_classes >= 1, "num_classes must be >= 1, got ", options_.num_classes);
+  TORCH_CHECK(!(options_.add_background_class && options_.explicit_background_class),
+              "a background class is either added or explicit, not both");
+}
+
+Match TargetAssigner::match(const at::Tensor& anchors, const Groundtruth& truth, bool general) const {
+  const Rows rows = checked(anchors, truth);
+  const at::Tensor float_anchors = anchors.detach().to(at::kFloat), enabled = rows.weights > 0;
+  if (!general && similarity_->is_iou() && matcher_->argmax_options() != nullptr)
+    return {kernels::match_anchors(rows.boxes, rows.valid, enabled, float_anchors, *matcher_->argmax_options())};
+
+  // How sure it is that a box is an object: all but its share of background, which only explicit classes have.
+  const at::Tensor scores = options_.explicit_background_class && truth.classes.defined() && truth.classes.dim() == 3
+                                ? 1 - truth.classes.select(-1, 0).to(at::kFloat)
+                                : at::ones_like(rows.weights);
+  std::vector<at::Tensor> matches;
+  for (int64_t b = 0; b < rows.B; ++b) {
+    const at::Tensor real = rows.valid[b].nonzero().flatten();
+    const auto pick = [&](const at::Tensor& t) { return t[b].index_select(0, real); };
+    const at::Tensor similarity = similarity_->compare(pick(rows.boxes), float_anchors, pick(scores));
+    const at::Tensor found = matcher_->match(similarity, pick(enabled)).to(real.device());
+    // Rows of the real boxes back to rows of all boxes.
+    matches.push_back(real.size(0) == 0 ? found
+                                        : at::where(found >= 0, real.index_select(0, found.clamp_min(0)), found));
+  }
+  return {matches.empty() ? at::empty({0, anchors.size(0)}, rows.boxes.options().dtype(at::kLong))
+                          : at::stack(matches)};
+}
+
+Targets TargetAssigner::assign(const at::Tensor& anchors, const Groundtruth& truth) const {
+  at::NoGradGuard no_grad;
+  const Rows rows = checked(anchors, truth);
+  Targets targets;
+  targets.match = match(anchors, truth);
+  const at::Tensor& match = targets.match.box;
+
+  const at::Tensor box_labels = labels(truth, rows, options_);
+  at::Tensor background = at::zeros({box_labels.size(2)}, box_labels.options());
+  if (has_background(options_) && !options_.encode_background_as_zeros) background[0].fill_(1);
+  targets.classes = gather(box_labels, background, match);
+  targets.boxes = encode(*coder_, anchors.detach().to(at::kFloat), truth, rows, match);
+  if (options_.use_confidences_as_targets) {
+    weigh_by_confidence(targets, options_);
+    return targets;
+  }
+
+  targets.box_weights = gather(rows.weights, at::zeros({}, rows.weights.options()), match);
+  // A view over the classes: they all weigh the same.
+  targets.class_weights =
+      at::where(match == Match::kBackground, at::full({}, options_.negative_class_weight, rows.weights.options()),
+                targets.box_weights)
+          .unsqueeze(-1)
+          .expand_as(targets.classes);
+  return targets;
+}
+
+}  // namespace osprey::targets

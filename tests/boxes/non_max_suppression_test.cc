@@ -1,0 +1,132 @@
+#include "osprey/boxes/non_max_suppression.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "support/golden.h"
+
+namespace osprey::boxes {
+namespace {
+
+using osprey::testing::expect_close;
+using Indices = std::vector<int64_t>;
+
+/// Boxes of height 1 that start at the given x and are 1 wide: an overlap of t in x gives IoU t / (2 - t).
+at::Tensor row_of_boxes(const std::vector<float>& xs) {
+  const at::Tensor x = at::tensor(xs);
+  return at::stack({at::zeros_like(x), x, at::ones_like(x), x + 1}, 1);
+}
+
+TEST(NonMaxSuppression, OverlapStrictlyAboveTheThresholdSuppresses) {
+  // The first two share half of each: IoU 0.5 / 1.5 = 1/3. The two equal boxes have IoU 1.
+  const at::Tensor boxes = row_of_boxes({0, 0.5, 5, 5}), scores = at::tensor({0.9f, 0.8f, 0.7f, 0.6f});
+  EXPECT_EQ(non_max_suppression(boxes, scores, 10, 0.5f, 0).indices, (Indices{0, 1, 2}));
+  EXPECT_EQ(non_max_suppression(boxes, scores, 10, 0.3f, 0).indices, (Indices{0, 2}));
+  EXPECT_EQ(non_max_suppression(boxes, scores, 10, 1, 0).indices, (Indices{0, 1, 2, 3}));
+}
+
+TEST(NonMaxSuppression, ScoresMustExceedTheThresholdAndTiesKeepTheirOrder) {
+  const at::Tensor boxes = row_of_boxes({0, 2, 4, 6, 8});
+  const at::Tensor scores = at::tensor({0.5f, 0.9f, 0.5f, 0.9f, static_cast<float>(NAN)});
+  EXPECT_EQ(non_max_suppression(boxes, scores, 10, 0.5f, 0.4f).indices, (Indices{1, 3, 0, 2}));
+  EXPECT_EQ(non_max_suppression(boxes, scores, 10, 0.5f, 0.5f).indices, (Indices{1, 3}));
+  EXPECT_EQ(non_max_suppression(boxes, scores, 3, 0.5f, 0).indices, (Indices{1, 3, 0}));
+  EXPECT_TRUE(non_max_suppression(boxes, scores, 0, 0.5f, 0).indices.empty());
+}
+
+TEST(NonMaxSuppression, SoftDecayReordersBoxes) {
+  // IoU 1/3, sigma 0.5: exp(-1/9) = 0.8948; 0.8 becomes 0.7159, behind the 0.75 far away.
+  const Kept kept = non_max_suppression(row_of_boxes({0, 0.5, 5}), at::tensor({0.9f, 0.8f, 0.75f}), 10, 0.1f, 0, 0.5f);
+  EXPECT_EQ(kept.indices, (Indices{0, 2, 1}));
+  EXPECT_NEAR(kept.scores[2], 0.8 * std::exp(-1.0 / 9), 1e-6);
+}
+
+TEST(NonMaxSuppression, ManyCandidatesAreSuppressedLikeFew) {
+  // 5000 copies of one box, then a lonely one with the lowest score: the search has to go through all of them.
+  std::vector<float> xs(5000, 0.0f), values;
+  xs.push_back(3);
+  for (size_t i = 0; i < xs.size(); ++i) values.push_back(1.0f - static_cast<float>(i) * 1e-4f);
+  EXPECT_EQ(non_max_suppression(row_of_boxes(xs), at::tensor(values), 2, 0.5f, 0).indices, (Indices{0, 5000}));
+}
+
+NmsOptions options(int64_t per_class, int64_t total) {
+  NmsOptions result;
+  result.iou_threshold = 0.5f;
+  result.max_detections_per_class = per_class;
+  result.max_total_detections = total;
+  return result;
+}
+
+const at::Tensor& unit_window() {
+  static const at::Tensor t = at::tensor({0.0f, 0.0f, 1.0f, 1.0f});
+  return t;
+}
+
+TEST(BatchNonMaxSuppression, ClassesDoNotSuppressEachOtherUnlessAgnostic) {
+  const at::Tensor boxes = at::tensor({0.0f, 0.0f, 1.0f, 1.0f}).expand({1, 2, 4});
+  const at::Tensor scores = at::tensor({0.9f, 0.3f, 0.8f, 0.4f}).view({1, 2, 2});
+  NmsResult result = batch_non_max_suppression(boxes, scores, options(5, 5), unit_window());
+  EXPECT_EQ(result.detections.count.item<int64_t>(), 2);
+  expect_close(result.detections.classes, at::tensor({0, 1, 0, 0, 0}).view({1, 5}), 0, 0, "classes");
+  expect_close(result.detections.scores, at::tensor({0.9f, 0.4f, 0.0f, 0.0f, 0.0f}).view({1, 5}), 0, 0, "scores");
+  expect_close(result.indices, at::tensor({0, 1, 0, 0, 0}).view({1, 5}), 0, 0, "indices");
+  NmsOptions agnostic = options(5, 5);
+  agnostic.class_agnostic = true;
+  EXPECT_EQ(batch_non_max_suppression(boxes, scores, agnostic, unit_window()).detections.count.item<int64_t>(), 1);
+}
+
+TEST(BatchNonMaxSuppression, LimitsHoldPerClassAndInTotal) {
+  const at::Tensor boxes = row_of_boxes({0, 2, 4, 6}).unsqueeze(0) / 10;
+  const at::Tensor scores = at::tensor({0.9f, 0.5f, 0.8f, 0.4f, 0.7f, 0.3f, 0.6f, 0.2f}).view({1, 4, 2});
+  const NmsResult result = batch_non_max_suppression(boxes, scores, options(2, 3), unit_window());
+  EXPECT_EQ(result.detections.count.item<int64_t>(), 3);
+  expect_close(result.detections.scores, at::tensor({0.9f, 0.8f, 0.5f}).view({1, 3}), 0, 0, "scores");
+}
+
+TEST(BatchNonMaxSuppression, BoxesOutsideTheWindowLeaveRoomForOthers) {
+  // The best box lies outside; the others become fractions of the window.
+  const at::Tensor boxes =
+      at::tensor({0.6f, 0.0f, 0.9f, 0.5f, 0.0f, 0.0f, 0.25f, 0.5f, 0.25f, 0.5f, 1.0f, 1.0f}).view({1, 3, 4});
+  const at::Tensor scores = at::tensor({0.9f, 0.8f, 0.7f}).view({1, 3, 1}),
+                   window = at::tensor({0.0f, 0.0f, 0.5f, 1.0f});
+  const NmsResult result = batch_non_max_suppression(boxes, scores, options(2, 2), window);
+  // Two are kept before clipping, of which one is left.
+  EXPECT_EQ(result.detections.count.item<int64_t>(), 1);
+  expect_close(result.detections.boxes[0][0], at::tensor({0.0f, 0.0f, 0.5f, 0.5f}), 0, 0, "box");
+  NmsOptions plain = options(3, 3);
+  plain.change_coordinate_frame = false;
+  const NmsResult all = batch_non_max_suppression(boxes, scores, plain, window);
+  EXPECT_EQ(all.detections.count.item<int64_t>(), 2);
+  expect_close(all.detections.boxes[0][1], at::tensor({0.25f, 0.5f, 0.5f, 1.0f}), 0, 0, "clipped box");
+}
+
+TEST(BatchNonMaxSuppression, RowsAfterNumValidArePadding) {
+  const at::Tensor boxes = row_of_boxes({0, 2, 4}).unsqueeze(0).expand({2, 3, 4}) / 10,
+                   scores = at::full({2, 3, 1}, 0.5);
+  const NmsResult result =
+      batch_non_max_suppression(boxes, scores, options(5, 5), unit_window(), at::tensor({1, 0}, at::kLong));
+  expect_close(result.detections.count, at::tensor({1, 0}), 0, 0, "count");
+}
+
+TEST(BatchNonMaxSuppression, NoAnchorsGiveNoDetections) {
+  const NmsResult result =
+      batch_non_max_suppression(at::zeros({2, 0, 4}), at::zeros({2, 0, 3}), options(5, 5), unit_window());
+  EXPECT_EQ(result.detections.boxes.sizes(), at::IntArrayRef({2, 5, 4}));
+  EXPECT_EQ(result.detections.count.sum().item<int64_t>(), 0);
+  EXPECT_EQ(batch_non_max_suppression(at::zeros({0, 3, 4}), at::zeros({0, 3, 3}), options(5, 5), unit_window())
+                .detections.count.size(0),
+            0);
+}
+
+TEST(BatchNonMaxSuppression, WrongShapesThrow) {
+  EXPECT_THROW(batch_non_max_suppression(at::zeros({1, 2, 4}), at::zeros({1, 3, 1}), options(1, 1), unit_window()),
+               c10::Error);
+  EXPECT_THROW(batch_non_max_suppression(at::zeros({1, 3, 2, 4}), at::zeros({1, 3, 3}), options(1, 1), unit_window()),
+               c10::Error);
+  EXPECT_THROW(batch_non_max_suppression(at::zeros({1, 3, 4}), at::zeros({1, 3, 3}), options(1, 1)), c10::Error);
+}
+
+}  // namespace
+}  // namespace osprey::boxes
