@@ -1,0 +1,24 @@
+#pragma once
+#include <memory>
+#include <string>
+
+#include "osprey/data/annotations.h"
+
+namespace osprey::data {
+
+struct CocoOptions {
+  std::string input;      ///< an instances JSON file
+  std::string image_dir;  ///< what `file_name` is relative to; "": the folder of the JSON and its `images`
+  std::string split;      ///< list of file names (with or without ending) or image ids to use; "" for all
+};
+
+/// COCO annotations, read as a stream: segmentations are passed over and never held in memory.
+///
+/// Ids may be any numbers. A new label map keeps category ids where they begin at 1 and are not scattered (the 90 of
+/// COCO), else it numbers the categories in the order of their ids. A category 0 without objects, which some exporters
+/// put first, is left out. A file without annotations gives pictures without objects.
+///
+/// throws DataError: cannot be read, not JSON (with the byte offset), no images
+std::unique_ptr<AnnotationSource> open_coco(const CocoOptions& options, Problems& problems);
+
+}  // namespace osprey::data

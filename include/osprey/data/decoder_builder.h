@@ -1,0 +1,20 @@
+#pragma once
+#include <memory>
+
+#include "osprey/config/node.h"
+#include "osprey/data/example_decoder.h"
+#include "osprey/protos/input_reader.pb.h"
+
+namespace osprey::data {
+
+/// The decoder that an `input_reader` message describes.
+/// num_classes  of the model; 0: the label map decides
+/// label_map    may be null
+/// throws       ConfigError for what is not built yet (context features, track ids, dense pose, keypoint depth,
+/// additional
+///              channels, sequence examples, label hierarchies) and for values out of range
+std::unique_ptr<ExampleDecoder> build_example_decoder(const config::ConfigNode<proto::InputReader>& reader,
+                                                      int64_t num_classes,
+                                                      std::shared_ptr<const config::LabelMap> label_map);
+
+}  // namespace osprey::data

@@ -1,0 +1,75 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "osprey/config/node.h"
+#include "osprey/data/augmentation.h"
+#include "osprey/data/batch_source.h"
+#include "osprey/data/image_resizer.h"
+#include "osprey/protos/input_reader.pb.h"
+#include "osprey/protos/pipeline.pb.h"
+
+namespace osprey::data {
+
+/// Everything a source needs beside its reader.
+struct SourceOptions {
+  bool training = true;  ///< batches without end, in the order of (seed, epoch), augmented, bad records replaced;
+                         ///< otherwise one pass over every record, the last batch filled up with image weight 0
+  int64_t batch_size = 1;
+  uint64_t seed = 0;
+  int64_t num_classes = 1;
+  int64_t max_boxes = 100;         ///< M; more boxes are left out, counted; 0: found by a scan
+  bool multi_label = false;        ///< merge_multiple_label_boxes
+  bool confidences = false;        ///< batches carry label confidences
+  bool float_images = false;       ///< do not round to uint8 after the resize
+  int64_t num_workers = 0;         ///< 0: one per processor
+  int64_t prefetch_batches = 0;    ///< finished batches that may wait; 0: the reader's num_prefetch_batches
+  double max_bad_fraction = 0.01;  ///< share of unusable records above which training ends with a DataError
+  bool skip_bad = false;           ///< evaluation: leave out unusable records, counted, instead of a DataError
+  bool pin_memory = false;         ///< for asynchronous copies; ignored where there is no CUDA device
+  std::shared_ptr<const ImageResizer> resizer;  ///< must have a static size
+  std::shared_ptr<const Augmenter> augmenter;   ///< may be null; training only
+};
+
+/// Where the time of a source's workers went, seconds added over all threads, and how long `next` waited.
+struct StageSeconds {
+  double read = 0, decode = 0, augment = 0, collate = 0, wait = 0;
+};
+
+/// A source that decodes, augments and batches the records of a reader on worker threads.
+///
+/// Batches come in order and are the same for any number of workers. With `shuffle` each epoch has its own order of all
+/// records, else it is that of the files. Training takes batches across the border of epochs; with num_epochs it ends
+/// after so many, and its last, incomplete batch is dropped unless drop_remainder is false. Evaluation ignores both.
+///
+/// Boxes beyond max_boxes are left out and counted; warnings name the first such image and each epoch's worst. An
+/// unusable record is counted and named in the log once; training takes the next record of the epoch's order in its
+/// place, evaluation leaves its row empty with image weight 0.
+class RecordSource : public BatchSource {
+ public:
+  virtual StageSeconds stage_seconds() const = 0;
+  virtual int64_t num_dropped_boxes() const = 0;
+};
+
+/// Opens the files of a reader and starts the workers.
+///
+/// throws   ConfigError for readers that are not built yet, for a resizer without static size and for a label map that
+///          disagrees with num_classes; DataError for missing or empty inputs, for broken framing and for too many
+///          unusable records (also from `next`)
+std::unique_ptr<RecordSource> make_source(const config::ConfigNode<proto::InputReader>& reader,
+                                          const SourceOptions& options);
+
+/// The options that a pipeline asks for in training: batch size, seed, classes, boxes, resizer, augmentation.
+SourceOptions train_options(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root);
+/// The options of its evaluation with eval_input_reader[index]: eval_config.batch_size, no augmentation.
+SourceOptions eval_options(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root, int index = 0);
+
+/// The source of train_input_reader.
+std::unique_ptr<RecordSource> make_train_source(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root);
+/// The source of eval_input_reader[index].
+std::unique_ptr<RecordSource> make_eval_source(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root,
+                                               int index = 0);
+
+}  // namespace osprey::data

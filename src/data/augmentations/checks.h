@@ -1,0 +1,18 @@
+#pragma once
+#include <string>
+
+#include "osprey/config/node.h"
+
+namespace osprey::data {
+
+/// Range checks that many augmentations share.
+inline void check_probability(const config::Node& node, const char* field, float value) {
+  if (!(value >= 0 && value <= 1)) node.fail(field, "must be in [0, 1], got " + std::to_string(value));
+}
+inline void check_range(const config::Node& node, const char* low_field, float low, const char* high_field, float high,
+                        float least) {
+  if (!(low >= least)) node.fail(low_field, "must be >= " + std::to_string(least) + ", got " + std::to_string(low));
+  if (!(high >= low)) node.fail(high_field, "must be >= " + std::string(low_field));
+}
+
+}  // namespace osprey::data

@@ -1,0 +1,91 @@
+#include <ATen/ATen.h>
+
+#include "data/augmentations/checks.h"
+#include "osprey/data/augmentation.h"
+#include "osprey/data/color_ops.h"
+#include "osprey/data/example_ops.h"
+
+namespace osprey::data {
+namespace {
+using config::ConfigNode;
+using Adjust = at::Tensor (*)(const at::Tensor&, float);
+
+// One colour operation whose parameter is drawn uniformly.
+class RandomAdjust final : public Augmentation {
+ public:
+  RandomAdjust(Adjust adjust, float low, float high) : adjust_(adjust), low_(low), high_(high) {}
+  void apply(Example& example, RandomDraws& draws) const override {
+    make_float(example);
+    example.image = adjust_(example.image, draws.uniform(low_, high_));
+  }
+
+ private:
+  Adjust adjust_;
+  float low_, high_;
+};
+
+// The chain of colour operations of the Inception preprocessing, in one of two orders.
+class RandomDistort final : public Augmentation {
+ public:
+  explicit RandomDistort(bool contrast_last) {
+    const RandomAdjust brightness(&adjust_brightness, -32.0f / 255, 32.0f / 255),
+        saturation(&adjust_saturation, 0.5f, 1.5f), hue(&adjust_hue, -0.2f, 0.2f),
+        contrast(&adjust_contrast, 0.5f, 1.5f);
+    if (contrast_last)
+      chain_ = {brightness, saturation, hue, contrast};
+    else
+      chain_ = {brightness, contrast, saturation, hue};
+  }
+  void apply(Example& example, RandomDraws& draws) const override {
+    for (const RandomAdjust& step : chain_) step.apply(example, draws);
+  }
+
+ private:
+  std::vector<RandomAdjust> chain_;
+};
+
+class RandomGray final : public Augmentation {
+ public:
+  explicit RandomGray(float probability) : probability_(probability) {}
+  void apply(Example& example, RandomDraws& draws) const override {
+    if (draws.uniform(0, 1) >= probability_) return;
+    make_float(example);
+    example.image = luma(example.image).expand({-1, -1, 3}).contiguous();
+  }
+
+ private:
+  float probability_;
+};
+
+std::unique_ptr<Augmentation> make_brightness(const ConfigNode<proto::RandomAdjustBrightness>& cfg) {
+  if (!(cfg->max_delta() >= 0)) cfg.fail("max_delta", "must be >= 0");
+  return std::make_unique<RandomAdjust>(&adjust_brightness, -cfg->max_delta(), cfg->max_delta());
+}
+std::unique_ptr<Augmentation> make_contrast(const ConfigNode<proto::RandomAdjustContrast>& cfg) {
+  check_range(cfg, "min_delta", cfg->min_delta(), "max_delta", cfg->max_delta(), 0);
+  return std::make_unique<RandomAdjust>(&adjust_contrast, cfg->min_delta(), cfg->max_delta());
+}
+std::unique_ptr<Augmentation> make_hue(const ConfigNode<proto::RandomAdjustHue>& cfg) {
+  if (!(cfg->max_delta() >= 0 && cfg->max_delta() <= 1)) cfg.fail("max_delta", "must be in [0, 1]");
+  return std::make_unique<RandomAdjust>(&adjust_hue, -cfg->max_delta(), cfg->max_delta());
+}
+std::unique_ptr<Augmentation> make_saturation(const ConfigNode<proto::RandomAdjustSaturation>& cfg) {
+  check_range(cfg, "min_delta", cfg->min_delta(), "max_delta", cfg->max_delta(), 0);
+  return std::make_unique<RandomAdjust>(&adjust_saturation, cfg->min_delta(), cfg->max_delta());
+}
+std::unique_ptr<Augmentation> make_distort(const ConfigNode<proto::RandomDistortColor>& cfg) {
+  if (cfg->color_ordering() != 0 && cfg->color_ordering() != 1) cfg.fail("color_ordering", "must be 0 or 1");
+  return std::make_unique<RandomDistort>(cfg->color_ordering() == 0);
+}
+std::unique_ptr<Augmentation> make_gray(const ConfigNode<proto::RandomRGBtoGray>& cfg) {
+  check_probability(cfg, "probability", cfg->probability());
+  return std::make_unique<RandomGray>(cfg->probability());
+}
+OSPREY_REGISTER(Augmentation, &make_brightness);
+OSPREY_REGISTER(Augmentation, &make_contrast);
+OSPREY_REGISTER(Augmentation, &make_hue);
+OSPREY_REGISTER(Augmentation, &make_saturation);
+OSPREY_REGISTER(Augmentation, &make_distort);
+OSPREY_REGISTER(Augmentation, &make_gray);
+}  // namespace
+}  // namespace osprey::data

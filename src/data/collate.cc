@@ -1,0 +1,138 @@
+#include "osprey/data/collate.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace osprey::data {
+namespace {
+// Row `row` of a [B, M] tensor as plain memory.
+template <class T>
+T* row_of(at::Tensor& tensor, int64_t row) {
+  return tensor.data_ptr<T>() + row * tensor.stride(0);
+}
+
+template <class T, class U>
+void copy_list(const std::vector<U>& list, int64_t count, T* out) {
+  for (int64_t i = 0; i < std::min<int64_t>(count, static_cast<int64_t>(list.size())); ++i)
+    out[i] = static_cast<T>(list[i]);
+}
+
+void put_objects(Batch& batch, int64_t row, const Example& example, int64_t count) {
+  static_assert(sizeof(Box) == 4 * sizeof(float));
+  if (count > 0) std::memcpy(row_of<float>(batch.boxes, row), example.boxes.data(), count * sizeof(Box));
+  std::fill_n(row_of<float>(batch.weights, row), count, 1.0f);
+  copy_list(example.weights, count, row_of<float>(batch.weights, row));
+  copy_list(example.is_crowd, count, row_of<bool>(batch.is_crowd, row));
+  copy_list(example.difficult, count, row_of<bool>(batch.difficult, row));
+  copy_list(example.group_of, count, row_of<bool>(batch.group_of, row));
+  copy_list(example.area, count, row_of<float>(batch.area, row));
+  std::fill_n(row_of<bool>(batch.valid, row), count, true);
+}
+
+// One label a box; a confidence is 1 where the record has none.
+void put_labels(Batch& batch, int64_t row, const Example& example, int64_t count) {
+  copy_list(example.classes, count, row_of<int64_t>(batch.classes, row));
+  if (!batch.confidences.defined()) return;
+  std::fill_n(row_of<float>(batch.confidences, row), count, 1.0f);
+  copy_list(example.confidences, count, row_of<float>(batch.confidences, row));
+}
+
+void put_k_hot(Batch& batch, int64_t row, const Example& example, const MergedBoxes& merged, int64_t count,
+               int64_t classes) {
+  float* k_hot = row_of<float>(batch.classes, row);
+  float* confidences = batch.confidences.defined() ? row_of<float>(batch.confidences, row) : nullptr;
+  for (size_t i = 0; i < merged.merged.size(); ++i) {
+    if (merged.merged[i] >= count) continue;
+    const int64_t at = merged.merged[i] * classes + example.classes[i];
+    TORCH_CHECK(example.classes[i] >= 0 && example.classes[i] < classes, "class ", example.classes[i], " of ", classes);
+    k_hot[at] = 1;
+    if (confidences != nullptr) confidences[at] = example.confidences.empty() ? 1.0f : example.confidences[i];
+  }
+}
+}  // namespace
+
+Batch empty_batch(const BatchShape& shape) {
+  const int64_t size = shape.batch_size, boxes = shape.max_boxes;
+  const auto zeros = [&](std::vector<int64_t> sizes, at::ScalarType type) {
+    return at::zeros(sizes, at::TensorOptions().dtype(type).pinned_memory(shape.pin_memory));
+  };
+  Batch batch;
+  batch.images =
+      zeros({size, shape.image.height, shape.image.width, shape.channels}, shape.float_images ? at::kFloat : at::kByte)
+          .permute({0, 3, 1, 2});
+  batch.true_shapes = zeros({size, 2}, at::kLong);
+  batch.boxes = zeros({size, boxes, 4}, at::kFloat);
+  batch.classes =
+      shape.multi_label ? zeros({size, boxes, shape.num_classes}, at::kFloat) : zeros({size, boxes}, at::kLong);
+  batch.weights = zeros({size, boxes}, at::kFloat);
+  if (shape.confidences)
+    batch.confidences =
+        shape.multi_label ? zeros({size, boxes, shape.num_classes}, at::kFloat) : zeros({size, boxes}, at::kFloat);
+  batch.is_crowd = zeros({size, boxes}, at::kBool);
+  batch.difficult = zeros({size, boxes}, at::kBool);
+  batch.group_of = zeros({size, boxes}, at::kBool);
+  batch.area = zeros({size, boxes}, at::kFloat);
+  batch.valid = zeros({size, boxes}, at::kBool);
+  batch.image_weights = zeros({size}, at::kFloat);
+  batch.example_keys = zeros({size}, at::kLong);
+  batch.original_sizes = zeros({size, 2}, at::kLong);
+  batch.ids.resize(size);
+  return batch;
+}
+
+int64_t put(Batch& batch, int64_t row, const Example& example, int64_t key, const BatchShape& shape,
+            const ImageResizer& resizer) {
+  const ImageSize content = resizer.resize_into(example.image, batch.images.permute({0, 2, 3, 1})[row]);
+  row_of<int64_t>(batch.true_shapes, row)[0] = content.height;
+  row_of<int64_t>(batch.true_shapes, row)[1] = content.width;
+
+  int64_t found = static_cast<int64_t>(example.boxes.size());
+  if (shape.multi_label) {
+    const MergedBoxes merged = merge_boxes(example);
+    found = static_cast<int64_t>(merged.first.size());
+    const int64_t count = std::min(found, shape.max_boxes);
+    Example rows = example;
+    rows.image = at::Tensor();
+    select(rows, merged.first);
+    put_objects(batch, row, rows, count);
+    put_k_hot(batch, row, example, merged, count, shape.num_classes);
+  } else {
+    const int64_t count = std::min(found, shape.max_boxes);
+    put_objects(batch, row, example, count);
+    put_labels(batch, row, example, count);
+  }
+
+  batch.image_weights.data_ptr<float>()[row] = 1;
+  batch.example_keys.data_ptr<int64_t>()[row] = key;
+  row_of<int64_t>(batch.original_sizes, row)[0] = example.original_height;
+  row_of<int64_t>(batch.original_sizes, row)[1] = example.original_width;
+  batch.ids[row] = example.id;
+  return std::max<int64_t>(0, found - shape.max_boxes);
+}
+
+void drop_unusable_objects(Example& example) {
+  std::vector<int64_t> kept;
+  for (size_t i = 0; i < example.boxes.size(); ++i) {
+    const Box& box = example.boxes[i];
+    const bool is_nan = std::isnan(box.ymin) || std::isnan(box.xmin) || std::isnan(box.ymax) || std::isnan(box.xmax);
+    if (!is_nan && example.classes[i] >= 0) kept.push_back(static_cast<int64_t>(i));
+  }
+  if (kept.size() != example.boxes.size()) select(example, kept);
+}
+
+MergedBoxes merge_boxes(const Example& example) {
+  TORCH_CHECK(!example.masks.defined() && !example.keypoints.defined(), "Multi-label support is only for boxes.");
+  MergedBoxes result;
+  for (size_t i = 0; i < example.boxes.size(); ++i) {
+    const auto same = [&](int64_t first) { return example.boxes[first] == example.boxes[i]; };
+    const auto found = std::find_if(result.first.begin(), result.first.end(), same);
+    result.merged.push_back(found - result.first.begin());
+    if (found == result.first.end()) result.first.push_back(static_cast<int64_t>(i));
+  }
+  return result;
+}
+
+}  // namespace osprey::data

@@ -1,0 +1,176 @@
+#include "osprey/data/create_records.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <exception>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "osprey/base/error.h"
+#include "osprey/config/label_map.h"
+#include "osprey/data/coco.h"
+#include "osprey/data/shapes.h"
+#include "osprey/data/voc.h"
+#include "record_of_image.h"
+#include "sharded_output.h"
+
+namespace osprey::data {
+namespace {
+namespace fs = std::filesystem;
+
+void check(const CreateRecordsOptions& options) {
+  const bool shapes = options.format == CreateRecordsOptions::Format::kShapes;
+  if (options.output.empty()) throw ConfigError("--output is missing: the record file to write");
+  if (options.label_map.empty()) throw ConfigError("--label_map is missing: the label map to obey, or to write");
+  if (!shapes && options.input.empty()) throw ConfigError("--input is missing: the annotations to read");
+  if (shapes && !options.input.empty()) throw ConfigError("--input does not go with --format shapes, which needs none");
+  if (shapes && !options.split.empty()) throw ConfigError("--split does not go with --format shapes");
+  if (options.num_shards < 1 || options.num_shards > 99999)
+    throw ConfigError(fmt::format("--num_shards must be in 1..99999, got {}", options.num_shards));
+  if (options.num_images < 0) throw ConfigError(fmt::format("--num_images must be >= 0, got {}", options.num_images));
+  if (options.num_workers < 0)
+    throw ConfigError(fmt::format("--num_workers must be >= 0, got {}", options.num_workers));
+}
+
+std::unique_ptr<AnnotationSource> open(const CreateRecordsOptions& options, Problems& problems) {
+  switch (options.format) {
+    case CreateRecordsOptions::Format::kVoc:
+      return open_voc({options.input, options.image_dir, options.split}, problems);
+    case CreateRecordsOptions::Format::kCoco:
+      return open_coco({options.input, options.image_dir, options.split}, problems);
+    case CreateRecordsOptions::Format::kShapes:
+      break;
+  }
+  ShapesOptions shapes;
+  if (options.num_images > 0) shapes.num_images = options.num_images;
+  shapes.seed = options.seed;
+  return make_shapes(shapes);
+}
+
+config::LabelMap new_label_map(const AnnotationSource& source, const CreateRecordsOptions& options) {
+  config::LabelMap map;
+  for (const auto& [id, name] : source.classes()) map.items.push_back({id, name, ""});
+  if (map.items.empty())
+    throw DataError(options.input +
+                    ": has no objects, so no classes for a label map; give one that exists as --label_map");
+  return map;
+}
+
+// Makes records [begin, end) with several threads; in order, and nothing for what was left out.
+class Maker {
+ public:
+  Maker(const AnnotationSource& source, const config::LabelMap& map, int threads, Problems& problems)
+      : source_(source), map_(map), threads_(threads), problems_(problems) {}
+
+  std::vector<std::optional<std::string>> make(int64_t begin, int64_t end) {
+    std::vector<std::optional<std::string>> records(static_cast<size_t>(end - begin));
+    std::atomic<int64_t> next = begin;
+    std::exception_ptr failure;
+    const auto work = [&] {
+      try {
+        std::map<std::string, int64_t> classes;
+        for (int64_t i = next++; i < end; i = next++) {
+          AnnotatedImage image;
+          if (source_.read(i, image, problems_))
+            records[static_cast<size_t>(i - begin)] = record_of_image(image, map_, problems_, classes);
+        }
+        const std::lock_guard lock(mutex_);
+        for (const auto& [name, count] : classes) objects_of_class_[name] += count;
+      } catch (...) {
+        const std::lock_guard lock(mutex_);
+        if (!failure) failure = std::current_exception();
+        next = end;
+      }
+    };
+    std::vector<std::thread> threads;
+    for (int t = 1; t < threads_; ++t) threads.emplace_back(work);
+    work();
+    for (std::thread& thread : threads) thread.join();
+    if (failure) std::rethrow_exception(failure);
+    return records;
+  }
+
+  const std::map<std::string, int64_t>& objects_of_class() const { return objects_of_class_; }
+
+ private:
+  const AnnotationSource& source_;
+  const config::LabelMap& map_;
+  int threads_;
+  Problems& problems_;
+  std::mutex mutex_;
+  std::map<std::string, int64_t> objects_of_class_;
+};
+
+// Shards of another number beside ours would be read together with them by a pattern.
+void look_for_other_shards(const CreateRecordsOptions& options, const std::vector<std::string>& files,
+                           Problems& problems) {
+  const fs::path output(options.output);
+  const fs::path folder = output.parent_path().empty() ? fs::path(".") : output.parent_path();
+  const std::string prefix = output.filename().string() + "-";
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.rfind(prefix, 0) != 0 || name.find("-of-") == std::string::npos) continue;
+    bool ours = false;
+    for (const std::string& file : files) ours = ours || fs::path(file).filename() == name;
+    if (!ours)
+      problems.add("older shard(s) beside the new ones, which a pattern may take along", entry.path().string());
+  }
+}
+
+}  // namespace
+
+CreateRecordsResult create_records(const CreateRecordsOptions& options,
+                                   const std::function<void(int64_t done, int64_t total)>& progress) {
+  check(options);
+  Problems problems;
+  CreateRecordsResult result;
+  std::error_code error;
+  const bool obey = fs::exists(options.label_map, error);
+  config::LabelMap map;
+  if (obey) map = config::load_label_map(options.label_map);
+  const std::unique_ptr<AnnotationSource> source = open(options, problems);
+  if (!obey) map = new_label_map(*source, options);
+
+  const int64_t total = options.num_images > 0 ? std::min(options.num_images, source->size()) : source->size();
+  const int threads = options.num_workers > 0 ? options.num_workers : std::max(1u, std::thread::hardware_concurrency());
+  ShardedOutput output(options.output, options.num_shards, total);
+  Maker maker(*source, map, threads, problems);
+  const int64_t block = 16 * threads;
+  for (int64_t begin = 0; begin < total; begin += block) {
+    const int64_t end = std::min(begin + block, total);
+    int64_t index = begin;
+    for (const std::optional<std::string>& record : maker.make(begin, end)) {
+      if (record) {
+        output.write(index, *record);
+        ++result.num_images;
+      }
+      ++index;
+    }
+    if (progress) progress(end, total);
+  }
+  result.objects_of_class = maker.objects_of_class();
+  for (const auto& [name, count] : result.objects_of_class) result.num_objects += count;
+  result.problems = problems.lines();
+  if (result.num_images == 0)
+    throw DataError(
+        fmt::format("{}: none of {} pictures can be used\n{}", options.input, total, fmt::join(result.problems, "\n")));
+  if (obey && result.num_objects == 0 && problems.count("object(s) left out: the label map") > 0)
+    throw ConfigError(fmt::format("{}: has none of the classes of {}\n{}", options.label_map,
+                                  options.input.empty() ? "the shapes" : options.input,
+                                  fmt::join(result.problems, "\n")));
+  output.publish();
+  result.files = output.files();
+  if (!obey) {
+    config::write_label_map(map, options.label_map);
+    result.label_map_written = true;
+  }
+  look_for_other_shards(options, result.files, problems);
+  result.problems = problems.lines();
+  return result;
+}
+
+}  // namespace osprey::data

@@ -1,0 +1,100 @@
+#include "osprey/data/label_check.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <set>
+
+#include "features.h"
+#include "osprey/base/error.h"
+#include "osprey/config/label_map.h"
+#include "osprey/data/read_report.h"
+
+namespace osprey::data {
+namespace {
+
+void count(const std::string& record, const RecordOrigin& origin, const config::LabelMap* map, LabelCensus& census) {
+  const Features features(record, origin.describe());
+  const auto labels = features.ints("image/object/class/label");
+  const auto texts = features.strings("image/object/class/text");
+  for (size_t i = 0; i < std::max(labels.size(), texts.size()); ++i) {
+    const config::LabelMap::Item* item =
+        map != nullptr && i < texts.size() && !texts[i]->empty() ? map->find(*texts[i]) : nullptr;
+    if (item == nullptr && i >= labels.size()) {
+      ++census.objects_of_unknown_text[*texts[i]];
+      census.first_of_unknown_text.emplace(*texts[i], origin);
+      continue;
+    }
+    const int64_t id = item != nullptr ? item->id : labels[i];
+    ++census.objects_of_id[id];
+    census.first_of_id.emplace(id, origin);
+  }
+}
+
+// One line per id: what the map calls it, how often the records have it, and what is wrong.
+std::string table(const LabelCensus& census, const LabelCheckOptions& options, bool& sound) {
+  std::set<int64_t> ids;
+  for (const auto& [id, objects] : census.objects_of_id) ids.insert(id);
+  if (options.label_map != nullptr)
+    for (const config::LabelMap::Item& item : options.label_map->items) ids.insert(item.id);
+  std::string lines = fmt::format("\n  {:>6}  {:<24} {:>10}", "id", "label map", "records");
+  constexpr int kShown = 40;
+  int shown = 0;
+  for (int64_t id : ids) {
+    const config::LabelMap::Item* item = options.label_map != nullptr && id >= 1 && id <= options.label_map->max_id()
+                                             ? options.label_map->find(static_cast<int>(id))
+                                             : nullptr;
+    const auto found = census.objects_of_id.find(id);
+    const char* wrong = "";
+    if (id < 1)
+      wrong = "  <- ids begin at 1";
+    else if (options.num_classes > 0 && id > options.num_classes)
+      wrong = "  <- above num_classes";
+    else if (options.label_map != nullptr && item == nullptr)
+      wrong = "  <- not in the label map";
+    if (*wrong != '\0') sound = false;
+    if (*wrong == '\0' && ++shown > kShown) continue;
+    const bool seen = found != census.objects_of_id.end();
+    lines += fmt::format("\n  {:>6}  {:<24} {:>10}{}", id, item != nullptr ? item->shown() : "-",
+                         seen ? found->second : 0, wrong);
+    if (seen && *wrong != '\0') lines += ", as in " + census.first_of_id.at(id).describe();
+  }
+  if (shown > kShown) lines += fmt::format("\n  ... and {} ids that agree", shown - kShown);
+  for (const auto& [text, objects] : census.objects_of_unknown_text) {
+    sound = false;
+    lines += fmt::format("\n  {:>6}  {:<24} {:>10}  <- class text '{}' without a label, as in {}", "-", "-", objects,
+                         text, census.first_of_unknown_text.at(text).describe());
+  }
+  return lines;
+}
+
+}  // namespace
+
+LabelCensus check_labels(const RecordIndex& index, const LabelCheckOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto time_is_up = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > options.seconds;
+  };
+  LabelCensus census;
+  // Every 64th record, then those between them: wherever time ends, the records seen are spread over all.
+  constexpr int64_t kStride = 64;
+  for (int64_t first = 0; first < kStride; ++first)
+    for (int64_t i = first; i < index.size() && (census.records == 0 || !time_is_up()); i += kStride) {
+      try {
+        count(index.read(i), index.origin(i), options.label_map, census);
+        ++census.records;
+      } catch (const BadRecord&) {
+        // named and counted by whoever reads it in earnest
+      }
+    }
+  bool sound = true;
+  const std::string lines = table(census, options, sound);
+  if (!sound)
+    throw ConfigError(
+        fmt::format("{}: label map, num_classes ({}) and records disagree; {} of {} records were looked at{}",
+                    options.reader, options.num_classes > 0 ? std::to_string(options.num_classes) : "not given",
+                    census.records, index.size(), lines));
+  return census;
+}
+
+}  // namespace osprey::data

@@ -1,0 +1,298 @@
+#include "osprey/data/loader.h"
+
+#include <ATen/Context.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <set>
+#include <thread>
+
+#include "data/epoch_order.h"
+#include "data/prefetcher.h"
+#include "data/single_threaded.h"
+#include "osprey/config/label_map.h"
+#include "osprey/data/collate.h"
+#include "osprey/data/decoder_builder.h"
+#include "osprey/data/example_decoder.h"
+#include "osprey/data/label_check.h"
+#include "osprey/data/record_index.h"
+#include "osprey/records/example.pb.h"
+
+namespace osprey::data {
+namespace {
+using Clock = std::chrono::steady_clock;
+
+// Adds the time until it is destroyed to a counter of nanoseconds.
+class Timed {
+ public:
+  explicit Timed(std::atomic<int64_t>& total) : total_(total), begin_(Clock::now()) {}
+  ~Timed() { total_ += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin_).count(); }
+
+ private:
+  std::atomic<int64_t>& total_;
+  Clock::time_point begin_;
+};
+
+double seconds(const std::atomic<int64_t>& nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
+
+// What a row met; told to the user when its batch is handed out, so that it does not depend on the threads.
+struct RowReport {
+  std::vector<std::pair<int64_t, std::string>> bad;  // record, message
+  int64_t boxes = 0, dropped = 0;
+  std::string id;
+};
+struct Loaded {
+  Batch batch;
+  std::vector<RowReport> rows;
+};
+
+struct Parts {
+  RecordIndex index;
+  std::unique_ptr<ExampleDecoder> decoder;
+  EpochOrder order;
+  BatchShape shape;
+  SourceOptions options;
+  std::string reader;  // how messages call it
+  bool fail_on_bad = false;
+  std::optional<int64_t> num_examples_in_run;
+  bool drop_remainder = false;
+};
+
+class Loader final : public RecordSource {
+ public:
+  Loader(Parts parts, int64_t num_threads, int64_t ahead)
+      : parts_(std::move(parts)), prefetcher_(work(), num_batches(), num_threads, ahead) {}
+
+  std::optional<Batch> next() override {
+    std::optional<Loaded> loaded;
+    {
+      Timed timed(wait_);
+      loaded = prefetcher_.next();
+    }
+    if (!loaded) {
+      end_epoch();
+      return std::nullopt;
+    }
+    tell(*loaded);
+    return std::move(loaded->batch);
+  }
+  void seek(int64_t index) override { prefetcher_.seek(index); }
+  int64_t position() const override { return prefetcher_.position(); }
+  int64_t num_examples() const override { return parts_.order.size(); }
+  int64_t num_skipped() const override { return static_cast<int64_t>(bad_.size()); }
+  int64_t num_dropped_boxes() const override { return dropped_boxes_; }
+  StageSeconds stage_seconds() const override {
+    return {seconds(read_), seconds(decode_), seconds(augment_), seconds(collate_), seconds(wait_)};
+  }
+
+ private:
+  Prefetcher<Loaded>::Work work() {
+    Prefetcher<Loaded>::Work work;
+    work.begin = [this](int64_t index) {
+      return Loaded{empty_batch(parts_.shape), std::vector<RowReport>(static_cast<size_t>(rows_of(index)))};
+    };
+    work.num_rows = [this](int64_t index) { return rows_of(index); };
+    work.fill = [this](Loaded& loaded, int64_t index, int64_t row) { fill(loaded, index, row); };
+    work.enter_thread = &use_one_thread;
+    return work;
+  }
+
+  std::optional<int64_t> num_batches() const {
+    if (!parts_.num_examples_in_run) return std::nullopt;
+    const int64_t size = parts_.shape.batch_size, examples = *parts_.num_examples_in_run;
+    return parts_.drop_remainder ? examples / size : (examples + size - 1) / size;
+  }
+  int64_t rows_of(int64_t batch) const {
+    const int64_t size = parts_.shape.batch_size;
+    return parts_.num_examples_in_run ? std::min(size, *parts_.num_examples_in_run - batch * size) : size;
+  }
+
+  // Fills a row with the example at its place in the run; training steps on over unusable records.
+  void fill(Loaded& loaded, int64_t batch, int64_t row) {
+    const int64_t running = batch * parts_.shape.batch_size + row;
+    EpochOrder::Place place = parts_.order.place(running);
+    RowReport& report = loaded.rows[row];
+    for (int64_t tries = 0; tries < parts_.order.size(); ++tries) {
+      const int64_t record = parts_.order.record(place);
+      try {
+        Example example = decoded(record);
+        {
+          Timed timed(augment_);
+          if (parts_.options.augmenter)
+            parts_.options.augmenter->apply(example,
+                                            {parts_.options.seed, place.epoch, static_cast<uint64_t>(record), 0});
+        }
+        Timed timed(collate_);
+        report.id = example.id;
+        report.boxes = static_cast<int64_t>(example.boxes.size());
+        report.dropped = put(loaded.batch, row, example, running, parts_.shape, *parts_.options.resizer);
+        return;
+      } catch (const BadRecord& error) {
+        if (parts_.fail_on_bad) throw;
+        report.bad.emplace_back(record, error.what());
+      }
+      if (!parts_.options.training) return;
+      place.index = (place.index + 1) % parts_.order.size();
+    }
+    throw DataError(fmt::format("{}: none of {} records can be used; the first: {}", parts_.reader, parts_.order.size(),
+                                report.bad.front().second));
+  }
+
+  Example decoded(int64_t record) {
+    std::string bytes;
+    {
+      Timed timed(read_);
+      bytes = parts_.index.read(record);
+    }
+    Timed timed(decode_);
+    Example example = parts_.decoder->decode(bytes, parts_.index.origin(record), read_report_);
+    drop_unusable_objects(example);
+    if (parts_.shape.multi_label && (example.masks.defined() || example.keypoints.defined()))
+      throw ConfigError("merge_multiple_label_boxes: Multi-label support is only for boxes.");
+    return example;
+  }
+
+  void tell(const Loaded& loaded) {
+    for (const RowReport& row : loaded.rows) {
+      for (const auto& [record, message] : row.bad) {
+        if (!bad_.insert(record).second) continue;
+        spdlog::warn("left out: {}", message);
+        const double share = static_cast<double>(bad_.size()) / static_cast<double>(num_examples());
+        if (parts_.options.training && share > parts_.options.max_bad_fraction)
+          throw DataError(
+              fmt::format("{}: {} of {} records cannot be used, more than max_bad_fraction {:g}; the last: {}",
+                          parts_.reader, bad_.size(), num_examples(), parts_.options.max_bad_fraction, message));
+      }
+      if (row.dropped > 0) tell_dropped(row);
+    }
+    const int64_t epoch = parts_.order.place(prefetcher_.position() * parts_.shape.batch_size).epoch;
+    if (epoch != epoch_) end_epoch();
+    epoch_ = epoch;
+  }
+
+  void tell_dropped(const RowReport& row) {
+    if (dropped_boxes_ == 0)
+      spdlog::warn("{}: image '{}' has {} boxes, max_number_of_boxes is {}: the rest is left out", parts_.reader,
+                   row.id, row.boxes, parts_.shape.max_boxes);
+    dropped_boxes_ += row.dropped;
+    epoch_dropped_ += row.dropped;
+    ++epoch_cut_images_;
+    if (row.dropped > worst_.dropped) worst_ = row;
+  }
+
+  void end_epoch() {
+    if (epoch_dropped_ > 0)
+      spdlog::warn("{}: {} boxes of {} images left out, for max_number_of_boxes is {}; the worst image '{}' has {}",
+                   parts_.reader, epoch_dropped_, epoch_cut_images_, parts_.shape.max_boxes, worst_.id, worst_.boxes);
+    epoch_dropped_ = epoch_cut_images_ = 0;
+    worst_ = {};
+    if (told_report_) return;
+    told_report_ = true;
+    for (const std::string& line : read_report_.lines()) spdlog::warn("{}: {}", parts_.reader, line);
+  }
+
+  Parts parts_;
+  ReadReport read_report_;
+  std::atomic<int64_t> read_{0}, decode_{0}, augment_{0}, collate_{0}, wait_{0};
+  std::set<int64_t> bad_;
+  int64_t dropped_boxes_ = 0, epoch_ = 0, epoch_dropped_ = 0, epoch_cut_images_ = 0;
+  RowReport worst_;
+  bool told_report_ = false;
+  Prefetcher<Loaded> prefetcher_;  // last: its threads use everything above
+};
+
+// The largest number of boxes in any record, for max_number_of_boxes: 0.
+int64_t most_boxes(const RecordIndex& index) {
+  size_t most = 1;
+  for (int64_t i = 0; i < index.size(); ++i) {
+    records::Example example;
+    if (!example.ParseFromString(index.read(i))) continue;
+    const auto& features = example.features().feature();
+    const auto found = features.find("image/object/bbox/ymin");
+    if (found != features.end()) most = std::max<size_t>(most, found->second.float_list().value_size());
+  }
+  return static_cast<int64_t>(most);
+}
+
+std::shared_ptr<const config::LabelMap> label_map_of(const config::ConfigNode<proto::InputReader>& reader,
+                                                     int64_t num_classes) {
+  if (reader->label_map_path().empty()) return nullptr;
+  auto map = std::make_shared<const config::LabelMap>(config::load_label_map(reader->label_map_path()));
+  if (num_classes > 0 && map->max_id() != num_classes)
+    reader.fail("label_map_path", fmt::format("'{}' has ids up to {}, num_classes is {}", reader->label_map_path(),
+                                              map->max_id(), num_classes));
+  return map;
+}
+
+void check_options(const SourceOptions& options, const config::Node& reader) {
+  TORCH_CHECK(options.resizer, "a source needs a resizer");
+  TORCH_CHECK(options.batch_size > 0, "batch size must be > 0");
+  if (!options.resizer->static_size())
+    reader.fail("",
+                "batches need pictures of one size: use fixed_shape_resizer, or keep_aspect_ratio_resizer with "
+                "pad_to_max_dimension: true");
+}
+}  // namespace
+
+std::unique_ptr<RecordSource> make_source(const config::ConfigNode<proto::InputReader>& reader,
+                                          const SourceOptions& options) {
+  check_options(options, reader);
+  if (reader->sample_1_of_n_examples() < 1) reader.fail("sample_1_of_n_examples", "must be >= 1");
+  if (reader->num_prefetch_batches() < 0) reader.fail("num_prefetch_batches", "must be >= 0");
+  if (reader->max_number_of_boxes() < 0) reader.fail("max_number_of_boxes", "must be >= 0");
+  if (reader->sample_from_datasets_weights_size() > 0) reader.unsupported("sample_from_datasets_weights");
+  if (reader->keypoint_type_weight_size() > 0) reader.unsupported("keypoint_type_weight");
+  if (!reader->has_tf_record_input_reader()) {
+    if (reader->input_reader_case() == proto::InputReader::INPUT_READER_NOT_SET)
+      reader.fail("tf_record_input_reader", "must be set");
+    reader.unsupported(reader->has_external_input_reader() ? "external_input_reader" : "custom");
+  }
+  const auto& paths = reader->tf_record_input_reader().input_path();
+  if (paths.empty()) reader.fail("tf_record_input_reader.input_path", "must name at least one file");
+
+  auto label_map = label_map_of(reader, options.num_classes);
+  const std::string name = reader.path().empty() ? "input reader" : reader.path();
+  Parts parts{RecordIndex({paths.begin(), paths.end()}, name),
+              build_example_decoder(reader, options.num_classes, label_map),
+              {},
+              {},
+              options,
+              name,
+              false,
+              {},
+              false};
+  check_labels(parts.index, {.reader = name, .num_classes = options.num_classes, .label_map = label_map.get()});
+  parts.order = {parts.index.size(), static_cast<int64_t>(reader->sample_1_of_n_examples()), reader->shuffle(),
+                 options.seed};
+  if (!options.training) parts.options.augmenter = nullptr;
+
+  BatchShape& shape = parts.shape;
+  shape.batch_size = options.batch_size;
+  shape.image = *options.resizer->static_size();
+  shape.channels = options.resizer->channels();
+  shape.max_boxes = options.max_boxes > 0 ? options.max_boxes : most_boxes(parts.index);
+  shape.num_classes = options.num_classes > 0 ? options.num_classes : (label_map ? label_map->max_id() : 0);
+  shape.float_images = options.float_images || (parts.options.augmenter && parts.options.augmenter->leaves_levels());
+  shape.multi_label = options.multi_label;
+  shape.confidences = options.confidences;
+  shape.pin_memory = options.pin_memory && at::globalContext().hasCUDA();
+
+  const bool skip = reader->corrupt_image_policy() == proto::InputReader::SKIP;
+  parts.fail_on_bad = !skip || (!options.training && !options.skip_bad && !reader->has_corrupt_image_policy());
+  if (!options.training) {
+    parts.num_examples_in_run = parts.order.size();
+  } else if (reader->num_epochs() > 0) {
+    parts.num_examples_in_run = parts.order.size() * static_cast<int64_t>(reader->num_epochs());
+    parts.drop_remainder = reader->drop_remainder();
+  }
+  const int64_t threads =
+      options.num_workers > 0 ? options.num_workers : std::max<int64_t>(1, std::thread::hardware_concurrency());
+  const int64_t ahead =
+      options.prefetch_batches > 0 ? options.prefetch_batches : std::max(1, reader->num_prefetch_batches());
+  return std::make_unique<Loader>(std::move(parts), threads, ahead);
+}
+
+}  // namespace osprey::data

@@ -1,0 +1,155 @@
+#include "record_of_image.h"
+
+#include <fmt/format.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "osprey/base/error.h"
+#include "osprey/data/image_codec.h"
+#include "osprey/records/example.pb.h"
+
+namespace osprey::data {
+namespace {
+
+class Builder {
+ public:
+  void add(const std::string& key, const std::string& value) { feature(key).mutable_bytes_list()->add_value(value); }
+  void add(const std::string& key, int64_t value) { feature(key).mutable_int64_list()->add_value(value); }
+  void add(const std::string& key, float value) { feature(key).mutable_float_list()->add_value(value); }
+
+  std::string bytes() {
+    // Map entries in the order of their keys, so that equal records are equal bytes.
+    std::string result;
+    google::protobuf::io::StringOutputStream stream(&result);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    message_.SerializeToCodedStream(&coded);
+    coded.Trim();
+    return result;
+  }
+
+ private:
+  records::Feature& feature(const std::string& key) { return (*message_.mutable_features()->mutable_feature())[key]; }
+  records::Example message_;
+};
+
+std::optional<std::string> load(const AnnotatedImage& image, Problems& problems) {
+  if (!image.encoded.empty()) return image.encoded;
+  if (image.path.empty()) {
+    problems.add("picture(s) left out, not found", image.file_name);
+    return std::nullopt;
+  }
+  std::ifstream in(image.path, std::ios::binary);
+  std::stringstream bytes;
+  bytes << in.rdbuf();
+  if (!in.is_open() || in.bad()) {
+    problems.add("picture(s) left out, not readable", fmt::format("{}: {}", image.path, std::strerror(errno)));
+    return std::nullopt;
+  }
+  return std::move(bytes).str();
+}
+
+std::string format_of(const ImageInfo& info, const std::string& file_name) {
+  if (info.format != "other") return info.format;
+  std::string ending = std::filesystem::path(file_name).extension().string();
+  std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
+  return ending.size() > 1 ? ending.substr(1) : info.format;
+}
+
+// The size that boxes are measured in: the annotated one, or the picture's where none is given.
+void choose_size(const ImageInfo& info, const std::string& place, AnnotatedImage& image, Problems& problems) {
+  if (image.height <= 0 || image.width <= 0) {
+    image.height = info.height;
+    image.width = info.width;
+    return;
+  }
+  const bool turned = info.orientation >= 5 && image.height == info.width && image.width == info.height;
+  if (!turned && (image.height != info.height || image.width != info.width))
+    problems.add(
+        "picture(s) of another size than annotated; boxes are taken as fractions of the annotated size",
+        fmt::format("{}: {} x {}, annotated {} x {}", place, info.width, info.height, image.width, image.height));
+}
+
+// The box as fractions of the picture; nothing, counted, where none is left.
+std::optional<Box> normalised(const AnnotatedObject& object, const AnnotatedImage& image, const std::string& place,
+                              Problems& problems) {
+  const Box& px = object.box_px;
+  const std::string values =
+      fmt::format("{}: xmin {} ymin {} xmax {} ymax {}", place, px.xmin, px.ymin, px.xmax, px.ymax);
+  if (px.ymax < px.ymin || px.xmax < px.xmin) {
+    problems.add("box(es) left out, being inverted", values);
+    return std::nullopt;
+  }
+  if (px.ymax == px.ymin || px.xmax == px.xmin) {
+    problems.add("box(es) left out, being empty", values);
+    return std::nullopt;
+  }
+  const auto height = static_cast<float>(image.height), width = static_cast<float>(image.width);
+  const Box cut{std::clamp(px.ymin, 0.0f, height), std::clamp(px.xmin, 0.0f, width), std::clamp(px.ymax, 0.0f, height),
+                std::clamp(px.xmax, 0.0f, width)};
+  if (!(cut.height() > 0 && cut.width() > 0)) {
+    problems.add("box(es) left out, lying outside the picture", values);
+    return std::nullopt;
+  }
+  if (px.ymin < -1 || px.xmin < -1 || px.ymax > height + 1 || px.xmax > width + 1)
+    problems.add("box(es) cut to the picture", values);
+  return Box{cut.ymin / height, cut.xmin / width, cut.ymax / height, cut.xmax / width};
+}
+
+}  // namespace
+
+std::optional<std::string> record_of_image(const AnnotatedImage& annotated, const config::LabelMap& map,
+                                           Problems& problems, std::map<std::string, int64_t>& classes) {
+  AnnotatedImage image = annotated;
+  std::optional<std::string> encoded = load(image, problems);
+  if (!encoded) return std::nullopt;
+  const std::string place = image.path.empty() ? image.file_name : image.path;
+  ImageInfo info;
+  try {
+    info = image_info(*encoded);
+    if (image.encoded.empty()) decode_image(*encoded);
+  } catch (const DataError& error) {
+    problems.add("picture(s) left out, not decodable", place + ": " + error.what());
+    return std::nullopt;
+  }
+  choose_size(info, place, image, problems);
+
+  Builder record;
+  record.add("image/height", image.height);
+  record.add("image/width", image.width);
+  record.add("image/filename", image.file_name);
+  record.add("image/source_id", image.source_id);
+  record.add("image/format", format_of(info, image.file_name));
+  record.add("image/encoded", *encoded);
+  for (size_t i = 0; i < image.objects.size(); ++i) {
+    const AnnotatedObject& object = image.objects[i];
+    const config::LabelMap::Item* item = map.find(object.name);
+    if (item == nullptr) {
+      problems.add(fmt::format("object(s) left out: the label map does not have their class '{}'", object.name), place);
+      continue;
+    }
+    const std::optional<Box> box = normalised(object, image, fmt::format("{} object {}", place, i), problems);
+    if (!box) continue;
+    record.add("image/object/bbox/ymin", box->ymin);
+    record.add("image/object/bbox/xmin", box->xmin);
+    record.add("image/object/bbox/ymax", box->ymax);
+    record.add("image/object/bbox/xmax", box->xmax);
+    record.add("image/object/class/label", static_cast<int64_t>(item->id));
+    record.add("image/object/class/text", item->name);
+    record.add("image/object/area", object.area_px > 0 ? object.area_px : object.box_px.area());
+    record.add("image/object/is_crowd", static_cast<int64_t>(object.is_crowd));
+    record.add("image/object/difficult", static_cast<int64_t>(object.difficult));
+    record.add("image/object/truncated", static_cast<int64_t>(object.truncated));
+    ++classes[item->name];
+  }
+  return record.bytes();
+}
+
+}  // namespace osprey::data

@@ -1,0 +1,86 @@
+#include <google/protobuf/descriptor.h>
+
+#include "osprey/config/registry.h"
+#include "osprey/data/loader.h"
+
+namespace osprey::data {
+namespace {
+using Root = config::ConfigNode<proto::TrainEvalPipelineConfig>;
+
+// The field of the chosen meta-architecture, which every one of them calls alike; 0 where it has none.
+int64_t num_classes_of(const config::Node& meta_architecture) {
+  const google::protobuf::Message& message = meta_architecture.message();
+  const auto* field = message.GetDescriptor()->FindFieldByName("num_classes");
+  return field == nullptr ? 0 : message.GetReflection()->GetInt32(message, field);
+}
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+// The reader's own limit, else the deprecated one of train_config, else the default.
+int64_t max_boxes_of(const Root& root, const config::ConfigNode<proto::InputReader>& reader) {
+  if (reader->max_number_of_boxes() < 0) reader.fail("max_number_of_boxes", "must be >= 0");
+  const bool from_train_config = !reader->has_max_number_of_boxes() && root->train_config().has_max_number_of_boxes();
+  if (from_train_config && root->train_config().max_number_of_boxes() < 0)
+    root.fail("train_config.max_number_of_boxes", "must be >= 0");
+  return from_train_config ? root->train_config().max_number_of_boxes() : reader->max_number_of_boxes();
+}
+
+#pragma GCC diagnostic pop
+
+SourceOptions common_options(const Root& root, const config::ConfigNode<proto::InputReader>& reader) {
+  const auto model = root.child("model", root->model());
+  const std::optional<config::Node> meta_architecture = config::chosen(model, "model");
+  if (!meta_architecture) root.fail("model", "no model is chosen");
+  SourceOptions options;
+  options.num_classes = num_classes_of(*meta_architecture);
+  options.resizer = build_image_resizer_of(*meta_architecture);
+  options.multi_label = root->train_config().merge_multiple_label_boxes();
+  options.confidences = root->model().has_ssd() && root->model().ssd().use_confidences_as_targets();
+  options.max_boxes = max_boxes_of(root, reader);
+  options.float_images = reader->float_images();
+  options.seed = root->train_config().seed();
+  options.max_bad_fraction = root->train_config().max_bad_fraction();
+  return options;
+}
+
+config::ConfigNode<proto::InputReader> train_reader(const Root& root) {
+  return root.child("train_input_reader", root->train_input_reader());
+}
+config::ConfigNode<proto::InputReader> eval_reader(const Root& root, int index) {
+  if (index < 0 || index >= root->eval_input_reader_size())
+    root.fail("eval_input_reader", "has " + std::to_string(root->eval_input_reader_size()) + " readers, number " +
+                                       std::to_string(index) + " is asked for");
+  return root.child("eval_input_reader", index, root->eval_input_reader(index));
+}
+}  // namespace
+
+SourceOptions train_options(const Root& root) {
+  const auto train = root.child("train_config", root->train_config());
+  SourceOptions options = common_options(root, train_reader(root));
+  if (train->batch_size() < 1) train.fail("batch_size", "must be >= 1");
+  if (!(train->max_bad_fraction() >= 0 && train->max_bad_fraction() <= 1))
+    train.fail("max_bad_fraction", "must be in [0, 1]");
+  options.batch_size = train->batch_size();
+  options.augmenter = build_augmenter(train);
+  options.pin_memory = true;
+  return options;
+}
+
+SourceOptions eval_options(const Root& root, int index) {
+  SourceOptions options = common_options(root, eval_reader(root, index));
+  options.training = false;
+  if (root->eval_config().batch_size() < 1) root.fail("eval_config.batch_size", "must be >= 1");
+  options.batch_size = root->eval_config().batch_size();
+  options.pin_memory = true;
+  return options;
+}
+
+std::unique_ptr<RecordSource> make_train_source(const Root& root) {
+  return make_source(train_reader(root), train_options(root));
+}
+
+std::unique_ptr<RecordSource> make_eval_source(const Root& root, int index) {
+  return make_source(eval_reader(root, index), eval_options(root, index));
+}
+
+}  // namespace osprey::data

@@ -1,0 +1,166 @@
+#include "osprey/data/voc.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <pugixml.hpp>
+#include <set>
+
+#include "osprey/base/error.h"
+#include "split_index.h"
+
+namespace osprey::data {
+namespace {
+namespace fs = std::filesystem;
+
+std::string trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos) return "";
+  return std::string(text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1));
+}
+
+std::string child_text(const pugi::xml_node& node, const char* name) { return trimmed(node.child(name).child_value()); }
+
+// NaN where the text is no number.
+double number(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? value : std::nan("");
+}
+
+int64_t size_of(const std::string& text) {
+  const double value = number(text);
+  return value >= 1 && value < 1e9 ? static_cast<int64_t>(value) : 0;
+}
+
+bool flag(const pugi::xml_node& node, const char* name) {
+  const std::string text = child_text(node, name);
+  return !text.empty() && text != "0" && text != "false";
+}
+
+std::vector<std::string> find_xml(const std::string& input) {
+  std::error_code error;
+  if (fs::is_regular_file(input, error)) return {input};
+  if (!fs::is_directory(input, error)) throw DataError(input + ": no such folder or XML file");
+  std::vector<std::string> files;
+  for (const fs::directory_entry& entry :
+       fs::recursive_directory_iterator(input, fs::directory_options::skip_permission_denied)) {
+    std::string ending = entry.path().extension().string();
+    std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
+    if (ending == ".xml" && entry.is_regular_file(error)) files.push_back(entry.path().string());
+  }
+  if (files.empty()) throw DataError(input + ": 0 XML files in this folder and below");
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+class Voc final : public AnnotationSource {
+ public:
+  Voc(VocOptions options, Problems& problems)
+      : options_(std::move(options)), all_(find_xml(options_.input)), files_(all_) {
+    if (options_.split.empty()) return;
+    std::vector<std::vector<std::string>> names;
+    for (const std::string& file : all_) {
+      names.push_back(names_of_file(fs::path(file).filename().string()));
+      std::error_code error;
+      for (std::string& name : names_of_file(fs::relative(file, options_.input, error).string()))
+        names.back().push_back(name);
+    }
+    files_.clear();
+    for (int64_t index : select_split(options_.split, names, problems))
+      files_.push_back(all_[static_cast<size_t>(index)]);
+  }
+
+  int64_t size() const override { return static_cast<int64_t>(files_.size()); }
+
+  bool read(int64_t index, AnnotatedImage& image, Problems& problems) const override {
+    const std::string& file = files_.at(static_cast<size_t>(index));
+    pugi::xml_document document;
+    const pugi::xml_parse_result parsed = document.load_file(file.c_str());
+    const pugi::xml_node root = document.child("annotation");
+    if (!parsed || !root) {
+      problems.add("XML file(s) left out, being no annotation",
+                   parsed ? file + ": no <annotation>"
+                          : fmt::format("{}: {} at byte {}", file, parsed.description(), parsed.offset));
+      return false;
+    }
+    image.file_name = child_text(root, "filename");
+    if (image.file_name.empty()) image.file_name = fs::path(file).stem().string();
+    image.source_id = image.file_name;
+    image.width = size_of(child_text(root.child("size"), "width"));
+    image.height = size_of(child_text(root.child("size"), "height"));
+    image.path = find_image(file, image.file_name);
+    int64_t number_of_object = 0;
+    for (const pugi::xml_node& node : root.children("object"))
+      read_object(node, fmt::format("{} object {}", file, number_of_object++), image, problems);
+    return true;
+  }
+
+  std::vector<std::pair<int, std::string>> classes() const override {
+    std::set<std::string> names;
+    for (const std::string& file : all_) {
+      pugi::xml_document document;
+      if (!document.load_file(file.c_str())) continue;
+      for (const pugi::xml_node& node : document.child("annotation").children("object"))
+        if (std::string name = child_text(node, "name"); !name.empty()) names.insert(std::move(name));
+    }
+    std::vector<std::pair<int, std::string>> result;
+    for (const std::string& name : names) result.emplace_back(static_cast<int>(result.size()) + 1, name);
+    return result;
+  }
+
+ private:
+  static void read_object(const pugi::xml_node& node, const std::string& place, AnnotatedImage& image,
+                          Problems& problems) {
+    AnnotatedObject object;
+    object.name = child_text(node, "name");
+    if (object.name.empty()) return problems.add("object(s) left out, having no name", place);
+    const pugi::xml_node box = node.child("bndbox");
+    const double xmin = number(child_text(box, "xmin")), ymin = number(child_text(box, "ymin"));
+    const double xmax = number(child_text(box, "xmax")), ymax = number(child_text(box, "ymax"));
+    if (!std::isfinite(xmin + ymin + xmax + ymax)) return problems.add("object(s) left out, having no box", place);
+    object.box_px = {static_cast<float>(ymin), static_cast<float>(xmin), static_cast<float>(ymax),
+                     static_cast<float>(xmax)};
+    object.difficult = flag(node, "difficult");
+    object.truncated = flag(node, "truncated");
+    image.objects.push_back(std::move(object));
+  }
+
+  std::string find_image(const std::string& xml, const std::string& file_name) const {
+    const fs::path folder = fs::path(xml).parent_path(), input(options_.input);
+    std::vector<fs::path> folders;
+    if (!options_.image_dir.empty()) {
+      folders = {options_.image_dir};
+    } else {
+      for (const fs::path& base : {folder / "..", folder, input})
+        for (const char* name : {"JPEGImages", "images"}) folders.push_back(base / name);
+      folders.push_back(folder);
+      folders.push_back(input);
+    }
+    // Some tools write Windows paths, names without ending, or the name of another file.
+    std::string plain = file_name.substr(file_name.find_last_of("/\\") + 1);
+    std::vector<std::string> names{file_name, plain};
+    for (const std::string& stem : {plain, fs::path(xml).stem().string()})
+      for (const char* ending : {".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG", ".bmp", ".webp", ".tif", ".tiff"})
+        names.push_back(stem + ending);
+    std::error_code error;
+    for (const std::string& name : names)
+      for (const fs::path& place : folders)
+        if (fs::is_regular_file(place / name, error)) return (place / name).lexically_normal().string();
+    return "";
+  }
+
+  VocOptions options_;
+  std::vector<std::string> all_, files_;
+};
+
+}  // namespace
+
+std::unique_ptr<AnnotationSource> open_voc(const VocOptions& options, Problems& problems) {
+  return std::make_unique<Voc>(options, problems);
+}
+
+}  // namespace osprey::data

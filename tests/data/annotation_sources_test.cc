@@ -1,0 +1,236 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "osprey/base/error.h"
+#include "osprey/data/coco.h"
+#include "osprey/data/voc.h"
+#include "support/temp_dir.h"
+
+namespace osprey::data {
+namespace {
+using ::osprey::testing::TempDir;
+using ::osprey::testing::write_file;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using ::testing::ThrowsMessage;
+
+std::string object(const std::string& name, const std::string& box, const std::string& more = "") {
+  return "<object><name>" + name + "</name>" + more + "<bndbox>" + box + "</bndbox></object>";
+}
+
+std::string corners(const std::string& xmin, const std::string& ymin, const std::string& xmax,
+                    const std::string& ymax) {
+  return "<xmin>" + xmin + "</xmin><ymin>" + ymin + "</ymin><xmax>" + xmax + "</xmax><ymax>" + ymax + "</ymax>";
+}
+
+std::string xml(const std::string& file_name, const std::string& objects) {
+  return "<annotation><filename>" + file_name + "</filename><size><width>40</width><height>30</height></size>" +
+         objects + "</annotation>";
+}
+
+AnnotatedImage read(const AnnotationSource& source, int64_t index, Problems& problems) {
+  AnnotatedImage image;
+  EXPECT_TRUE(source.read(index, image, problems));
+  return image;
+}
+
+TEST(Voc, ReadsObjectsAndFindsThePictureInTheUsualPlaces) {
+  TempDir dir;
+  write_file(dir / "Annotations/a.xml", xml("a.jpg", object("dog", corners("1", "2.5", "30", "20"),
+                                                            "<difficult>1</difficult><truncated>1</truncated>") +
+                                                         object("cat", corners(" 0 ", "0", "40", "30"))));
+  write_file(dir / "JPEGImages/a.jpg", "x");
+  write_file(dir / "more/deep/b.XML", xml("", ""));
+  write_file(dir / "more/deep/b.png", "x");
+  write_file(dir / "more/c.xml", xml("C:\\pictures\\c.jpg", ""));
+  write_file(dir / "more/images/c.jpg", "x");
+  Problems problems;
+  const auto source = open_voc({dir.path().string(), "", ""}, problems);
+  ASSERT_EQ(source->size(), 3);
+  const AnnotatedImage a = read(*source, 0, problems);
+  EXPECT_EQ(a.path, dir / "JPEGImages/a.jpg");
+  EXPECT_EQ(a.source_id, "a.jpg");
+  EXPECT_EQ(a.width, 40);
+  EXPECT_EQ(a.height, 30);
+  ASSERT_EQ(a.objects.size(), 2u);
+  EXPECT_EQ(a.objects[0].name, "dog");
+  EXPECT_EQ(a.objects[0].box_px, (Box{2.5f, 1, 20, 30}));
+  EXPECT_TRUE(a.objects[0].difficult);
+  EXPECT_TRUE(a.objects[0].truncated);
+  EXPECT_FALSE(a.objects[1].difficult);
+  EXPECT_THAT(source->classes(), ElementsAre(Pair(1, "cat"), Pair(2, "dog")));
+  EXPECT_EQ(read(*source, 1, problems).path, dir / "more/images/c.jpg");
+  EXPECT_EQ(read(*source, 2, problems).path, dir / "more/deep/b.png");
+  EXPECT_THAT(problems.lines(), IsEmpty());
+}
+
+TEST(Voc, BrokenFilesAndObjectsAreCountedAndNamed) {
+  TempDir dir;
+  write_file(dir / "a.xml", "<annotation><object>");
+  write_file(dir / "b.xml", "<other/>");
+  write_file(dir / "c.xml",
+             xml("c.jpg", object("", corners("1", "1", "2", "2")) + object("dog", corners("1", "one", "2", "2")) +
+                              "<object><name>dog</name></object>"));
+  Problems problems;
+  const auto source = open_voc({dir.path().string(), "", ""}, problems);
+  AnnotatedImage image;
+  EXPECT_FALSE(source->read(0, image, problems));
+  EXPECT_FALSE(source->read(1, image, problems));
+  EXPECT_TRUE(source->read(2, image, problems));
+  EXPECT_THAT(image.objects, IsEmpty());
+  EXPECT_EQ(image.path, "");
+  EXPECT_THAT(problems.lines(),
+              ElementsAre(AllOf(HasSubstr("2 XML file(s) left out"), HasSubstr("a.xml: "), HasSubstr("at byte"),
+                                HasSubstr("b.xml: no <annotation>")),
+                          AllOf(HasSubstr("2 object(s) left out, having no box"), HasSubstr("c.xml object 1")),
+                          HasSubstr("1 object(s) left out, having no name")));
+}
+
+TEST(Voc, ASplitChoosesByNameInTheOrderOfTheList) {
+  TempDir dir;
+  for (const char* name : {"a", "b", "c d"})
+    write_file(dir / ("xml/" + std::string(name) + ".xml"),
+               xml(std::string(name) + ".jpg", object(name, corners("0", "0", "1", "1"))));
+  write_file(dir / "list.txt", "c d\n\n  a.jpg 1\r\nmissing -1\na\n");
+  Problems problems;
+  const auto source = open_voc({dir / "xml", "", dir / "list.txt"}, problems);
+  ASSERT_EQ(source->size(), 2);
+  EXPECT_EQ(read(*source, 0, problems).source_id, "c d.jpg");
+  EXPECT_EQ(read(*source, 1, problems).source_id, "a.jpg");
+  EXPECT_THAT(problems.lines(), ElementsAre(HasSubstr("1 name(s) in the split list without annotation: missing -1")));
+  EXPECT_EQ(source->classes().size(), 3u);  // of all data
+  write_file(dir / "none.txt", "x\ny\n");
+  EXPECT_THAT(
+      [&] {
+        open_voc({dir / "xml", "", dir / "none.txt"}, problems);
+      },
+      ThrowsMessage<DataError>(HasSubstr("none of its names")));
+  write_file(dir / "empty.txt", "\n");
+  EXPECT_THAT(
+      [&] {
+        open_voc({dir / "xml", "", dir / "empty.txt"}, problems);
+      },
+      ThrowsMessage<DataError>(HasSubstr("names no pictures")));
+  EXPECT_THROW(open_voc({dir / "xml", "", dir / "missing.txt"}, problems), DataError);
+}
+
+TEST(Voc, NoFilesIsAnError) {
+  TempDir dir;
+  Problems problems;
+  EXPECT_THAT(
+      [&] {
+        open_voc({dir.path().string(), "", ""}, problems);
+      },
+      ThrowsMessage<DataError>(HasSubstr("0 XML files")));
+  EXPECT_THAT(
+      [&] {
+        open_voc({dir / "missing", "", ""}, problems);
+      },
+      ThrowsMessage<DataError>(HasSubstr("no such folder")));
+}
+
+constexpr const char* kCoco = R"({
+  "info": {"images": [{"id": 99}]},
+  "categories": [{"id": 18, "name": "dog", "keypoints": ["nose"]}, {"id": 3, "name": "car"}],
+  "images": [{"id": 7, "file_name": "train/a.jpg", "width": 40, "height": 30, "license": 1},
+             {"id": 139, "file_name": "b.jpg", "width": 20, "height": 10}],
+  "annotations": [
+    {"id": 1, "image_id": 139, "category_id": 18, "bbox": [1.5, 2, 3.25, 4], "area": 9.5, "iscrowd": 0, "segmentation": [[1, 2, 3, 4, 5, 6]]},
+    {"id": 2, "image_id": 139, "category_id": 3, "bbox": [0, 0, 20, 10], "area": 200, "iscrowd": 1,
+     "segmentation": {"counts": [1, 2, 3], "size": [10, 20]}},
+    {"id": 3, "image_id": 5, "category_id": 3, "bbox": [0, 0, 1, 1]},
+    {"id": 4, "image_id": 7, "category_id": 4, "bbox": [0, 0, 1, 1]},
+    {"id": 5, "image_id": 7, "category_id": 3, "bbox": [0, 0, 1]}]})";
+
+TEST(Coco, ReadsObjectsOfScatteredIdsAndPassesOverTheRest) {
+  TempDir dir;
+  write_file(dir / "coco.json", kCoco);
+  write_file(dir / "images/train/a.jpg", "x");
+  Problems problems;
+  const auto source = open_coco({dir / "coco.json", "", ""}, problems);
+  ASSERT_EQ(source->size(), 2);
+  const AnnotatedImage a = read(*source, 0, problems), b = read(*source, 1, problems);
+  EXPECT_EQ(a.source_id, "7");
+  EXPECT_EQ(a.path, dir / "images/train/a.jpg");
+  EXPECT_EQ(b.path, "");
+  EXPECT_EQ(b.width, 20);
+  EXPECT_THAT(a.objects, IsEmpty());
+  ASSERT_EQ(b.objects.size(), 2u);
+  EXPECT_EQ(b.objects[0].name, "dog");
+  EXPECT_EQ(b.objects[0].box_px, (Box{2, 1.5f, 6, 4.75f}));
+  EXPECT_FLOAT_EQ(b.objects[0].area_px, 9.5f);
+  EXPECT_FALSE(b.objects[0].is_crowd);
+  EXPECT_TRUE(b.objects[1].is_crowd);
+  EXPECT_THAT(
+      problems.lines(),
+      ElementsAre(
+          HasSubstr("1 annotation(s) left out, being of an unknown category: annotation 3 of image 7: category_id 4"),
+          HasSubstr("1 annotation(s) left out, belonging to no image: annotation 2 of image 5"),
+          HasSubstr("1 object(s) left out, having no box: annotation 4 of image 7")));
+  // 18 > 2 * 2 + 10: scattered, so numbered in the order of ids.
+  EXPECT_THAT(source->classes(), ElementsAre(Pair(1, "car"), Pair(2, "dog")));
+}
+
+TEST(Coco, NewLabelMapsKeepIdsThatServe) {
+  TempDir dir;
+  const auto classes = [&](const std::string& categories, const std::string& annotations) {
+    write_file(dir / "c.json",
+               R"({"images": [{"id": 1, "file_name": "a"}], "categories": )" + categories + annotations + "}");
+    Problems problems;
+    return open_coco({dir / "c.json", "", ""}, problems)->classes();
+  };
+  EXPECT_THAT(classes(R"([{"id": 1, "name": "a"}, {"id": 3, "name": "b"}])", ""),
+              ElementsAre(Pair(1, "a"), Pair(3, "b")));
+  const char* zero = R"([{"id": 0, "name": "all"}, {"id": 1, "name": "a"}])";
+  EXPECT_THAT(classes(zero, ""), ElementsAre(Pair(1, "a")));
+  EXPECT_THAT(classes(zero, R"(, "annotations": [{"image_id": 1, "category_id": 0, "bbox": [0, 0, 1, 1]}])"),
+              ElementsAre(Pair(1, "all"), Pair(2, "a")));
+  EXPECT_THAT(classes(R"([{"id": 1, "name": "a"}, {"id": 2, "name": "a"}])", ""), ElementsAre(Pair(1, "a")));
+}
+
+TEST(Coco, ASplitChoosesByFileNameOrId) {
+  TempDir dir;
+  write_file(dir / "coco.json", kCoco);
+  Problems problems;
+  write_file(dir / "list.txt", "139\n");
+  EXPECT_EQ(read(*open_coco({dir / "coco.json", "", dir / "list.txt"}, problems), 0, problems).file_name, "b.jpg");
+  write_file(dir / "list.txt", "a\n");
+  EXPECT_EQ(read(*open_coco({dir / "coco.json", "", dir / "list.txt"}, problems), 0, problems).source_id, "7");
+}
+
+TEST(Coco, FilesThatAreNoCocoAreErrors) {
+  TempDir dir;
+  Problems problems;
+  write_file(dir / "a.json", R"({"images": [{"id": 1, )");
+  EXPECT_THAT(
+      [&] {
+        open_coco({dir / "a.json", "", ""}, problems);
+      },
+      ThrowsMessage<DataError>(AllOf(HasSubstr("a.json"), HasSubstr("not valid JSON at byte"))));
+  write_file(dir / "b.json", "{}");
+  EXPECT_THAT(
+      [&] {
+        open_coco({dir / "b.json", "", ""}, problems);
+      },
+      ThrowsMessage<DataError>(HasSubstr("has no \"images\"")));
+  EXPECT_THAT(
+      [&] {
+        open_coco({dir / "missing.json", "", ""}, problems);
+      },
+      ThrowsMessage<DataError>(HasSubstr("cannot open")));
+}
+
+TEST(Coco, ImagesWithoutIdOrWithADoubleOneAreCounted) {
+  TempDir dir;
+  write_file(dir / "a.json",
+             R"({"images": [{"id": 1, "file_name": "a"}, {"id": 1, "file_name": "b"}, {"file_name": "c"}]})");
+  Problems problems;
+  EXPECT_EQ(open_coco({dir / "a.json", "", ""}, problems)->size(), 1);
+  EXPECT_EQ(problems.count("image(s) left out"), 2);
+}
+
+}  // namespace
+}  // namespace osprey::data

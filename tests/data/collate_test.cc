@@ -1,0 +1,83 @@
+#include "osprey/data/collate.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "osprey/config/parse.h"
+
+namespace osprey::data {
+namespace {
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+std::unique_ptr<ImageResizer> fixed_resizer() {
+  const auto text = config::parse<proto::ImageResizer>("fixed_shape_resizer { height: 4 width: 6 }", "test");
+  return build_image_resizer(text.node());
+}
+
+Example example(int boxes) {
+  Example example;
+  example.id = "x";
+  example.image = at::full({1, 1, 3}, 7, at::kByte);  // a picture of one pixel
+  example.original_height = example.original_width = 1;
+  for (int i = 0; i < boxes; ++i) {
+    example.boxes.push_back({0, 0, 1, static_cast<float>(i + 1) / static_cast<float>(boxes)});
+    example.classes.push_back(i % 2);
+    example.weights.push_back(0.5f);
+  }
+  return example;
+}
+
+BatchShape shape() {
+  BatchShape shape;
+  shape.image = {4, 6};
+  shape.max_boxes = 3;
+  shape.num_classes = 2;
+  return shape;
+}
+
+TEST(Collate, NoBoxesExactlyMAndOneMore) {
+  for (int boxes : {0, 3, 4}) {
+    Batch batch = empty_batch(shape());
+    EXPECT_EQ(put(batch, 0, example(boxes), 9, shape(), *fixed_resizer()), boxes == 4 ? 1 : 0);
+    EXPECT_EQ(batch.valid.sum().item<int64_t>(), std::min(boxes, 3));
+    EXPECT_TRUE(at::equal(batch.weights, batch.valid.to(at::kFloat) * 0.5));
+    EXPECT_EQ(batch.example_keys[0].item<int64_t>(), 9);
+    EXPECT_TRUE((batch.images == 7).all().item<bool>());
+    EXPECT_TRUE(at::equal(batch.true_shapes, at::tensor({4, 6}).to(at::kLong).view({1, 2})));
+  }
+}
+
+TEST(Collate, EqualBoxesBecomeOneRowWithAllTheirClasses) {
+  Example two = example(2);
+  two.boxes[1] = two.boxes[0];
+  BatchShape multi = shape();
+  multi.multi_label = true;
+  Batch batch = empty_batch(multi);
+  EXPECT_EQ(put(batch, 0, two, 0, multi, *fixed_resizer()), 0);
+  EXPECT_EQ(batch.valid.sum().item<int64_t>(), 1);
+  EXPECT_TRUE(at::equal(batch.classes[0][0], at::tensor({1.f, 1.f})));
+  EXPECT_EQ(batch.classes.sum().item<float>(), 2);
+}
+
+TEST(Collate, MergingWithKeypointsIsRefused) {
+  Example with_keypoints = example(2);
+  with_keypoints.keypoints = at::zeros({2, 1, 2});
+  EXPECT_THAT([&] { merge_boxes(with_keypoints); },
+              ThrowsMessage<c10::Error>(HasSubstr("Multi-label support is only for boxes.")));
+}
+
+// The original drops the box and keeps its weight, so that later weights slip to the wrong boxes; ours drops both.
+TEST(Collate, ADroppedObjectTakesItsWeightAlong) {
+  Example three = example(3);
+  three.weights = {1, 2, 3};
+  three.boxes[0].ymin = std::nanf("");
+  three.classes[1] = -1;
+  drop_unusable_objects(three);
+  EXPECT_EQ(three.weights, (std::vector<float>{3}));
+  EXPECT_EQ(three.boxes.size(), 1u);
+}
+
+}  // namespace
+}  // namespace osprey::data

@@ -1,0 +1,247 @@
+#include "osprey/data/loader.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+
+#include "osprey/base/error.h"
+#include "osprey/config/parse.h"
+#include "osprey/data/fake_source.h"
+#include "osprey/data/record_file.h"
+#include "support/example_record.h"
+#include "support/temp_dir.h"
+
+namespace osprey::data {
+namespace {
+using namespace ::osprey::testing;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+// Records 0..count-1 with source ids "0", "1", ... and (number % 4) boxes.
+std::string write_records(const TempDir& dir, int count, const std::set<int>& broken = {}) {
+  const std::string path = dir / "train.record";
+  RecordWriter writer(path);
+  for (int i = 0; i < count; ++i) {
+    ExampleRecord record = picture_record(12 + i % 5, 16, std::to_string(i));
+    for (int k = 0; k < i % 4; ++k) record.box(0.1f, 0.1f + 0.05f * static_cast<float>(k), 0.6f, 0.9f, 1 + k % 2);
+    if (broken.count(i)) record.strings("image/encoded", {"not a picture"});
+    writer.write(record.bytes());
+  }
+  writer.close();
+  return path;
+}
+
+std::shared_ptr<const ImageResizer> fixed_resizer() {
+  const auto text = config::parse<proto::ImageResizer>("fixed_shape_resizer { height: 8 width: 10 }", "test");
+  return build_image_resizer(text.node());
+}
+
+std::shared_ptr<const Augmenter> augmenter() {
+  const auto text = config::parse<proto::TrainConfig>(
+      "data_augmentation_options { random_horizontal_flip {} } data_augmentation_options { ssd_random_crop {} }"
+      "data_augmentation_options { random_adjust_brightness {} }",
+      "test");
+  return build_augmenter(text.node());
+}
+
+SourceOptions options(int64_t batch_size, bool training = true) {
+  SourceOptions options;
+  options.training = training;
+  options.batch_size = batch_size;
+  options.num_classes = 2;
+  options.max_boxes = 3;
+  options.num_workers = 2;
+  options.resizer = fixed_resizer();
+  options.augmenter = augmenter();
+  return options;
+}
+
+std::unique_ptr<RecordSource> source(const std::string& path, const SourceOptions& options,
+                                     const std::string& more = "") {
+  const auto text = config::parse<proto::InputReader>(
+      fmt::format("tf_record_input_reader {{ input_path: '{}' }} {}", path, more), "test");
+  return make_source(text.node(), options);
+}
+
+void expect_equal(const Batch& a, const Batch& b) {
+  EXPECT_EQ(a.ids, b.ids);
+  for (auto field : {&Batch::images, &Batch::true_shapes, &Batch::boxes, &Batch::classes, &Batch::weights,
+                     &Batch::valid, &Batch::image_weights, &Batch::example_keys, &Batch::original_sizes})
+    EXPECT_TRUE(at::equal(a.*field, b.*field));
+}
+
+std::vector<std::string> ids(BatchSource& source, int batches) {
+  std::vector<std::string> all;
+  for (int i = 0; i < batches; ++i) {
+    const Batch batch = *source.next();
+    all.insert(all.end(), batch.ids.begin(), batch.ids.end());
+  }
+  return all;
+}
+
+TEST(Loader, BatchesHaveTheDocumentedShapes) {
+  TempDir dir;
+  const auto loader = source(write_records(dir, 7), options(4));
+  const Batch batch = *loader->next();
+  EXPECT_EQ(batch.images.sizes(), (at::IntArrayRef{4, 3, 8, 10}));
+  EXPECT_EQ(batch.images.scalar_type(), at::kByte);
+  EXPECT_TRUE(batch.images.is_contiguous(at::MemoryFormat::ChannelsLast));
+  EXPECT_EQ(batch.boxes.sizes(), (at::IntArrayRef{4, 3, 4}));
+  EXPECT_EQ(batch.image_weights.sum().item<float>(), 4);
+  EXPECT_EQ(batch.original_sizes[0][1].item<int64_t>(), 16);
+  EXPECT_TRUE(at::equal(batch.valid, batch.weights > 0));
+  EXPECT_EQ(loader->num_examples(), 7);
+}
+
+TEST(Loader, ThreadCountNeverChangesABatch) {
+  TempDir dir;
+  const std::string path = write_records(dir, 11);
+  SourceOptions one = options(4), many = options(4);
+  one.num_workers = 1;
+  many.num_workers = 5;
+  many.prefetch_batches = 7;
+  const auto a = source(path, one), b = source(path, many);
+  for (int i = 0; i < 9; ++i) expect_equal(*a->next(), *b->next());
+}
+
+TEST(Loader, SeekEqualsContinuing) {
+  TempDir dir;
+  const std::string path = write_records(dir, 11);
+  const auto whole = source(path, options(4)), resumed = source(path, options(4));
+  for (int i = 0; i < 5; ++i) whole->next();
+  resumed->next();
+  resumed->seek(5);
+  EXPECT_EQ(resumed->position(), 5);
+  for (int i = 0; i < 3; ++i) expect_equal(*whole->next(), *resumed->next());
+  resumed->seek(0);
+  const auto again = source(path, options(4));
+  expect_equal(*again->next(), *resumed->next());
+}
+
+TEST(Loader, EveryEpochHoldsEveryRecordOnceInAnotherOrder) {
+  TempDir dir;
+  const auto loader = source(write_records(dir, 10), options(5));
+  const std::vector<std::string> first = ids(*loader, 2), second = ids(*loader, 2);
+  EXPECT_EQ(std::set<std::string>(first.begin(), first.end()).size(), 10u);
+  EXPECT_EQ(std::set<std::string>(second.begin(), second.end()).size(), 10u);
+  EXPECT_NE(first, second);
+}
+
+TEST(Loader, ABatchCrossesTheBorderOfEpochs) {
+  TempDir dir;
+  const auto loader = source(write_records(dir, 6), options(4), "shuffle: false");
+  EXPECT_EQ(ids(*loader, 3), (std::vector<std::string>{"0", "1", "2", "3", "4", "5", "0", "1", "2", "3", "4", "5"}));
+}
+
+TEST(Loader, EvaluationCountsEveryImageOnceAndPadsTheLastBatch) {
+  TempDir dir;
+  const auto loader = source(write_records(dir, 6), options(4, /*training=*/false), "shuffle: false");
+  EXPECT_EQ(loader->next()->image_weights.sum().item<float>(), 4);
+  const Batch last = *loader->next();
+  EXPECT_EQ(last.size(), 4);
+  EXPECT_TRUE(at::equal(last.image_weights, at::tensor({1.f, 1.f, 0.f, 0.f})));
+  EXPECT_FALSE(last.valid[2].any().item<bool>());
+  EXPECT_FALSE(loader->next().has_value());
+  loader->seek(1);
+  EXPECT_EQ(loader->next()->ids[0], "4");
+}
+
+TEST(Loader, NumEpochsAndSamplingBoundTheRun) {
+  TempDir dir;
+  const std::string path = write_records(dir, 10);
+  const auto two_epochs = source(path, options(4), "num_epochs: 2 sample_1_of_n_examples: 3 shuffle: false");
+  EXPECT_EQ(two_epochs->num_examples(), 4);
+  EXPECT_EQ(ids(*two_epochs, 2), (std::vector<std::string>{"0", "3", "6", "9", "0", "3", "6", "9"}));
+  EXPECT_FALSE(two_epochs->next().has_value());
+  EXPECT_EQ(ids(*source(path, options(4), "num_epochs: 1 shuffle: false"), 2).size(), 8u);
+  const auto rest = source(path, options(4), "num_epochs: 1 shuffle: false drop_remainder: false");
+  rest->seek(2);
+  EXPECT_EQ(rest->next()->image_weights.sum().item<float>(), 2);
+}
+
+TEST(Loader, ABadRecordIsReplacedByTheNextAndCounted) {
+  TempDir dir;
+  SourceOptions tolerant = options(3);
+  tolerant.max_bad_fraction = 0.2;
+  const auto loader = source(write_records(dir, 6, {1}), tolerant, "shuffle: false");
+  EXPECT_EQ(ids(*loader, 2), (std::vector<std::string>{"0", "2", "2", "3", "4", "5"}));
+  EXPECT_EQ(loader->num_skipped(), 1);
+  ids(*loader, 2);
+  EXPECT_EQ(loader->num_skipped(), 1);
+}
+
+TEST(Loader, TooManyBadRecordsEndTheRunWithTheirNames) {
+  TempDir dir;
+  const auto loader = source(write_records(dir, 6, {1, 2}), options(3), "shuffle: false");
+  EXPECT_THAT([&] { loader->next(); },
+              ThrowsMessage<DataError>(AllOf(HasSubstr("train.record"), HasSubstr("max_bad_fraction"))));
+}
+
+TEST(Loader, EvaluationEndsAtABadRecordUnlessToldToSkip) {
+  TempDir dir;
+  const std::string path = write_records(dir, 3, {1});
+  EXPECT_THAT([&] { source(path, options(3, false), "shuffle: false")->next(); },
+              ThrowsMessage<DataError>(AllOf(HasSubstr("train.record: record 1"), HasSubstr("'1'"))));
+  const auto skipping = source(path, options(3, false), "shuffle: false corrupt_image_policy: SKIP");
+  EXPECT_TRUE(at::equal(skipping->next()->image_weights, at::tensor({1.f, 0.f, 1.f})));
+  EXPECT_EQ(skipping->num_skipped(), 1);
+}
+
+TEST(Loader, BoxesBeyondTheLimitAreLeftOutAndCounted) {
+  TempDir dir;
+  SourceOptions two = options(4, false), found = options(4, false);
+  two.max_boxes = 2;
+  found.max_boxes = 0;
+  const std::string path = write_records(dir, 4);
+  const auto loader = source(path, two, "shuffle: false");
+  const Batch batch = *loader->next();
+  EXPECT_TRUE(at::equal(batch.valid.sum(1), at::tensor({0, 1, 2, 2}).to(at::kLong)));
+  EXPECT_EQ(loader->num_dropped_boxes(), 1);
+  EXPECT_EQ(source(path, found)->next()->boxes.size(1), 3);
+}
+
+TEST(Loader, RefusesWhatIsNotBuiltByName) {
+  TempDir dir;
+  const std::string path = write_records(dir, 2);
+  EXPECT_THAT([&] { source(path, options(2), "sample_from_datasets_weights: 1"); },
+              ThrowsMessage<ConfigError>(HasSubstr("sample_from_datasets_weights")));
+  EXPECT_THAT([&] { source(path, options(2), "input_type: TF_SEQUENCE_EXAMPLE"); },
+              ThrowsMessage<ConfigError>(HasSubstr("input_type")));
+  EXPECT_THAT([&] { source(dir / "missing.record", options(2)); },
+              ThrowsMessage<DataError>(HasSubstr("missing.record")));
+}
+
+TEST(Loader, ALabelMapMustAgreeWithTheNumberOfClasses) {
+  TempDir dir;
+  write_file(dir / "map.pbtxt", "item { id: 1 name: 'a' } item { id: 3 name: 'b' }");
+  EXPECT_THAT(
+      [&] { source(write_records(dir, 2), options(2), fmt::format("label_map_path: '{}'", dir / "map.pbtxt")); },
+      ThrowsMessage<ConfigError>(AllOf(HasSubstr("label_map_path"), HasSubstr("ids up to 3"))));
+}
+
+TEST(Loader, LabelsThatDisagreeAreSaidBeforeTheFirstBatch) {
+  TempDir dir;
+  SourceOptions one = options(2);
+  one.num_classes = 1;
+  EXPECT_THAT([&] { source(write_records(dir, 4), one); },
+              ThrowsMessage<ConfigError>(AllOf(HasSubstr("train.record"), HasSubstr("above num_classes"))));
+}
+
+TEST(FakeSource, GivesTheSameBatchesForTheSameSeed) {
+  const auto a = make_fake_source(options(4), 6), b = make_fake_source(options(4), 6);
+  a->next();
+  b->seek(1);
+  expect_equal(*a->next(), *b->next());
+  const auto evaluation = make_fake_source(options(4, false), 6);
+  evaluation->next();
+  EXPECT_EQ(evaluation->next()->image_weights.sum().item<float>(), 2);
+  EXPECT_FALSE(evaluation->next().has_value());
+}
+
+}  // namespace
+}  // namespace osprey::data

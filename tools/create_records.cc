@@ -1,0 +1,74 @@
+// Annotations -> TFRecord shards and label map.
+#include "osprey/data/create_records.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <map>
+
+#include "cli/cli.h"
+
+namespace {
+using Options = osprey::data::CreateRecordsOptions;
+
+// One line on a terminal, every ten seconds a new one elsewhere.
+class Progress {
+ public:
+  void operator()(int64_t done, int64_t total) {
+    const bool terminal = ::isatty(STDERR_FILENO) != 0;
+    const auto now = std::chrono::steady_clock::now();
+    if (done < total && now - last_ < std::chrono::milliseconds(terminal ? 200 : 10000)) return;
+    last_ = now;
+    const double seconds = std::chrono::duration<double>(now - start_).count();
+    const double rate = static_cast<double>(done) / std::max(seconds, 1e-3);
+    fmt::print(stderr, "{}{}/{} pictures, {:.0f}/s, {:.0f} s left{}", terminal ? "\r" : "", done, total, rate,
+               static_cast<double>(total - done) / std::max(rate, 1e-3), terminal && done < total ? "   " : "   \n");
+    std::fflush(stderr);
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now(), last_ = start_;
+};
+
+void print(const osprey::data::CreateRecordsResult& result, const Options& options) {
+  for (const std::string& problem : result.problems) fmt::print(stderr, "warning: {}\n", problem);
+  fmt::print("{} pictures with {} objects in {} file{}: {}{}\n", result.num_images, result.num_objects,
+             result.files.size(), result.files.size() == 1 ? "" : "s", result.files.front(),
+             result.files.size() == 1 ? "" : " ...");
+  for (const auto& [name, count] : result.objects_of_class) fmt::print("  {:>8} {}\n", count, name);
+  fmt::print("label map: {} ({})\n", options.label_map, result.label_map_written ? "written" : "as it was");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Writes annotated pictures as TFRecord files of tf.Example, as the TF Object Detection API reads them."};
+  Options options;
+  osprey::cli::accept_logging_flags(app);
+  app.add_option("--format", options.format,
+                 "voc: folders of Pascal VOC XML; coco: an instances JSON; shapes: synthetic pictures")
+      ->required()
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, Options::Format>{
+              {"voc", Options::Format::kVoc}, {"coco", Options::Format::kCoco}, {"shapes", Options::Format::kShapes}},
+          CLI::ignore_case));
+  app.add_option("--input", options.input, "folder searched for XML files with all below it, or JSON file");
+  app.add_option("--image_dir", options.image_dir,
+                 "where the pictures lie; default: JPEGImages, images, or beside the annotations");
+  app.add_option("--split", options.split, "text file with the names of the pictures to use, one per line");
+  app.add_option("--label_map", options.label_map, "label map: obeyed where the file exists, else written")->required();
+  app.add_option("--output", options.output, "record file to write; with shards, their common beginning")->required();
+  app.add_option("--num_shards", options.num_shards, "number of files: OUTPUT-00000-of-0000N ...")
+      ->capture_default_str();
+  app.add_option("--num_images", options.num_images, "the first so many pictures; default: all (shapes: 1000)");
+  app.add_option("--seed", options.seed, "of shapes; different seeds share no picture")->capture_default_str();
+  app.add_option("--num_workers", options.num_workers, "threads; default: one per processor");
+  return osprey::cli::run(
+      app, "create_records --format voc --input VOC2012 --split train.txt --label_map map.pbtxt --output train.record",
+      argc, argv, [&] {
+        Progress progress;
+        print(osprey::data::create_records(options, std::ref(progress)), options);
+      });
+}
