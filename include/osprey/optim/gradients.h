@@ -1,0 +1,69 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "osprey/optim/named_tensors.h"
+
+namespace osprey::optim {
+
+/// Selects parameters by patterns, as the original does.
+///
+/// A pattern is a regular expression (ECMAScript) that must match from the start of the TensorFlow name, which is ours
+/// with
+/// '/' for '.': "FeatureExtractor/.*/BatchNorm" matches "FeatureExtractor.MobilenetV1.Conv2d_0.BatchNorm.gamma".
+struct VariableFilter {
+  std::vector<std::string> update;  ///< train_config.update_trainable_variables; empty: all
+  std::vector<std::string> freeze;  ///< train_config.freeze_variables; wins over `update`
+};
+
+struct FilteredVariables {
+  NamedTensors trained;
+  NamedTensors frozen;
+  std::vector<std::string> unused_patterns;  ///< patterns that match no variable: most likely typing errors
+};
+
+/// Splits the parameters of a model. The frozen ones get requires_grad = false: neither the loss nor the regularisation
+/// reaches them, and whoever trains only `trained` leaves them bit for bit as they were.
+/// throws  std::regex_error for a pattern that is no regular expression (the builder reports it with its field)
+FilteredVariables filter_variables(const NamedTensors& parameters, const VariableFilter& filter);
+
+struct GradientOptions {
+  enum class Clip { kGlobalNorm, kPerVariable };
+  double bias_multiplier = 0;  ///< factor for the gradients of biases (".../biases", ".../bias"); 0: leave them alone
+  double clip_norm = 0;        ///< limit of the norm; 0: no clipping
+  Clip clip = Clip::kGlobalNorm;
+};
+
+/// What happens to gradients between backward and update: bias multiplier, (frozen variables are out already),
+/// clipping.
+class GradientPipeline {
+ public:
+  GradientPipeline(NamedTensors trained, const GradientOptions& options);
+
+  /// Changes the gradients in place; parameters without gradient are passed over. Does not wait for the device.
+  /// returns  scalar on the device: norm of all gradients after the bias multiplier, before clipping
+  at::Tensor apply();
+
+  const GradientOptions& options() const { return options_; }
+
+ private:
+  NamedTensors trained_;
+  GradientOptions options_;
+  std::vector<bool> is_bias_;
+};
+
+/// Divides the gradients by max(normalizer, 1), the division that core/losses.h leaves for last. Does not wait.
+void divide_gradients(const NamedTensors& parameters, const at::Tensor& normalizer);
+
+/// Scalar bool on the device: whether every gradient is finite. Does not wait.
+at::Tensor all_finite(const NamedTensors& parameters);
+
+/// Scales gradients so that their common norm is at most `max_norm`: g * max_norm / max(norm, max_norm).
+/// gradients  a NaN or infinite norm makes all of them NaN, as the original
+/// returns    scalar: the norm before
+at::Tensor clip_by_global_norm(const std::vector<at::Tensor>& gradients, double max_norm);
+
+/// The same for each gradient by its own norm. returns the global norm before
+at::Tensor clip_each_by_norm(const std::vector<at::Tensor>& gradients, double max_norm);
+
+}  // namespace osprey::optim

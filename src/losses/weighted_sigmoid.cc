@@ -1,0 +1,21 @@
+#include "losses/formulas.h"
+#include "osprey/losses/classification_loss.h"
+#include "osprey/protos/losses.pb.h"
+
+namespace osprey::losses {
+namespace {
+
+/// Every class is its own yes-or-no question: sigmoid cross entropy.
+class WeightedSigmoid final : public ClassificationLoss {
+  at::Tensor compute(const at::Tensor& logits, const at::Tensor& targets, const at::Tensor& weights) const override {
+    return sigmoid_cross_entropy(logits, targets) * weights;
+  }
+};
+
+std::unique_ptr<ClassificationLoss> make(const config::ConfigNode<proto::WeightedSigmoidClassificationLoss>&) {
+  return std::make_unique<WeightedSigmoid>();
+}
+OSPREY_REGISTER(ClassificationLoss, &make);
+
+}  // namespace
+}  // namespace osprey::losses

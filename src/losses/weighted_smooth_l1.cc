@@ -1,0 +1,32 @@
+#include <fmt/format.h>
+
+#include "losses/formulas.h"
+#include "osprey/losses/localization_loss.h"
+#include "osprey/protos/losses.pb.h"
+
+namespace osprey::losses {
+namespace {
+
+/// Huber's loss: d^2 / 2 up to |d| = delta, delta * (|d| - delta / 2) beyond, summed over the codes. [B, A].
+/// With delta 1 the smooth L1 of Girshick, "Fast R-CNN", ICCV 2015, eq. 3.
+class WeightedSmoothL1 final : public LocalizationLoss {
+ public:
+  explicit WeightedSmoothL1(double delta) : delta_(delta) {}
+
+ private:
+  at::Tensor compute(const at::Tensor& predictions, const at::Tensor& targets,
+                     const at::Tensor& weights) const override {
+    return (at::huber_loss(predictions, targets, at::Reduction::None, delta_) * code_weights(weights)).sum(2);
+  }
+
+  double delta_;
+};
+
+std::unique_ptr<LocalizationLoss> make(const config::ConfigNode<proto::WeightedSmoothL1LocalizationLoss>& cfg) {
+  if (!(cfg->delta() > 0)) cfg.fail("delta", fmt::format("must be > 0, got {}", cfg->delta()));
+  return std::make_unique<WeightedSmoothL1>(cfg->delta());
+}
+OSPREY_REGISTER(LocalizationLoss, &make);
+
+}  // namespace
+}  // namespace osprey::losses

@@ -1,0 +1,77 @@
+#include <fmt/format.h>
+
+#include "optim/slots.h"
+#include "osprey/optim/builder.h"
+#include "osprey/protos/optimizer.pb.h"
+
+namespace osprey::optim {
+namespace {
+
+struct RmsProp {
+  double rho = 0.9, momentum = 0.9, epsilon = 1;
+  double rate_decay = 0;  ///< the rate of update t is divided by 1 + rate_decay * t
+};
+
+/// s <- rho s + (1 - rho) g^2,  a <- m a + r g / sqrt(s + epsilon),  w <- w - a.
+///
+/// TF 1: s starts at one, rho is the config's `decay`. TF 2: s starts at zero, rho is 0.9 and `decay` slows the
+/// learning rate down instead, which is how the original hands it to Keras; without momentum Keras adds epsilon outside
+/// the root. source  Tieleman & Hinton, Coursera "Neural Networks for Machine Learning", lecture 6.5, 2012
+class RmsPropOptimizer final : public Optimizer {
+ public:
+  RmsPropOptimizer(NamedTensors parameters, std::unique_ptr<LearningRate> rate, const RmsProp& options,
+                   Arithmetic arithmetic)
+      : Optimizer(std::move(parameters), std::move(rate)),
+        options_(options),
+        epsilon_outside_(arithmetic == Arithmetic::kTf2 && options.momentum == 0),
+        mean_squares_(Optimizer::parameters(), arithmetic == Arithmetic::kTf1 ? "RMSProp" : "rms",
+                      arithmetic == Arithmetic::kTf1 ? 1 : 0),
+        accumulators_(Optimizer::parameters(), arithmetic == Arithmetic::kTf1 ? "RMSProp_1" : "momentum", 0) {}
+
+  NamedTensors state() const override {
+    NamedTensors state;
+    mean_squares_.append_to(state);
+    accumulators_.append_to(state);
+    return state;
+  }
+
+ private:
+  void apply(const Update& update) override {
+    const double rate = update.learning_rate / (1 + options_.rate_decay * static_cast<double>(update.step));
+    const auto mean_squares = mean_squares_.at_indices(update.indices),
+               accumulators = accumulators_.at_indices(update.indices);
+    at::_foreach_mul_(mean_squares, options_.rho);
+    at::_foreach_addcmul_(mean_squares, update.gradients, update.gradients, 1 - options_.rho);
+    auto roots = epsilon_outside_ ? at::_foreach_sqrt(mean_squares) : at::_foreach_add(mean_squares, options_.epsilon);
+    if (epsilon_outside_)
+      at::_foreach_add_(roots, options_.epsilon);
+    else
+      at::_foreach_sqrt_(roots);
+    at::_foreach_mul_(accumulators, options_.momentum);
+    at::_foreach_addcdiv_(accumulators, update.gradients, roots, rate);
+    at::_foreach_sub_(update.values, accumulators);
+  }
+
+  RmsProp options_;
+  bool epsilon_outside_;
+  Slots mean_squares_, accumulators_;
+};
+
+std::unique_ptr<Optimizer> make(const config::ConfigNode<proto::RMSPropOptimizer>& cfg, NamedTensors parameters,
+                                Arithmetic arithmetic) {
+  const double momentum = cfg->momentum_optimizer_value(), decay = cfg->decay(), epsilon = cfg->epsilon();
+  if (!(momentum >= 0 && momentum < 1))
+    cfg.fail("momentum_optimizer_value", fmt::format("must be in [0, 1), got {}", momentum));
+  if (!(decay >= 0 && decay <= 1)) cfg.fail("decay", fmt::format("must be in 0..1, got {}", decay));
+  if (!(epsilon >= 0)) cfg.fail("epsilon", fmt::format("must be >= 0, got {}", epsilon));
+  const bool tf1 = arithmetic == Arithmetic::kTf1;
+  const RmsProp options{
+      .rho = tf1 ? decay : 0.9, .momentum = momentum, .epsilon = epsilon, .rate_decay = tf1 ? 0 : decay};
+  return std::make_unique<RmsPropOptimizer>(std::move(parameters),
+                                            build_learning_rate(cfg.child("learning_rate", cfg->learning_rate())),
+                                            options, arithmetic);
+}
+OSPREY_REGISTER(Optimizer, &make);
+
+}  // namespace
+}  // namespace osprey::optim

@@ -1,0 +1,160 @@
+// What every loss that is registered keeps to, those of other programs included.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "osprey/losses/builder.h"
+#include "osprey/protos/losses.pb.h"
+
+namespace osprey::losses {
+namespace {
+
+constexpr int64_t kImages = 2, kAnchors = 5, kClasses = 3;
+
+/// One member of a family on inputs it can use, in double so that differences are exact enough.
+struct Subject {
+  std::function<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&)> loss;
+  at::Tensor predictions, targets, weights;
+
+  at::Tensor sum(const at::Tensor& values) const { return loss(values, targets, weights).sum(); }
+};
+
+at::Tensor random(at::IntArrayRef sizes, double low, double high, uint64_t seed) {
+  auto generator = at::detail::createCPUGenerator(seed);
+  return at::rand(sizes, generator, at::kDouble) * (high - low) + low;
+}
+
+/// [B, A, 4] boxes with a height and a width.
+at::Tensor random_boxes(uint64_t seed) {
+  const at::Tensor low = random({kImages, kAnchors, 2}, 0, 0.5, seed);
+  return at::cat({low, low + random({kImages, kAnchors, 2}, 0.1, 0.5, seed + 1)}, 2);
+}
+
+template <class Loss>
+Subject make_subject(const std::string& message_name) {
+  // Every message builds with its defaults.
+  const auto* descriptor = google::protobuf::DescriptorPool::generated_pool()->FindMessageTypeByName(message_name);
+  std::shared_ptr<google::protobuf::Message> message(
+      google::protobuf::MessageFactory::generated_factory()->GetPrototype(descriptor)->New());
+  std::shared_ptr<Loss> loss = Loss::Registry::instance().build(config::Node(*message, "loss", nullptr));
+  Subject subject;
+  subject.loss = [loss, message](const at::Tensor& p, const at::Tensor& t, const at::Tensor& w) {
+    return (*loss)(p, t, w);
+  };
+  if constexpr (std::is_same_v<Loss, ClassificationLoss>) {
+    subject.predictions = random({kImages, kAnchors, kClasses}, -2, 2, 1);
+    subject.targets = random({kImages, kAnchors, kClasses}, 0, 1, 2);
+    subject.targets.select(1, 0).fill_(1);
+    subject.weights = random({kImages, kAnchors, 1}, 0.5, 1.5, 3).expand({kImages, kAnchors, kClasses}).contiguous();
+  } else {
+    subject.predictions = random_boxes(4);
+    subject.targets = random_boxes(6);
+    subject.weights = random({kImages, kAnchors}, 0.5, 1.5, 8);
+  }
+  return subject;
+}
+
+std::map<std::string, Subject> subjects() {
+  std::map<std::string, Subject> all;
+  for (const std::string& name : ClassificationLoss::Registry::instance().names())
+    all[name] = make_subject<ClassificationLoss>(name);
+  for (const std::string& name : LocalizationLoss::Registry::instance().names())
+    all[name] = make_subject<LocalizationLoss>(name);
+  return all;
+}
+
+at::Tensor gradient(const Subject& subject) {
+  at::Tensor values = subject.predictions.detach().clone().requires_grad_(true);
+  subject.sum(values).backward();
+  return values.grad();
+}
+
+TEST(LossContract, TheResultHasADocumentedShapeAndIsFinite) {
+  for (const auto& [name, s] : subjects()) {
+    const at::Tensor loss = s.loss(s.predictions, s.targets, s.weights);
+    const auto in = s.predictions.sizes();
+    const std::vector<std::vector<int64_t>> allowed = {in.vec(), {in[0], in[1]}, {in[0], in[2]}, {in[0] * in[1]}};
+    EXPECT_TRUE(std::find(allowed.begin(), allowed.end(), loss.sizes().vec()) != allowed.end())
+        << name << " gives " << loss.sizes();
+    EXPECT_TRUE(loss.isfinite().all().item<bool>()) << name;
+  }
+}
+
+TEST(LossContract, GradientsAgreeWithFiniteDifferences) {
+  constexpr double kStep = 1e-6;
+  for (const auto& [name, s] : subjects()) {
+    const at::Tensor slopes = gradient(s).flatten();
+    for (int64_t i = 0; i < slopes.numel(); ++i) {
+      at::Tensor up = s.predictions.clone(), down = s.predictions.clone();
+      up.flatten()[i] += kStep;
+      down.flatten()[i] -= kStep;
+      const double expected = (s.sum(up) - s.sum(down)).item<double>() / (2 * kStep);
+      // Central differences of step h are off by h^2 and by rounding / h: about 1e-9 here.
+      EXPECT_NEAR(slopes[i].item<double>(), expected, 1e-7) << name << " element " << i;
+    }
+  }
+}
+
+TEST(LossContract, ZeroWeightGivesNeitherLossNorGradient) {
+  for (auto& [name, s] : subjects()) {
+    s.weights.select(1, 2).zero_();
+    EXPECT_EQ(gradient(s).select(1, 2).abs().sum().item<double>(), 0) << name;
+    s.weights.zero_();
+    EXPECT_EQ(s.loss(s.predictions, s.targets, s.weights).abs().sum().item<double>(), 0) << name;
+    EXPECT_EQ(gradient(s).abs().sum().item<double>(), 0) << name;
+  }
+}
+
+TEST(LossContract, MorePaddingChangesNothing) {
+  for (const auto& [name, s] : subjects()) {
+    Subject padded = s;
+    padded.predictions = at::cat({s.predictions, s.predictions}, 1);
+    padded.targets = at::cat({s.targets, s.targets}, 1);
+    padded.weights = at::cat({s.weights, at::zeros_like(s.weights)}, 1);
+    EXPECT_NEAR(padded.sum(padded.predictions).item<double>(), s.sum(s.predictions).item<double>(), 1e-12) << name;
+  }
+}
+
+TEST(LossContract, NoAnchorsAndNoImagesGiveZero) {
+  for (const auto& [name, s] : subjects()) {
+    for (int64_t dimension : {0, 1}) {
+      Subject empty = s;
+      for (at::Tensor* t : {&empty.predictions, &empty.targets, &empty.weights}) *t = t->narrow(dimension, 0, 0);
+      EXPECT_EQ(empty.sum(empty.predictions).item<double>(), 0) << name;
+      EXPECT_EQ(gradient(empty).numel(), 0) << name;
+    }
+  }
+}
+
+TEST(LossContract, HalfPrecisionPredictionsAreComparedInFloat32) {
+  for (const auto& [name, s] : subjects()) {
+    const at::Tensor low = s.predictions.to(at::kBFloat16);
+    const at::Tensor loss = s.loss(low, s.targets.to(at::kFloat), s.weights.to(at::kFloat));
+    EXPECT_EQ(loss.scalar_type(), at::kFloat) << name;
+    EXPECT_TRUE(loss.equal(s.loss(low.to(at::kFloat), s.targets.to(at::kFloat), s.weights.to(at::kFloat)))) << name;
+  }
+}
+
+TEST(LossContract, ShapesThatDisagreeAreRefused) {
+  for (const auto& [name, s] : subjects()) {
+    EXPECT_THROW(s.loss(s.predictions, s.targets.narrow(1, 0, 4), s.weights), c10::Error) << name;
+    EXPECT_THROW(s.loss(s.predictions, s.targets, s.weights.narrow(1, 0, 4)), c10::Error) << name;
+    EXPECT_THROW(s.loss(s.predictions[0], s.targets[0], s.weights[0]), c10::Error) << name;
+  }
+}
+
+template <class Family>
+void expect_every_choice_is_built(const google::protobuf::Descriptor* parent) {
+  for (int i = 0; i < parent->oneof_decl(0)->field_count(); ++i) {
+    const auto* choice = parent->oneof_decl(0)->field(i);
+    if (choice->name() == "custom") continue;
+    EXPECT_TRUE(Family::Registry::instance().has(choice->message_type()->full_name())) << choice->full_name();
+  }
+}
+
+TEST(LossContract, EveryChoiceOfTheSchemaIsBuilt) {
+  expect_every_choice_is_built<ClassificationLoss>(proto::ClassificationLoss::descriptor());
+  expect_every_choice_is_built<LocalizationLoss>(proto::LocalizationLoss::descriptor());
+}
+
+}  // namespace
+}  // namespace osprey::losses

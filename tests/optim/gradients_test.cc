@@ -1,0 +1,146 @@
+#include "osprey/optim/gradients.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+
+#include "osprey/config/parse.h"
+#include "osprey/optim/builder.h"
+#include "osprey/protos/pipeline.pb.h"
+
+namespace osprey::optim {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+at::Tensor parameter(std::initializer_list<float> gradient) {
+  at::Tensor value = at::zeros({static_cast<int64_t>(gradient.size())}).requires_grad_(true);
+  value.mutable_grad() = at::tensor(gradient);
+  return value;
+}
+
+NamedTensors model() {
+  return {{"FeatureExtractor.Conv2d_0.weights", parameter({3})},
+          {"FeatureExtractor.Conv2d_0.BatchNorm.gamma", parameter({100})},
+          {"BoxPredictor_0.ClassPredictor.weights", parameter({3})},
+          {"BoxPredictor_0.ClassPredictor.biases", parameter({2})}};
+}
+
+std::vector<std::string> names(const NamedTensors& named) {
+  std::vector<std::string> result;
+  for (const auto& entry : named) result.push_back(entry.first);
+  return result;
+}
+
+config::Parsed<proto::TrainConfig> train_config(const std::string& text) {
+  return config::parse<proto::TrainConfig>(text, "test.config");
+}
+
+TEST(GradientPipeline, ScalesBiasesThenFreezesThenClips) {
+  // Biases 2 * 2 = 4, frozen gradient of 100 left out: norm of (3, 3, 4) = sqrt(34). Another order gives another norm:
+  // clipping before the multiplier sqrt(22), clipping before freezing sqrt(10034).
+  const NamedTensors all = model();
+  const auto config =
+      train_config("bias_grad_multiplier: 2 freeze_variables: '.*BatchNorm' gradient_clipping_by_norm: 1");
+  GradientPipeline pipeline(build_variable_filter(config.node(), all).trained, gradient_options(config.node()));
+  EXPECT_NEAR(pipeline.apply().item<double>(), std::sqrt(34.0), 1e-5);
+  EXPECT_NEAR(all[0].second.grad().item<double>(), 3 / std::sqrt(34.0), 1e-6);
+  EXPECT_NEAR(all[3].second.grad().item<double>(), 4 / std::sqrt(34.0), 1e-6);
+  EXPECT_EQ(all[1].second.grad().item<double>(), 100);
+}
+
+TEST(GradientPipeline, ClipsEachVariableByItsOwnNormWhenAsked) {
+  const NamedTensors all = {{"a.weights", parameter({3, 4})}, {"b.weights", parameter({0.3f, 0.4f})}};
+  const auto config = train_config("gradient_clipping_by_norm: 1 gradient_clipping_mode: PER_VARIABLE");
+  GradientPipeline pipeline(all, gradient_options(config.node()));
+  EXPECT_NEAR(pipeline.apply().item<double>(), std::sqrt(25.25), 1e-5);
+  EXPECT_TRUE(all[0].second.grad().allclose(at::tensor({0.6f, 0.8f})));
+  EXPECT_TRUE(all[1].second.grad().allclose(at::tensor({0.3f, 0.4f})));
+}
+
+TEST(GradientPipeline, WithoutOptionsGradientsStayAsTheyAre) {
+  const NamedTensors all = {{"a.biases", parameter({3, 4})}, {"b.weights", at::zeros({2}).requires_grad_(true)}};
+  EXPECT_NEAR(GradientPipeline(all, {}).apply().item<double>(), 5, 1e-6);
+  EXPECT_TRUE(all[0].second.grad().equal(at::tensor({3.f, 4.f})));
+}
+
+TEST(GradientPipeline, ANormThatIsNotFiniteSpoilsEveryGradient) {
+  const NamedTensors all = {{"a.weights", parameter({INFINITY})}, {"b.weights", parameter({1})}};
+  GradientOptions options;
+  options.clip_norm = 1;
+  GradientPipeline(all, options).apply();
+  EXPECT_TRUE(all[1].second.grad().isnan().all().item<bool>());
+}
+
+TEST(VariableFilter, PatternsMatchFromTheStartOfTheTensorflowName) {
+  const auto filtered =
+      filter_variables(model(), {.update = {}, .freeze = {"FeatureExtractor/Conv2d_0", "ClassPredictor"}});
+  EXPECT_EQ(names(filtered.trained), (std::vector<std::string>{"BoxPredictor_0.ClassPredictor.weights",
+                                                               "BoxPredictor_0.ClassPredictor.biases"}));
+  EXPECT_EQ(filtered.unused_patterns, std::vector<std::string>{"ClassPredictor"});
+}
+
+TEST(VariableFilter, FreezeWinsOverUpdate) {
+  const NamedTensors all = model();
+  const auto filtered = filter_variables(all, {.update = {"BoxPredictor"}, .freeze = {".*/biases"}});
+  EXPECT_EQ(names(filtered.trained), std::vector<std::string>{"BoxPredictor_0.ClassPredictor.weights"});
+  EXPECT_TRUE(all[2].second.requires_grad());
+  EXPECT_FALSE(all[0].second.requires_grad());
+  EXPECT_FALSE(all[3].second.requires_grad());
+}
+
+TEST(VariableFilter, AFrozenVariableIsNeitherUpdatedNorRegularisedNorAveraged) {
+  NamedTensors all = {{"frozen.weights", at::ones({2}).requires_grad_(true)},
+                      {"free.weights", at::ones({2}).requires_grad_(true)}};
+  const auto filtered = filter_variables(all, {.update = {}, .freeze = {"frozen"}});
+  (all[0].second.square().sum() + all[1].second.square().sum()).backward();  // an L2 penalty on both
+  const auto config = config::parse<proto::Optimizer>(
+      "momentum_optimizer { learning_rate { constant_learning_rate { learning_rate: 0.1 } } }");
+  const auto optimizer = build_optimizer(config.node(), filtered.trained, Arithmetic::kTf1);
+  const auto average = build_moving_average(config.node(), filtered.trained, Arithmetic::kTf1);
+  optimizer->update(0);
+  average->update(0);
+  EXPECT_FALSE(all[0].second.grad().defined());
+  EXPECT_TRUE(all[0].second.equal(at::ones({2})));
+  EXPECT_TRUE(all[1].second.allclose(at::full({2}, 0.8)));
+  average->swap();
+  EXPECT_TRUE(all[0].second.equal(at::ones({2})));
+  EXPECT_EQ(average->state().size(), 1u);
+}
+
+TEST(VariableFilter, ABrokenPatternAndNothingLeftAreConfigErrors) {
+  const auto broken = train_config("freeze_variables: 'a'\nfreeze_variables: '('");
+  EXPECT_THAT([&] { build_variable_filter(broken.node(), model()); },
+              ThrowsMessage<ConfigError>(HasSubstr("freeze_variables[1]: '(' is not a regular expression")));
+  const auto all = train_config("freeze_variables: '.*'");
+  EXPECT_THAT([&] { build_variable_filter(all.node(), model()); },
+              ThrowsMessage<ConfigError>(HasSubstr("leaves no variable to train")));
+}
+
+TEST(Gradients, AllFiniteSeesNanInfinityAndNothingElse) {
+  EXPECT_TRUE(all_finite({{"a", parameter({1e30f, -1e30f})}}).item<bool>());
+  EXPECT_FALSE(all_finite({{"a", parameter({1, NAN})}, {"b", parameter({1})}}).item<bool>());
+  EXPECT_FALSE(all_finite({{"a", parameter({1})}, {"b", parameter({-INFINITY})}}).item<bool>());
+  EXPECT_TRUE(all_finite({}).item<bool>());
+}
+
+TEST(Gradients, AreDividedByTheNormalizerButNeverByLessThanOne) {
+  const NamedTensors all = {{"a", parameter({8})}};
+  divide_gradients(all, at::full({}, 4));
+  EXPECT_EQ(all[0].second.grad().item<float>(), 2);
+  divide_gradients(all, at::full({}, 0));
+  EXPECT_EQ(all[0].second.grad().item<float>(), 2);
+}
+
+TEST(Arithmetic, FollowsTheExtractorTheCheckpointVersionAndTheOverride) {
+  const auto of = [](const std::string& text) {
+    return arithmetic_of(config::parse<proto::TrainEvalPipelineConfig>(text).node());
+  };
+  EXPECT_EQ(of("model { ssd { feature_extractor { type: 'ssd_mobilenet_v1' } } }"), Arithmetic::kTf1);
+  EXPECT_EQ(of("model { ssd { feature_extractor { type: 'ssd_mobilenet_v2_fpn_keras' } } }"), Arithmetic::kTf2);
+  EXPECT_EQ(of("train_config { fine_tune_checkpoint_version: V2 }"), Arithmetic::kTf2);
+  EXPECT_EQ(of("train_config { fine_tune_checkpoint_version: V2 } arithmetic: TF1"), Arithmetic::kTf1);
+}
+
+}  // namespace
+}  // namespace osprey::optim
