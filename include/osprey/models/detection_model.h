@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "osprey/boxes/non_max_suppression.h"
+#include "osprey/config/registry.h"
 #include "osprey/core/batch.h"
 #include "osprey/core/detections.h"
 #include "osprey/core/losses.h"
@@ -21,16 +23,30 @@ struct ModelInput {
   at::Tensor example_keys;  ///< [B] int64: keys random draws such as dropout; undefined in evaluation
 };
 
+/// What suppression chooses from.
+struct Candidates {
+  at::Tensor boxes;   ///< [B, A, 4], or [B, A, C, 4] with a box per class; float32, normalised to the padded canvas
+  at::Tensor scores;  ///< [B, A, C] float32, converted and calibrated, without background
+};
+
 /// What a fine-tuning checkpoint restores.
 enum class RestoreType { kClassification, kDetection, kFull };
 
+/// What a meta-architecture is told beside its own message.
+struct ModelOptions {
+  bool detection_restores_heads = false;  ///< train_config.load_all_detection_checkpoint_vars
+};
+
 /// A trainable detector: the one interface that trainer, evaluator and exporter know.
 ///
-/// The life of a step: preprocess -> predict -> loss (training) or postprocess (evaluation). In training mode batch-norm
-/// layers keep their new running statistics aside until `commit_statistics`, so that a step that is thrown away leaves no
-/// trace in the model.
+/// The life of a step: preprocess -> predict -> loss (training) or postprocess (evaluation). In training mode
+/// batch-norm layers keep their new running statistics aside until `commit_statistics`, so that a step that is thrown
+/// away leaves no trace in the model.
 class DetectionModel : public torch::nn::Module {
  public:
+  /// Meta-architectures, by the message that configures them.
+  using Registry = config::Registry<DetectionModel, const ModelOptions&>;
+
   /// Normalises the images and clears the padding. Does not resize: the batch has its fixed shape already.
   virtual ModelInput preprocess(const Batch& batch) = 0;
 
@@ -43,6 +59,12 @@ class DetectionModel : public torch::nn::Module {
   /// Decodes, suppresses and pads to a fixed number of detections. No gradients.
   /// true_shapes  [B, 2] int64
   virtual Detections postprocess(const Predictions& predictions, const at::Tensor& true_shapes) = 0;
+
+  /// The anchors' boxes and scores before suppression, in tensor operations only, so that an export can trace them.
+  virtual Candidates candidates(const Predictions& predictions) = 0;
+
+  /// How `postprocess` suppresses the candidates.
+  virtual const boxes::NmsOptions& nms_options() const = 0;
 
   /// Scalar: the configured penalty on the weights, added once per step; zero where there is none.
   virtual at::Tensor regularization_loss() = 0;
@@ -57,10 +79,12 @@ class DetectionModel : public torch::nn::Module {
   virtual int64_t num_classes() const = 0;
   /// Height and width of the (padded) input images.
   virtual std::array<int64_t, 2> input_size() const = 0;
+  /// Channels of each of the maps that predictions are made from, finest first.
+  virtual std::vector<int64_t> feature_map_depths() const { return {}; }
 };
 
-/// Every variable of a model by its full name: parameters, then buffers, in the order of construction. The names are those
-/// of the checkpoint: module names joined by '.', e.g. "FeatureExtractor.MobilenetV1.Conv2d_0.weights".
+/// Every variable of a model by its full name: parameters, then buffers, in the order of construction. The names are
+/// those of the checkpoint: module names joined by '.', e.g. "FeatureExtractor.MobilenetV1.Conv2d_0.weights".
 std::vector<std::pair<std::string, at::Tensor>> variables(const torch::nn::Module& model);
 
 }  // namespace osprey::models

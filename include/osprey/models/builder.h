@@ -1,0 +1,30 @@
+#pragma once
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "osprey/config/node.h"
+#include "osprey/models/detection_model.h"
+
+namespace osprey::protos {
+class TrainEvalPipelineConfig;
+}
+
+namespace osprey::models {
+
+struct BuildOptions {
+  std::optional<uint64_t> seed;  ///< of the first weights and of dropout; nothing: train_config.seed
+  at::Device device = at::kCPU;  ///< kMeta: shapes only, no memory and no values
+};
+
+/// The model of a pipeline config, in training mode, with its first weights: equal config and seed give equal weights.
+///
+/// `graph_rewriter` is not looked at: the float network is built.
+/// throws ConfigError where the config asks for something impossible, or ends with "is not supported yet: <field>" for
+///        something that is not built
+std::shared_ptr<DetectionModel> build_model(const config::ConfigNode<protos::TrainEvalPipelineConfig>& root,
+                                            const BuildOptions& options = {});
+
+}  // namespace osprey::models

@@ -1,0 +1,76 @@
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "osprey/boxes/anchor_generator.h"
+#include "osprey/boxes/post_processing.h"
+#include "osprey/losses/builder.h"
+#include "osprey/models/detection_model.h"
+#include "osprey/nn/box_predictor.h"
+#include "osprey/nn/feature_extractor.h"
+#include "osprey/targets/target_assigner.h"
+
+namespace osprey::models {
+
+/// What the parts of an SSD leave open.
+struct SsdOptions {
+  int64_t num_classes = 1;
+  std::array<int64_t, 2> input_size = {300, 300};  ///< height, width
+  bool has_padding = false;                        ///< pictures may be smaller than the input
+  std::vector<float> pad_value;                    ///< of each channel, after normalisation; empty: zeros
+  bool has_background_column = true;               ///< the first class column is the background's
+  bool normalize_by_num_matches = true;
+  bool normalize_box_loss_by_code_size = false;
+  bool use_confidences = false;           ///< the batch's confidences decide the targets
+  bool detection_restores_heads = false;  ///< a detection checkpoint restores the predictor, too
+};
+
+/// A single-shot detector: feature maps, a prediction for every anchor, one pass.
+/// source  Liu et al., "SSD: Single Shot MultiBox Detector", ECCV 2016
+class SsdMetaArch : public DetectionModel {
+ public:
+  struct Parts {
+    std::shared_ptr<nn::FeatureExtractor> feature_extractor;  ///< becomes the child FeatureExtractor
+    std::shared_ptr<nn::BoxPredictor> box_predictor;          ///< its layers live in the root scope
+    std::unique_ptr<boxes::AnchorGenerator> anchor_generator;
+    std::unique_ptr<targets::TargetAssigner> target_assigner;
+    losses::LossSet losses;
+    boxes::PostProcessor post_processor;
+  };
+  SsdMetaArch(Parts parts, const SsdOptions& options);
+
+  ModelInput preprocess(const Batch& batch) override;
+  Predictions predict(const ModelInput& input) override;
+  Losses loss(const Predictions& predictions, const Batch& batch) override;
+  Detections postprocess(const Predictions& predictions, const at::Tensor& true_shapes) override;
+  Candidates candidates(const Predictions& predictions) override;
+  const boxes::NmsOptions& nms_options() const override { return parts_.post_processor.nms(); }
+  at::Tensor regularization_loss() override;
+  std::map<std::string, std::string> restore_map(RestoreType type) const override;
+  void commit_statistics() override;
+  void discard_statistics() override;
+  int64_t num_classes() const override { return options_.num_classes; }
+  std::array<int64_t, 2> input_size() const override { return options_.input_size; }
+  std::vector<int64_t> feature_map_depths() const override { return parts_.feature_extractor->depths(); }
+
+  /// The targets of a batch, as `loss` uses them.
+  /// anchors  [A, 4]
+  Targets assign_targets(const at::Tensor& anchors, const Batch& batch) const;
+
+  /// The maps that predictions are made from, finest first.
+  std::vector<at::Tensor> feature_maps(const ModelInput& input);
+
+ private:
+  const at::Tensor& anchors_of(const std::vector<at::Tensor>& feature_maps);
+  bool has_background_column() const { return options_.has_background_column; }
+
+  Parts parts_;
+  SsdOptions options_;
+  std::vector<std::array<int64_t, 2>> anchor_shapes_;  // that anchors_ belong to
+  at::Tensor anchors_;
+  std::vector<nn::RegularizedWeight> regularized_weights_;
+};
+
+}  // namespace osprey::models

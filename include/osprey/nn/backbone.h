@@ -1,0 +1,43 @@
+#pragma once
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "osprey/config/type_registry.h"
+#include "osprey/nn/hyperparams.h"
+#include "osprey/nn/layer.h"
+
+namespace osprey::nn {
+
+/// Feature maps of a backbone by the name of the layer that gives them: [B, depth, h, w].
+using Endpoints = std::map<std::string, at::Tensor>;
+
+struct BackboneOptions {
+  double depth_multiplier = 1;
+  int64_t min_depth = 8;
+  bool use_explicit_padding = false;
+  bool freeze_batch_norm = false;
+  std::optional<Hyperparams> hyperparams;  ///< nothing: the backbone's own
+};
+
+/// A network that turns images into feature maps and knows nothing of boxes. One file each, registered by name:
+/// OSPREY_REGISTER_TYPE(Backbone, "mobilenet_v1", &make).
+class Backbone : public torch::nn::Module {
+ public:
+  using Types = config::TypeRegistry<Backbone, const BackboneOptions&>;
+
+  /// images  [B, 3, H, W] float, normalised
+  /// wanted  the endpoints to give; all others are let go, and layers behind the last one need not run
+  virtual Endpoints forward(const at::Tensor& images, const std::set<std::string>& wanted, const Context& context) = 0;
+
+  /// Channels of an endpoint; throws std::out_of_range where there is none of that name.
+  virtual int64_t depth(const std::string& endpoint) const = 0;
+
+  /// Its scope in a checkpoint, e.g. "MobilenetV1".
+  virtual std::string scope() const = 0;
+};
+
+}  // namespace osprey::nn

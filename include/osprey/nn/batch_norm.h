@@ -1,0 +1,48 @@
+#pragma once
+#include "osprey/nn/activation.h"
+#include "osprey/nn/layer.h"
+
+namespace osprey::nn {
+
+/// Batch normalisation as the config describes it.
+struct BatchNormOptions {
+  double decay =
+      0.999;  ///< of the moving averages: new = decay * old + (1 - decay) * batch; torch's momentum is 1 - decay
+  double epsilon = 0.001;
+  bool center = true;         ///< has beta
+  bool scale = false;         ///< has gamma
+  bool train = true;          ///< false: training, too, uses the moving averages and leaves them alone
+  bool synchronized = false;  ///< statistics over all replicas; one replica makes no difference
+};
+
+/// Normalises each channel, then scales, shifts and activates.
+///
+/// Variables: gamma, beta (each where it is wanted), moving_mean, moving_variance.
+/// In training mode the statistics are those of the batch. What they would make of the moving averages is kept aside
+/// until `commit`; several forward passes before one commit count as one, by the mean of their statistics. The moving
+/// variance is the unbiased one; a batch with a single value per channel counts as variance 0. source  Ioffe and
+/// Szegedy, "Batch Normalization", ICML 2015; TensorFlow's fused_batch_norm for the variance
+class BatchNorm : public Layer {
+ public:
+  BatchNorm(int64_t depth, const BatchNormOptions& options);
+
+  /// x  [B, C, H, W] float32 or bfloat16; gradients flow to x, gamma and beta;
+  /// a tensor of the meta device comes back as it is
+  at::Tensor forward(const at::Tensor& x, Activation activation = Activation::kNone);
+
+  /// Whether forward uses, and updates from, the statistics of the batch.
+  bool uses_batch_statistics() const { return is_training() && options_.train; }
+
+  void commit();
+  void discard();
+
+ private:
+  void keep_aside(const at::Tensor& mean, const at::Tensor& inverse_deviation, int64_t values_per_channel);
+
+  BatchNormOptions options_;
+  at::Tensor gamma_, beta_, moving_mean_, moving_variance_;
+  at::Tensor pending_mean_, pending_variance_;
+  int64_t pending_count_ = 0;
+};
+
+}  // namespace osprey::nn

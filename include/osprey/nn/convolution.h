@@ -1,0 +1,80 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "osprey/nn/activation.h"
+#include "osprey/nn/batch_norm.h"
+#include "osprey/nn/hyperparams.h"
+#include "osprey/nn/layer.h"
+
+namespace osprey::nn {
+
+/// How the border of a feature map is treated.
+enum class Padding {
+  kSame,   ///< output side is ceil(side / stride); zeros are added evenly, the odd one at the bottom and right
+  kValid,  ///< no zeros
+  kFixed,  ///< kernel - 1 zeros whatever the size and stride, the odd one at the bottom and right ("explicit padding")
+};
+
+/// Zeros before and after one side of a map.
+struct PaddingAmount {
+  int64_t before = 0, after = 0;
+};
+PaddingAmount padding_amount(Padding padding, int64_t side, int64_t kernel, int64_t stride, int64_t dilation = 1);
+
+struct ConvolutionOptions {
+  std::array<int64_t, 2> kernel = {1, 1};  ///< height, width
+  int64_t stride = 1;
+  int64_t dilation = 1;
+  int64_t groups = 1;
+  Padding padding = Padding::kSame;
+};
+
+/// 2-D convolution with TensorFlow's paddings.
+/// x        [B, C, H, W]
+/// weights  [O, C / groups, kernel height, kernel width]
+/// biases   [O], or undefined
+at::Tensor convolve(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
+                    const ConvolutionOptions& options);
+
+/// Pooling with TensorFlow's paddings; padded places never count, neither for the maximum nor for the average.
+at::Tensor max_pool(const at::Tensor& x, int64_t kernel, int64_t stride, Padding padding);
+at::Tensor average_pool(const at::Tensor& x, int64_t kernel, int64_t stride, Padding padding);
+
+struct ConvBlockOptions {
+  int64_t in_depth = 0;
+  int64_t out_depth = 0;  ///< ignored where depthwise
+  std::array<int64_t, 2> kernel = {1, 1};
+  int64_t stride = 1;
+  int64_t dilation = 1;
+  Padding padding = Padding::kSame;
+  bool depthwise = false;  ///< one filter per input channel; the variable is then called depthwise_weights
+  bool normalize = true;   ///< false: no batch norm, whatever the hyperparams say
+  bool activate = true;    ///< false: no activation, whatever the hyperparams say
+  double bias_init = 0;    ///< first value of the biases
+};
+
+/// Convolution, batch norm and activation under one scope: the unit that backbones, necks and heads are made of.
+///
+/// Variables: weights or depthwise_weights; biases where there is no batch norm (or the hyperparams insist);
+/// BatchNorm/...
+class ConvBlock : public Layer {
+ public:
+  ConvBlock(const ConvBlockOptions& options, const Hyperparams& hyperparams);
+
+  /// x  [B, in_depth, H, W]
+  at::Tensor forward(const at::Tensor& x);
+  int64_t out_depth() const { return out_depth_; }
+
+ private:
+  ConvolutionOptions convolution_;
+  Activation activation_;
+  int64_t out_depth_;
+  at::Tensor weights_, biases_;
+  std::shared_ptr<BatchNorm> batch_norm_;
+};
+
+}  // namespace osprey::nn

@@ -1,0 +1,26 @@
+#pragma once
+#include "osprey/nn/layer.h"
+
+namespace osprey::nn {
+
+/// Sets elements to zero at random while training and scales the others by 1 / keep_probability.
+///
+/// Which elements, depends on the seed of the run, the layer's name and the key of the example, so an example meets the
+/// same mask wherever it stands in a batch and however the batch is cut up. source  Srivastava et al., "Dropout", JMLR
+/// 2014
+class Dropout : public Layer {
+ public:
+  /// keep_probability  in (0, 1]
+  explicit Dropout(double keep_probability) : keep_probability_(keep_probability) {}
+
+  void on_named(const std::string& full_name, uint64_t seed) override;
+
+  /// x  [B, C, H, W]; returned as it is in evaluation, or where the context has no keys
+  at::Tensor forward(const at::Tensor& x, const Context& context) const;
+
+ private:
+  double keep_probability_;
+  int64_t salt_ = 0;
+};
+
+}  // namespace osprey::nn

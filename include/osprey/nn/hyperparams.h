@@ -1,0 +1,31 @@
+#pragma once
+#include <optional>
+
+#include "osprey/config/node.h"
+#include "osprey/nn/activation.h"
+#include "osprey/nn/batch_norm.h"
+#include "osprey/nn/initializer.h"
+#include "osprey/nn/regularizer.h"
+
+namespace osprey::protos {
+class Hyperparams;
+}
+
+namespace osprey::nn {
+
+/// What a group of convolutions has in common.
+struct Hyperparams {
+  Regularizer regularizer;
+  Regularizer depthwise_regularizer;  ///< of depthwise kernels
+  Initializer initializer = Initializer::truncated_normal(0, 0.09);
+  Activation activation = Activation::kRelu6;
+  std::optional<BatchNormOptions> batch_norm = BatchNormOptions{};  ///< nothing: biases instead
+  bool force_use_bias = false;                                      ///< biases beside the batch norm
+};
+
+/// The hyperparams of a config. Without `batch_norm` in it there is none. Depthwise kernels are penalised like the
+/// others unless `regularize_depthwise` is set to false. freeze_batch_norm  batch norm then never uses batch statistics
+/// throws ConfigError where a value is out of range or a choice is not built
+Hyperparams read_hyperparams(const config::ConfigNode<protos::Hyperparams>& node, bool freeze_batch_norm);
+
+}  // namespace osprey::nn

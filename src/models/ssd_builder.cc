@@ -1,0 +1,87 @@
+// From model.ssd to an SsdMetaArch.
+#include <fmt/format.h>
+
+#include "osprey/boxes/builder.h"
+#include "osprey/data/image_resizer.h"
+#include "osprey/models/ssd_meta_arch.h"
+#include "osprey/nn/builder.h"
+#include "osprey/protos/ssd.pb.h"
+#include "osprey/targets/builder.h"
+
+namespace osprey::models {
+namespace {
+
+using SsdNode = config::ConfigNode<proto::Ssd>;
+
+void check(const SsdNode& cfg) {
+  if (cfg->num_classes() < 1) cfg.fail("num_classes", "must be >= 1");
+  if (cfg->add_background_class() && cfg->explicit_background_class())
+    cfg.fail("explicit_background_class", "must not be set together with add_background_class");
+  if (cfg->has_mask_head_config()) cfg.unsupported("mask_head_config");
+}
+
+/// Whether a picture may leave a part of its canvas empty: a long thin one does if any does.
+bool leaves_padding(const data::ImageResizer& resizer) {
+  const data::ImageSize thin{37, 1911};
+  return !(resizer.content_size(thin) == resizer.canvas_size(thin));
+}
+
+void read_input(const SsdNode& cfg, SsdOptions& options) {
+  const auto resizer = data::build_image_resizer(cfg.child("image_resizer", cfg->image_resizer()));
+  const auto size = resizer->static_size();
+  if (!size)
+    cfg.fail("image_resizer", "gives no fixed size, so this is not supported yet: " + cfg.path_of("image_resizer"));
+  if (resizer->channels() != 3)
+    cfg.fail("image_resizer", "convert_to_grayscale is not supported yet: " + cfg.path_of("image_resizer"));
+  options.input_size = {size->height, size->width};
+  options.has_padding = leaves_padding(*resizer);
+  for (const float value : resizer->pad_value())
+    if (value != 0) options.pad_value = resizer->pad_value();
+}
+
+std::shared_ptr<nn::FeatureExtractor> build_extractor(const SsdNode& cfg, const SsdOptions& options) {
+  const auto extractor = nn::build_feature_extractor(cfg.child("feature_extractor", cfg->feature_extractor()),
+                                                     {.freeze_batch_norm = cfg->freeze_batchnorm()});
+  const int64_t smallest = std::min(options.input_size[0], options.input_size[1]);
+  if (smallest < extractor->min_image_side())
+    cfg.fail("image_resizer", fmt::format("must give at least {} pixels a side for {}, got {}",
+                                          extractor->min_image_side(), cfg->feature_extractor().type(), smallest));
+  return extractor;
+}
+
+std::unique_ptr<DetectionModel> make(const SsdNode& cfg, const ModelOptions& model) {
+  check(cfg);
+  SsdOptions options;
+  options.num_classes = cfg->num_classes();
+  read_input(cfg, options);
+  options.has_background_column = cfg->add_background_class() || cfg->explicit_background_class();
+  options.normalize_by_num_matches = cfg->normalize_loss_by_num_matches();
+  options.normalize_box_loss_by_code_size = cfg->normalize_loc_loss_by_codesize();
+  options.use_confidences = cfg->use_confidences_as_targets();
+  options.detection_restores_heads = model.detection_restores_heads;
+
+  auto extractor = build_extractor(cfg, options);
+  auto anchor_generator = boxes::build_anchor_generator(cfg.child("anchor_generator", cfg->anchor_generator()));
+  nn::BoxPredictorOptions head;
+  head.num_class_slots = options.num_classes + (cfg->add_background_class() ? 1 : 0);
+  head.depths = extractor->depths();
+  head.anchors_per_location = anchor_generator->num_anchors_per_location();
+  head.freeze_batch_norm = cfg->freeze_batchnorm();
+  if (head.depths.size() != head.anchors_per_location.size())
+    cfg.fail("anchor_generator", fmt::format("is made for {} feature maps, but the feature extractor gives {}",
+                                             head.anchors_per_location.size(), head.depths.size()));
+  auto predictor = nn::build_box_predictor(cfg.child("box_predictor", cfg->box_predictor()), head);
+  auto assigner = targets::build_target_assigner(cfg);
+  if (predictor->box_code_size() != assigner->coder().code_size())
+    cfg.fail("box_predictor", fmt::format("predicts {} values a box, but the box coder has {}",
+                                          predictor->box_code_size(), assigner->coder().code_size()));
+  return std::make_unique<SsdMetaArch>(
+      SsdMetaArch::Parts{std::move(extractor), std::move(predictor), std::move(anchor_generator), std::move(assigner),
+                         losses::build_losses(cfg.child("loss", cfg->loss())),
+                         boxes::build_post_processor(cfg.child("post_processing", cfg->post_processing()))},
+      options);
+}
+OSPREY_REGISTER(DetectionModel, &make);
+
+}  // namespace
+}  // namespace osprey::models

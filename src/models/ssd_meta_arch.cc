@@ -1,0 +1,180 @@
+#include "osprey/models/ssd_meta_arch.h"
+
+#include <fmt/format.h>
+
+#include "osprey/nn/batch_norm.h"
+
+namespace osprey::models {
+namespace {
+
+const char* const kExtractorScope = "FeatureExtractor";
+
+template <class Action>
+void for_each_batch_norm(const torch::nn::Module& model, Action action) {
+  for (const auto& module : model.modules(/*include_self=*/false))
+    if (auto* batch_norm = dynamic_cast<nn::BatchNorm*>(module.get())) action(*batch_norm);
+}
+
+/// One factor per channel, as a number where all are equal.
+at::Tensor scaled(at::Tensor x, const nn::Normalization& normalization) {
+  const auto& [scale, offset] = normalization;
+  const bool uniform = scale[0] == scale[1] && scale[0] == scale[2] && offset[0] == offset[1] && offset[0] == offset[2];
+  if (uniform) return x.mul_(scale[0]).add_(offset[0]);
+  const auto channels = [&](const std::array<float, 3>& values) {
+    return at::tensor({values[0], values[1], values[2]}, x.options()).view({1, 3, 1, 1});
+  };
+  return x.mul_(channels(scale)).add_(channels(offset));
+}
+
+}  // namespace
+
+SsdMetaArch::SsdMetaArch(Parts parts, const SsdOptions& options) : parts_(std::move(parts)), options_(options) {
+  register_module(kExtractorScope, parts_.feature_extractor);
+  nn::adopt_children(*this, *parts_.box_predictor);
+  regularized_weights_ = nn::regularized_weights(*this);
+}
+
+ModelInput SsdMetaArch::preprocess(const Batch& batch) {
+  at::Tensor images =
+      batch.images.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true, at::MemoryFormat::ChannelsLast);
+  images = scaled(images, parts_.feature_extractor->normalization());
+  if (options_.has_padding) {
+    const at::Tensor shapes = batch.true_shapes.to(images.device());
+    const auto inside = [&](int64_t dimension, at::IntArrayRef view) {
+      const at::Tensor places = at::arange(images.size(2 + dimension), shapes.options()).view(view);
+      return places.lt(shapes.select(1, dimension).view({-1, 1, 1, 1}));
+    };
+    const at::Tensor padding = inside(0, {1, 1, -1, 1}).logical_and(inside(1, {1, 1, 1, -1})).logical_not_();
+    if (options_.pad_value.empty()) {
+      images.masked_fill_(padding, 0);
+    } else {
+      images = at::where(padding, at::tensor(options_.pad_value, images.options()).view({1, -1, 1, 1}), images);
+    }
+  }
+  return {images, batch.true_shapes, is_training() ? batch.example_keys : at::Tensor()};
+}
+
+std::vector<at::Tensor> SsdMetaArch::feature_maps(const ModelInput& input) {
+  return parts_.feature_extractor->forward(input.images, {input.example_keys});
+}
+
+Predictions SsdMetaArch::predict(const ModelInput& input) {
+  const std::vector<at::Tensor> maps = feature_maps(input);
+  const nn::BoxPredictor::Output output = parts_.box_predictor->forward(maps, {input.example_keys});
+  const at::Tensor& anchors = anchors_of(maps);
+  return {output.box_encodings.to(at::kFloat), output.class_logits.to(at::kFloat), anchors, anchor_shapes_};
+}
+
+const at::Tensor& SsdMetaArch::anchors_of(const std::vector<at::Tensor>& feature_maps) {
+  std::vector<std::array<int64_t, 2>> shapes;
+  for (const at::Tensor& map : feature_maps) shapes.push_back({map.size(2), map.size(3)});
+  if (shapes != anchor_shapes_ || anchors_.device() != feature_maps[0].device()) {
+    anchors_ = parts_.anchor_generator->generate(shapes, options_.input_size[0], options_.input_size[1])
+                   .to(feature_maps[0].device());
+    anchor_shapes_ = shapes;
+  }
+  return anchors_;
+}
+
+Targets SsdMetaArch::assign_targets(const at::Tensor& anchors, const Batch& batch) const {
+  // Boxes of the batch are fractions of the picture, anchors are fractions of the padded canvas.
+  targets::Groundtruth truth;
+  truth.boxes = batch.boxes;
+  truth.classes = batch.classes;
+  truth.valid = batch.valid;
+  truth.weights = batch.weights;
+  if (options_.has_padding) {
+    const auto& [height, width] = options_.input_size;
+    const at::Tensor extent =
+        boxes::true_image_windows(batch.true_shapes, height, width).slice(1, 2, 4).to(batch.boxes.device());
+    truth.boxes = batch.boxes * extent.repeat({1, 2}).unsqueeze(1);
+  }
+  if (options_.use_confidences) truth.confidences = batch.confidences;
+  return parts_.target_assigner->assign(anchors, truth);
+}
+
+Losses SsdMetaArch::loss(const Predictions& predictions, const Batch& batch) {
+  const Targets targets = assign_targets(predictions.anchors, batch);
+  const auto& [classification, localization, miner, classification_weight, localization_weight] = parts_.losses;
+  const boxes::BoxCoder& coder = parts_.target_assigner->coder();
+  const int64_t images = predictions.box_encodings.size(0), anchors = predictions.box_encodings.size(1);
+  const at::Tensor image_weights =
+      batch.image_weights.defined() ? batch.image_weights : at::ones({images}, targets.box_weights.options());
+
+  at::Tensor decoded;
+  if (localization->compares_boxes()) decoded = coder.decode(predictions.box_encodings, predictions.anchors);
+  at::Tensor box_losses =
+      decoded.defined()
+          ? (*localization)(decoded, coder.decode(targets.boxes, predictions.anchors), targets.box_weights)
+          : (*localization)(predictions.box_encodings, targets.boxes, targets.box_weights);
+  box_losses = losses::per_anchor(box_losses, images, anchors) * image_weights.unsqueeze(1);
+  // [B, A] or, for losses that couple the anchors, [B, C]: whatever is left belongs to one image each.
+  at::Tensor class_losses = (*classification)(predictions.class_logits, targets.classes, targets.class_weights);
+  if (class_losses.dim() == 3) class_losses = class_losses.sum(2);
+  class_losses = class_losses * image_weights.unsqueeze(1);
+
+  at::Tensor box_sum, class_sum;
+  if (miner) {
+    at::NoGradGuard no_grad;
+    if (!decoded.defined()) decoded = coder.decode(predictions.box_encodings, predictions.anchors);
+  }
+  if (miner) {
+    const losses::MinedLosses mined = (*miner)(box_losses, class_losses, decoded.detach(), targets.match.box);
+    box_sum = mined.localization;
+    class_sum = mined.classification;
+  } else {
+    box_sum = box_losses.sum();
+    class_sum = class_losses.sum();
+  }
+  const double code_size = options_.normalize_box_loss_by_code_size ? static_cast<double>(coder.code_size()) : 1.0;
+  Losses result;
+  result.terms = {{"Loss/localization_loss", box_sum * (localization_weight / code_size)},
+                  {"Loss/classification_loss", class_sum * classification_weight}};
+  if (options_.normalize_by_num_matches) result.normalizer = (targets.box_weights * image_weights.unsqueeze(1)).sum();
+  return result;
+}
+
+Detections SsdMetaArch::postprocess(const Predictions& predictions, const at::Tensor& true_shapes) {
+  at::NoGradGuard no_grad;
+  const at::Tensor boxes = parts_.target_assigner->coder().decode(predictions.box_encodings, predictions.anchors);
+  const at::Tensor windows = boxes::true_image_windows(true_shapes, options_.input_size[0], options_.input_size[1]);
+  return parts_.post_processor(boxes, predictions.class_logits, has_background_column(), windows.to(boxes.device()));
+}
+
+Candidates SsdMetaArch::candidates(const Predictions& predictions) {
+  const at::Tensor boxes = parts_.target_assigner->coder().decode(predictions.box_encodings, predictions.anchors);
+  const at::Tensor scores = boxes::convert_scores(predictions.class_logits, parts_.post_processor.scores());
+  return {boxes, has_background_column() ? scores.slice(2, 1) : scores};
+}
+
+at::Tensor SsdMetaArch::regularization_loss() {
+  const at::Tensor loss = nn::regularization_loss(regularized_weights_);
+  return loss.defined() ? loss : at::zeros({}, parameters().front().options().requires_grad(false));
+}
+
+std::map<std::string, std::string> SsdMetaArch::restore_map(RestoreType type) const {
+  const std::string prefix = fmt::format("{}.", kExtractorScope);
+  std::map<std::string, std::string> result;
+  if (type == RestoreType::kClassification) {
+    // A classifier has no FeatureExtractor scope; a detector whose backbone alone is wanted has.
+    for (const std::string& name : parts_.feature_extractor->backbone_variables()) {
+      result[name] = prefix + name;
+      result[prefix + name] = prefix + name;
+    }
+    return result;
+  }
+  const bool all = type == RestoreType::kFull || options_.detection_restores_heads;
+  for (const auto& [name, value] : variables(*this))
+    if (all || name.starts_with(prefix)) result[name] = name;
+  return result;
+}
+
+void SsdMetaArch::commit_statistics() {
+  for_each_batch_norm(*this, [](nn::BatchNorm& batch_norm) { batch_norm.commit(); });
+}
+
+void SsdMetaArch::discard_statistics() {
+  for_each_batch_norm(*this, [](nn::BatchNorm& batch_norm) { batch_norm.discard(); });
+}
+
+}  // namespace osprey::models

@@ -1,0 +1,23 @@
+#include "osprey/nn/activation.h"
+
+namespace osprey::nn {
+
+at::Tensor activate(const at::Tensor& x, Activation activation) {
+  switch (activation) {
+    case Activation::kRelu:
+      return at::relu(x);
+    case Activation::kRelu6:
+      return at::hardtanh(x, 0, 6);
+    case Activation::kSwish:
+      return at::silu(x);
+    case Activation::kHardSwish:
+      return at::hardswish(x);
+    case Activation::kSigmoid:
+      return at::sigmoid(x);
+    case Activation::kNone:
+      break;
+  }
+  return x;
+}
+
+}  // namespace osprey::nn

@@ -1,0 +1,80 @@
+// MobileNet v1: depthwise separable convolutions all the way down.
+// Howard et al., "MobileNets: Efficient Convolutional Neural Networks for Mobile Vision Applications", 2017, table 1.
+#include <fmt/format.h>
+
+#include "osprey/nn/backbone.h"
+#include "osprey/nn/convolution.h"
+
+namespace osprey::nn {
+namespace {
+
+struct Stage {
+  int64_t stride, depth;
+};
+/// The first is a plain 3x3 convolution, the others a depthwise 3x3 and a 1x1 convolution.
+constexpr Stage kStages[] = {{2, 32},  {1, 64},  {2, 128}, {1, 128}, {2, 256}, {1, 256},  {2, 512},
+                             {1, 512}, {1, 512}, {1, 512}, {1, 512}, {1, 512}, {2, 1024}, {1, 1024}};
+
+/// What the original uses unless the config overrides it.
+Hyperparams own_hyperparams(bool freeze_batch_norm) {
+  Hyperparams result;
+  result.regularizer = result.depthwise_regularizer = {Regularizer::Kind::kL2, 0.00004};
+  result.initializer = Initializer::truncated_normal(0, 0.09);
+  result.batch_norm = BatchNormOptions{.decay = 0.9997, .epsilon = 0.001, .scale = true, .train = !freeze_batch_norm};
+  return result;
+}
+
+class MobilenetV1 final : public Backbone {
+ public:
+  explicit MobilenetV1(const BackboneOptions& options) {
+    const Hyperparams hyperparams =
+        options.hyperparams ? *options.hyperparams : own_hyperparams(options.freeze_batch_norm);
+    const Padding padding = options.use_explicit_padding ? Padding::kFixed : Padding::kSame;
+    int64_t depth = 3;
+    const auto add = [&](const std::string& name, ConvBlockOptions block) {
+      block.in_depth = depth;
+      block.padding = block.kernel[0] > 1 ? padding : Padding::kSame;
+      blocks_.emplace_back(name, register_module(name, std::make_shared<ConvBlock>(block, hyperparams)));
+      depth = blocks_.back().second->out_depth();
+    };
+    for (size_t i = 0; i < std::size(kStages); ++i) {
+      const Stage& stage = kStages[i];
+      const int64_t out = std::max(static_cast<int64_t>(static_cast<double>(stage.depth) * options.depth_multiplier),
+                                   options.min_depth);
+      if (i == 0) {
+        add("Conv2d_0", {.out_depth = out, .kernel = {3, 3}, .stride = stage.stride});
+      } else {
+        add(fmt::format("Conv2d_{}_depthwise", i), {.kernel = {3, 3}, .stride = stage.stride, .depthwise = true});
+        add(fmt::format("Conv2d_{}_pointwise", i), {.out_depth = out});
+      }
+    }
+  }
+
+  Endpoints forward(const at::Tensor& images, const std::set<std::string>& wanted, const Context&) override {
+    Endpoints endpoints;
+    at::Tensor x = images;
+    for (const auto& [name, block] : blocks_) {
+      if (endpoints.size() == wanted.size()) break;
+      x = block->forward(x);
+      if (wanted.count(name) > 0) endpoints[name] = x;
+    }
+    return endpoints;
+  }
+
+  int64_t depth(const std::string& endpoint) const override {
+    for (const auto& [name, block] : blocks_)
+      if (name == endpoint) return block->out_depth();
+    throw std::out_of_range("MobileNet v1 has no endpoint " + endpoint);
+  }
+
+  std::string scope() const override { return "MobilenetV1"; }
+
+ private:
+  std::vector<std::pair<std::string, std::shared_ptr<ConvBlock>>> blocks_;
+};
+
+std::unique_ptr<Backbone> make(const BackboneOptions& options) { return std::make_unique<MobilenetV1>(options); }
+OSPREY_REGISTER_TYPE(Backbone, "mobilenet_v1", &make);
+
+}  // namespace
+}  // namespace osprey::nn

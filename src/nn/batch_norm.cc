@@ -1,0 +1,54 @@
+#include "osprey/nn/batch_norm.h"
+
+#include "nn/batch_norm_activation.h"
+
+namespace osprey::nn {
+
+BatchNorm::BatchNorm(int64_t depth, const BatchNormOptions& options) : options_(options) {
+  if (options.scale) gamma_ = add_variable("gamma", {depth}, Initializer::constant(1));
+  if (options.center) beta_ = add_variable("beta", {depth}, Initializer::constant(0));
+  moving_mean_ = add_statistic("moving_mean", {depth}, 0);
+  moving_variance_ = add_statistic("moving_variance", {depth}, 1);
+}
+
+at::Tensor BatchNorm::forward(const at::Tensor& x, Activation activation) {
+  if (x.is_meta()) return x;
+  if (!uses_batch_statistics()) {
+    const at::Tensor y = at::batch_norm(x, gamma_, beta_, moving_mean_, moving_variance_, /*training=*/false,
+                                        /*momentum=*/0, options_.epsilon, /*cudnn_enabled=*/true);
+    return activate(y, activation);
+  }
+  const NormalizedActivation result = batch_norm_activation(x, gamma_, beta_, options_.epsilon, activation);
+  keep_aside(result.mean, result.inverse_deviation, x.numel() / x.size(1));
+  return result.y;
+}
+
+void BatchNorm::keep_aside(const at::Tensor& mean, const at::Tensor& inverse_deviation, int64_t values_per_channel) {
+  at::NoGradGuard no_grad;
+  const double unbiased = values_per_channel > 1 ? double(values_per_channel) / double(values_per_channel - 1) : 0.0;
+  at::Tensor variance = inverse_deviation.pow(-2).sub_(options_.epsilon).clamp_min_(0).mul_(unbiased);
+  if (pending_count_ == 0) {
+    pending_mean_ = mean.detach();
+    pending_variance_ = variance;
+  } else {
+    pending_mean_ = pending_mean_ + mean.detach();
+    pending_variance_ = pending_variance_ + variance;
+  }
+  ++pending_count_;
+}
+
+void BatchNorm::commit() {
+  if (pending_count_ == 0) return;
+  at::NoGradGuard no_grad;
+  moving_mean_.lerp_(pending_mean_.div(pending_count_), 1 - options_.decay);
+  moving_variance_.lerp_(pending_variance_.div(pending_count_), 1 - options_.decay);
+  discard();
+}
+
+void BatchNorm::discard() {
+  pending_mean_ = at::Tensor();
+  pending_variance_ = at::Tensor();
+  pending_count_ = 0;
+}
+
+}  // namespace osprey::nn

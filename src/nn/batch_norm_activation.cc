@@ -1,0 +1,108 @@
+#include "nn/batch_norm_activation.h"
+
+#include "osprey/kernels/batch_norm_activation.h"
+
+namespace osprey::nn {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// The activation as a clamp, where it is one.
+std::optional<kernels::ClampRange> clamp_range(Activation activation) {
+  if (activation == Activation::kNone) return kernels::ClampRange{};
+  if (activation == Activation::kRelu) return kernels::ClampRange{.low = 0};
+  if (activation == Activation::kRelu6) return kernels::ClampRange{.low = 0, .high = 6};
+  return std::nullopt;
+}
+
+/// Batch norm and clamp by our own kernel.
+class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
+ public:
+  static variable_list forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& gamma,
+                               const at::Tensor& beta, double epsilon, double low, double high) {
+    const kernels::ClampRange range{static_cast<float>(low), static_cast<float>(high)};
+    const kernels::NormalizedClamped result = kernels::batch_norm_clamp(x, gamma, beta, epsilon, range);
+    context->save_for_backward({x, gamma, beta, result.mean, result.inverse_deviation});
+    context->saved_data["low"] = low;
+    context->saved_data["high"] = high;
+    context->mark_non_differentiable({result.mean, result.inverse_deviation});
+    return {result.y, result.mean, result.inverse_deviation};
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const kernels::ClampRange range{static_cast<float>(context->saved_data["low"].toDouble()),
+                                    static_cast<float>(context->saved_data["high"].toDouble())};
+    const at::Tensor &x = saved[0], &gamma = saved[1], &beta = saved[2];
+    kernels::BatchNormGradients result =
+        kernels::batch_norm_clamp_backward(gradients[0], x, gamma, beta, {{}, saved[3], saved[4]}, range);
+    return {
+        result.x, gamma.defined() ? result.gamma : at::Tensor(), beta.defined() ? result.beta : at::Tensor(), {}, {},
+        {}};
+  }
+};
+
+/// Batch norm with a rectifier on top that works in place: one big tensor less to write, keep and read than in two
+/// steps.
+class RectifiedBatchNorm : public torch::autograd::Function<RectifiedBatchNorm> {
+ public:
+  static variable_list forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& gamma,
+                               const at::Tensor& beta, double epsilon, bool capped) {
+    auto [y, mean, inverse_deviation, reserve, implementation] =
+        at::_batch_norm_impl_index(x, gamma, beta, /*running_mean=*/{}, /*running_var=*/{}, /*training=*/true,
+                                   /*momentum=*/0, epsilon, /*cudnn=*/true);
+    if (capped) {
+      at::hardtanh_(y, 0, 6);
+    } else {
+      at::relu_(y);
+    }
+    context->save_for_backward({x, gamma, mean, inverse_deviation, reserve, y});
+    context->saved_data["epsilon"] = epsilon;
+    context->saved_data["capped"] = capped;
+    context->saved_data["implementation"] = implementation;
+    context->saved_data["has_beta"] = beta.defined();
+    context->mark_non_differentiable({mean, inverse_deviation});
+    return {y, mean, inverse_deviation};
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &gamma = saved[1], &y = saved[5];
+    at::Tensor gradient = context->saved_data["capped"].toBool() ? at::hardtanh_backward(gradients[0], y, 0, 6)
+                                                                 : at::threshold_backward(gradients[0], y, 0);
+    gradient = gradient.contiguous(x.suggest_memory_format());
+    auto [gradient_x, gradient_gamma, gradient_beta] = at::_batch_norm_impl_index_backward(
+        context->saved_data["implementation"].toInt(), x, gradient, gamma, /*running_mean=*/{}, /*running_var=*/{},
+        saved[2], saved[3], /*train=*/true, context->saved_data["epsilon"].toDouble(),
+        {context->needs_input_grad(0), gamma.defined(), context->saved_data["has_beta"].toBool()}, saved[4]);
+    return {gradient_x, gradient_gamma, gradient_beta, {}, {}};
+  }
+};
+
+}  // namespace
+
+NormalizedActivation batch_norm_activation(const at::Tensor& x, const at::Tensor& gamma_or_none,
+                                           const at::Tensor& beta_or_none, double epsilon, Activation activation) {
+  at::Tensor gamma = gamma_or_none, beta = beta_or_none;
+  const std::optional<kernels::ClampRange> range = clamp_range(activation);
+  if (range && kernels::fuses_batch_norm(x)) {
+    const variable_list result =
+        FusedBatchNorm::apply(x, gamma, beta, epsilon, double{range->low}, double{range->high});
+    return {result[0], result[1], result[2]};
+  }
+  if (x.scalar_type() != at::kFloat) {  // float parameters keep the statistics of a bfloat16 map in float
+    const auto like = x.options().dtype(at::kFloat);
+    if (!gamma.defined()) gamma = at::ones({x.size(1)}, like);
+    if (!beta.defined()) beta = at::zeros({x.size(1)}, like);
+  }
+  if (range && activation != Activation::kNone) {
+    const variable_list result = RectifiedBatchNorm::apply(x, gamma, beta, epsilon, activation == Activation::kRelu6);
+    return {result[0], result[1], result[2]};
+  }
+  auto [y, mean, inverse_deviation, reserve, implementation] =
+      at::_batch_norm_impl_index(x, gamma, beta, {}, {}, /*training=*/true, /*momentum=*/0, epsilon, /*cudnn=*/true);
+  return {activate(y, activation), mean, inverse_deviation};
+}
+
+}  // namespace osprey::nn

@@ -1,0 +1,20 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include "osprey/nn/activation.h"
+
+namespace osprey::nn {
+
+struct NormalizedActivation {
+  at::Tensor y;                  ///< like x
+  at::Tensor mean;               ///< [C] float: of the batch
+  at::Tensor inverse_deviation;  ///< [C] float: 1 / sqrt(biased variance of the batch + epsilon)
+};
+
+/// Batch norm by the statistics of the batch, then the activation: the one place where every backbone's normalisation
+/// in training happens, and so where a fused kernel belongs. Gradients flow to x, gamma and beta (each may be
+/// undefined).
+NormalizedActivation batch_norm_activation(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta,
+                                           double epsilon, Activation activation);
+
+}  // namespace osprey::nn

@@ -1,0 +1,94 @@
+#include "osprey/nn/convolution.h"
+
+namespace osprey::nn {
+namespace {
+
+Fans fans_of(const ConvBlockOptions& options) {
+  const double area = static_cast<double>(options.kernel[0] * options.kernel[1]);
+  if (options.depthwise) return {area * static_cast<double>(options.in_depth), area};  // one output per input channel
+  return {area * static_cast<double>(options.in_depth), area * static_cast<double>(options.out_depth)};
+}
+
+/// `x` with the zeros that the windows of a pooling or convolution need and that are not the same on both sides.
+struct Padded {
+  at::Tensor x;
+  std::array<int64_t, 2> symmetric = {0, 0};  ///< zeros left for the operation itself to add on both sides
+};
+
+Padded pad(const at::Tensor& x, Padding padding, std::array<int64_t, 2> kernel, int64_t stride, int64_t dilation,
+           double value) {
+  const PaddingAmount y = padding_amount(padding, x.size(2), kernel[0], stride, dilation);
+  const PaddingAmount z = padding_amount(padding, x.size(3), kernel[1], stride, dilation);
+  if (y.before == y.after && z.before == z.after) return {x, {y.before, z.before}};
+  return {at::constant_pad_nd(x, {z.before, z.after, y.before, y.after}, value)};
+}
+
+}  // namespace
+
+PaddingAmount padding_amount(Padding padding, int64_t side, int64_t kernel, int64_t stride, int64_t dilation) {
+  const int64_t extent = (kernel - 1) * dilation + 1;
+  int64_t total = 0;
+  if (padding == Padding::kSame)
+    total = std::max<int64_t>(((side + stride - 1) / stride - 1) * stride + extent - side, 0);
+  if (padding == Padding::kFixed) total = extent - 1;
+  return {total / 2, total - total / 2};
+}
+
+at::Tensor convolve(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
+                    const ConvolutionOptions& options) {
+  const Padded padded = pad(x, options.padding, options.kernel, options.stride, options.dilation, 0);
+  if (x.is_meta()) {  // libtorch works out the shape of a convolution without values in Python only
+    const auto side = [&](int64_t dimension) {
+      const size_t d = static_cast<size_t>(dimension);
+      const int64_t extent = (options.kernel[d] - 1) * options.dilation + 1;
+      return (padded.x.size(dimension + 2) + 2 * padded.symmetric[d] - extent) / options.stride + 1;
+    };
+    return x.new_empty({x.size(0), weights.size(0), side(0), side(1)});
+  }
+  return at::conv2d(padded.x, weights, biases, {options.stride, options.stride}, padded.symmetric,
+                    {options.dilation, options.dilation}, options.groups);
+}
+
+at::Tensor max_pool(const at::Tensor& x, int64_t kernel, int64_t stride, Padding padding) {
+  // Padding beyond half the kernel is not allowed inside the operation, so all of it is made of minus infinity here.
+  const PaddingAmount y = padding_amount(padding, x.size(2), kernel, stride),
+                      z = padding_amount(padding, x.size(3), kernel, stride);
+  const bool none = y.after == 0 && z.after == 0;
+  return at::max_pool2d(none ? x : at::constant_pad_nd(x, {z.before, z.after, y.before, y.after}, -INFINITY),
+                        {kernel, kernel}, {stride, stride});
+}
+
+at::Tensor average_pool(const at::Tensor& x, int64_t kernel, int64_t stride, Padding padding) {
+  const PaddingAmount y = padding_amount(padding, x.size(2), kernel, stride),
+                      z = padding_amount(padding, x.size(3), kernel, stride);
+  const std::vector<int64_t> amounts = {z.before, z.after, y.before, y.after};
+  if (y.after == 0 && z.after == 0) return at::avg_pool2d(x, {kernel, kernel}, {stride, stride});
+  const at::Tensor sums = at::avg_pool2d(at::constant_pad_nd(x, amounts), {kernel, kernel}, {stride, stride});
+  const at::Tensor shares =
+      at::avg_pool2d(at::constant_pad_nd(at::ones({1, 1, x.size(2), x.size(3)}, x.options()), amounts),
+                     {kernel, kernel}, {stride, stride});
+  return sums / shares;
+}
+
+ConvBlock::ConvBlock(const ConvBlockOptions& options, const Hyperparams& hyperparams)
+    : convolution_{options.kernel, options.stride, options.dilation, options.depthwise ? options.in_depth : 1,
+                   options.padding},
+      activation_(options.activate ? hyperparams.activation : Activation::kNone),
+      out_depth_(options.depthwise ? options.in_depth : options.out_depth) {
+  weights_ = add_variable(options.depthwise ? "depthwise_weights" : "weights",
+                          {out_depth_, options.depthwise ? 1 : options.in_depth, options.kernel[0], options.kernel[1]},
+                          hyperparams.initializer, fans_of(options),
+                          options.depthwise ? hyperparams.depthwise_regularizer : hyperparams.regularizer);
+  const bool normalize = options.normalize && hyperparams.batch_norm;
+  if (!normalize || hyperparams.force_use_bias)
+    biases_ = add_variable("biases", {out_depth_}, Initializer::constant(options.bias_init));
+  if (normalize)
+    batch_norm_ = register_module("BatchNorm", std::make_shared<BatchNorm>(out_depth_, *hyperparams.batch_norm));
+}
+
+at::Tensor ConvBlock::forward(const at::Tensor& x) {
+  const at::Tensor y = convolve(x, weights_, biases_, convolution_);
+  return batch_norm_ ? batch_norm_->forward(y, activation_) : activate(y, activation_);
+}
+
+}  // namespace osprey::nn

@@ -1,0 +1,33 @@
+#include "osprey/nn/dropout.h"
+
+namespace osprey::nn {
+namespace {
+
+constexpr int64_t kMask = 0xffffffff;
+
+/// A 32-bit mixing step on int64 tensors, whose products keep their low 32 bits (the finaliser of MurmurHash3).
+at::Tensor mix(at::Tensor z) {
+  z = z.bitwise_and(kMask);
+  z = z.bitwise_xor(at::bitwise_right_shift(z, 16)).mul_(0x85ebca6bLL).bitwise_and_(kMask);
+  z = z.bitwise_xor(at::bitwise_right_shift(z, 13)).mul_(0xc2b2ae35LL).bitwise_and_(kMask);
+  return z.bitwise_xor(at::bitwise_right_shift(z, 16));
+}
+
+}  // namespace
+
+void Dropout::on_named(const std::string& full_name, uint64_t seed) {
+  salt_ = static_cast<int64_t>((name_key(full_name) ^ (seed * 0x9e3779b97f4a7c15ull)) & kMask);
+}
+
+at::Tensor Dropout::forward(const at::Tensor& x, const Context& context) const {
+  if (!is_training() || !context.example_keys.defined() || keep_probability_ >= 1) return x;
+  const at::Tensor keys = context.example_keys.to(x.device());
+  const at::Tensor streams = mix(mix(mix(at::bitwise_right_shift(keys, 32).add(salt_)).add_(keys)));
+  const at::Tensor index = at::arange(x.size(1) * x.size(2) * x.size(3), keys.options());
+  const at::Tensor draws = mix(streams.unsqueeze(1).add(index));  // [B, H * W * C], uniform in 0 .. 2^32 - 1
+  const auto threshold = static_cast<int64_t>(keep_probability_ * 0x1p32);
+  const at::Tensor mask = draws.lt(threshold).view({x.size(0), x.size(2), x.size(3), x.size(1)}).permute({0, 3, 1, 2});
+  return x * mask.to(x.scalar_type()).mul_(1 / keep_probability_);
+}
+
+}  // namespace osprey::nn

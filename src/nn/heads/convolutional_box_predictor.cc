@@ -1,0 +1,139 @@
+// The predictor of SSD: each feature map has convolutions of its own for boxes and classes.
+// Liu et al., "SSD: Single Shot MultiBox Detector", ECCV 2016, section 2.1; with use_depthwise, SSDLite: Sandler et
+// al., "MobileNetV2", CVPR 2018, section 6.2.
+#include <fmt/format.h>
+
+#include "osprey/nn/box_predictor.h"
+#include "osprey/nn/convolution.h"
+#include "osprey/nn/dropout.h"
+#include "osprey/protos/box_predictor.pb.h"
+
+namespace osprey::nn {
+namespace {
+
+struct Options {
+  int64_t min_depth = 0, max_depth = 0, num_layers = 0;
+  int64_t kernel = 1, code_size = 4;
+  bool use_depthwise = false, sigmoid = false;
+  double keep_probability = 1;
+  double class_bias = 0;
+  std::optional<std::array<double, 2>> clip = std::nullopt;  // of the box encodings
+};
+
+/// The layers of one feature map.
+struct Branch {
+  std::vector<std::shared_ptr<ConvBlock>> shared, box, classes;
+  std::shared_ptr<Dropout> dropout;
+};
+
+at::Tensor run(const std::vector<std::shared_ptr<ConvBlock>>& blocks, at::Tensor x) {
+  for (const auto& block : blocks) x = block->forward(x);
+  return x;
+}
+
+/// [B, anchors * columns, H, W] to [B, H * W * anchors, columns].
+at::Tensor per_anchor(const at::Tensor& x, int64_t columns) {
+  return x.permute({0, 2, 3, 1}).reshape({x.size(0), -1, columns});
+}
+
+class ConvolutionalBoxPredictor final : public BoxPredictor {
+ public:
+  ConvolutionalBoxPredictor(const Options& options, const BoxPredictorOptions& model, const Hyperparams& hyperparams)
+      : options_(options), num_class_slots_(model.num_class_slots) {
+    for (size_t i = 0; i < model.depths.size(); ++i) {
+      // With a single feature map the original opens no scope of its own.
+      const std::string scope = model.depths.size() > 1 ? fmt::format("BoxPredictor_{}/", i) : "";
+      branches_.push_back(build_branch(scope, model.depths[i], model.anchors_per_location[i], hyperparams));
+    }
+  }
+
+  Output forward(const std::vector<at::Tensor>& feature_maps, const Context& context) override {
+    TORCH_CHECK(feature_maps.size() == branches_.size(), "expected ", branches_.size(), " feature maps, got ",
+                feature_maps.size());
+    std::vector<at::Tensor> boxes, classes;
+    for (size_t i = 0; i < branches_.size(); ++i) {
+      const Branch& branch = branches_[i];
+      const at::Tensor x = run(branch.shared, feature_maps[i]);
+      boxes.push_back(per_anchor(run(branch.box, x), options_.code_size));
+      classes.push_back(
+          per_anchor(run(branch.classes, branch.dropout ? branch.dropout->forward(x, context) : x), num_class_slots_));
+    }
+    Output output{at::cat(boxes, 1), at::cat(classes, 1)};
+    if (options_.clip) output.box_encodings = at::clamp(output.box_encodings, (*options_.clip)[0], (*options_.clip)[1]);
+    if (options_.sigmoid) output.class_logits = at::sigmoid(output.class_logits);
+    return output;
+  }
+
+  int64_t box_code_size() const override { return options_.code_size; }
+
+ private:
+  Branch build_branch(const std::string& scope, int64_t depth, int64_t anchors, const Hyperparams& hyperparams) {
+    Branch branch;
+    const int64_t inner = std::max(std::min(depth, options_.max_depth), options_.min_depth);
+    for (int64_t i = 0; inner > 0 && i < options_.num_layers; ++i) {
+      branch.shared.push_back(
+          add_child(*this, fmt::format("{}Conv2d_{}_1x1_{}", scope, i, inner),
+                    std::make_shared<ConvBlock>(ConvBlockOptions{.in_depth = depth, .out_depth = inner}, hyperparams)));
+      depth = inner;
+    }
+    branch.box = build_head(scope + "BoxEncodingPredictor", depth, anchors * options_.code_size, 0, hyperparams);
+    branch.classes =
+        build_head(scope + "ClassPredictor", depth, anchors * num_class_slots_, options_.class_bias, hyperparams);
+    if (options_.keep_probability < 1)
+      branch.dropout = add_child(*this, scope + "Dropout", std::make_shared<Dropout>(options_.keep_probability));
+    return branch;
+  }
+
+  std::vector<std::shared_ptr<ConvBlock>> build_head(const std::string& scope, int64_t depth, int64_t out, double bias,
+                                                     const Hyperparams& hyperparams) {
+    std::vector<std::shared_ptr<ConvBlock>> blocks;
+    const std::array<int64_t, 2> kernel = {options_.kernel, options_.kernel};
+    if (options_.use_depthwise)
+      blocks.push_back(
+          add_child(*this, scope + "_depthwise",
+                    std::make_shared<ConvBlock>(
+                        ConvBlockOptions{.in_depth = depth, .kernel = kernel, .depthwise = true}, hyperparams)));
+    ConvBlockOptions last{
+        .in_depth = depth, .out_depth = out, .normalize = false, .activate = false, .bias_init = bias};
+    if (!options_.use_depthwise) last.kernel = kernel;
+    blocks.push_back(add_child(*this, scope, std::make_shared<ConvBlock>(last, hyperparams)));
+    return blocks;
+  }
+
+  Options options_;
+  int64_t num_class_slots_;
+  std::vector<Branch> branches_;
+};
+
+std::unique_ptr<BoxPredictor> make(const config::ConfigNode<proto::ConvolutionalBoxPredictor>& cfg,
+                                   const BoxPredictorOptions& model) {
+  if (cfg->min_depth() < 0) cfg.fail("min_depth", "must be >= 0");
+  if (cfg->max_depth() < 0) cfg.fail("max_depth", "must be >= 0");
+  if (cfg->min_depth() > cfg->max_depth()) cfg.fail("min_depth", "must not exceed max_depth");
+  if (cfg->num_layers_before_predictor() < 0) cfg.fail("num_layers_before_predictor", "must be >= 0");
+  if (cfg->kernel_size() < 1) cfg.fail("kernel_size", "must be >= 1");
+  if (cfg->box_code_size() < 4) cfg.fail("box_code_size", "must be >= 4");
+  const double keep = cfg->dropout_keep_probability();
+  if (cfg->use_dropout() && !(keep > 0 && keep <= 1)) cfg.fail("dropout_keep_probability", "must be in (0, 1]");
+  Options options{.min_depth = cfg->min_depth(),
+                  .max_depth = cfg->max_depth(),
+                  .num_layers = cfg->num_layers_before_predictor(),
+                  .kernel = cfg->kernel_size(),
+                  .code_size = cfg->box_code_size(),
+                  .use_depthwise = cfg->use_depthwise(),
+                  .sigmoid = cfg->apply_sigmoid_to_scores(),
+                  .keep_probability = cfg->use_dropout() ? keep : 1,
+                  .class_bias = cfg->class_prediction_bias_init()};
+  if (cfg->has_box_encodings_clip_range()) {
+    const auto& range = cfg->box_encodings_clip_range();
+    if (range.min() > range.max()) cfg.fail("box_encodings_clip_range.min", "must not exceed max");
+    options.clip = {range.min(), range.max()};
+  }
+  return std::make_unique<ConvolutionalBoxPredictor>(
+      options, model,
+      read_hyperparams(cfg.child("conv_hyperparams", cfg->conv_hyperparams()), model.freeze_batch_norm));
+}
+OSPREY_REGISTER(BoxPredictor, &make);
+
+}  // namespace
+}  // namespace osprey::nn

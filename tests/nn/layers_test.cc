@@ -1,0 +1,175 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "osprey/config/parse.h"
+#include "osprey/nn/convolution.h"
+#include "osprey/nn/dropout.h"
+#include "osprey/nn/regularizer.h"
+#include "osprey/protos/hyperparams.pb.h"
+#include "support/golden.h"
+
+namespace osprey::nn {
+namespace {
+
+using ::osprey::testing::expect_close;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+TEST(Initializer, DependsOnSeedNameAndShapeOnly) {
+  const auto draw = [](const std::string& name, uint64_t seed) {
+    at::Tensor values = at::empty({3, 70, 50});
+    initialize(values, Initializer::normal(0, 1), {}, name, seed);
+    return values;
+  };
+  EXPECT_TRUE(at::equal(draw("a.weights", 1), draw("a.weights", 1)));
+  EXPECT_FALSE(at::equal(draw("a.weights", 1), draw("b.weights", 1)));
+  EXPECT_FALSE(at::equal(draw("a.weights", 1), draw("a.weights", 2)));
+}
+
+TEST(Initializer, TruncatedNormalStaysWithinTwoDeviations) {
+  at::Tensor values = at::empty({20000});
+  initialize(values, Initializer::truncated_normal(1, 0.5), {}, "w", 7);
+  EXPECT_GE(values.min().item<double>(), 0.0);
+  EXPECT_LE(values.max().item<double>(), 2.0);
+  EXPECT_NEAR(values.mean().item<double>(), 1, 0.02);
+  // Cutting a normal at two deviations leaves 0.8796 of its deviation.
+  EXPECT_NEAR(values.std().item<double>(), 0.5 * 0.8796, 0.01);
+}
+
+TEST(Initializer, VarianceScalingUsesTheFan) {
+  at::Tensor values = at::empty({20000});
+  initialize(values, Initializer::variance_scaling(2, Initializer::Mode::kFanIn, false), {.in = 50, .out = 1}, "w", 7);
+  EXPECT_NEAR(values.std().item<double>(), std::sqrt(2.0 / 50), 0.004);
+  initialize(values, Initializer::variance_scaling(1, Initializer::Mode::kFanAverage, true), {.in = 10, .out = 20}, "w",
+             7);
+  EXPECT_LE(values.abs().max().item<double>(), std::sqrt(3.0 / 15));  // Glorot's limit
+  EXPECT_GE(values.abs().max().item<double>(), 0.99 * std::sqrt(3.0 / 15));
+}
+
+TEST(Regularizer, L2IsHalfTheWeightTimesTheSquares) {
+  at::Tensor w = at::tensor({1.0f, -2.0f, 3.0f}).requires_grad_(), v = at::tensor({2.0f}).requires_grad_();
+  const at::Tensor loss = regularization_loss({{w, {Regularizer::Kind::kL2, 0.5}}, {v, {Regularizer::Kind::kL1, 0.1}}});
+  EXPECT_NEAR(loss.item<double>(), 0.25 * 14 + 0.1 * 2, 1e-6);
+  (loss * 2).backward();
+  expect_close(w.grad(), at::tensor({1.0f, -2.0f, 3.0f}), 1e-6, 0, "gradient of l2");  // 2 * 0.5 * w
+  expect_close(v.grad(), at::tensor({0.2f}), 1e-6, 0, "gradient of l1");
+  EXPECT_FALSE(regularization_loss({}).defined());
+}
+
+TEST(Padding, PutsTheOddZeroAfter) {
+  EXPECT_EQ(padding_amount(Padding::kSame, 300, 3, 2).before, 0);
+  EXPECT_EQ(padding_amount(Padding::kSame, 300, 3, 2).after, 1);
+  EXPECT_EQ(padding_amount(Padding::kSame, 75, 3, 2).before, 1);
+  EXPECT_EQ(padding_amount(Padding::kSame, 5, 1, 2).after, 0);
+  EXPECT_EQ(padding_amount(Padding::kFixed, 300, 3, 2).before, 1);
+  EXPECT_EQ(padding_amount(Padding::kFixed, 300, 4, 2).after, 2);
+  EXPECT_EQ(padding_amount(Padding::kValid, 300, 3, 2).after, 0);
+}
+
+/// The rectified batch norm in one step against batch norm and activation apart, values and gradients.
+void expect_same_as_two_steps(Activation activation, at::ScalarType type, double tolerance) {
+  at::manual_seed(3);
+  const at::Tensor x0 = at::randn({4, 6, 5, 7}).mul_(3).contiguous(at::MemoryFormat::ChannelsLast).to(type);
+  const at::Tensor weights = at::randn({4, 6, 5, 7});
+  std::vector<at::Tensor> results[2];
+  for (const bool apart : {false, true}) {
+    BatchNorm layer(6, {.scale = true});
+    {
+      at::NoGradGuard no_grad;
+      layer.named_parameters()["gamma"].copy_(at::linspace(0.5, 2, 6));
+      layer.named_parameters()["beta"].copy_(at::linspace(-1, 2, 6));
+    }
+    const at::Tensor x = x0.detach().requires_grad_();
+    const at::Tensor y = apart ? activate(layer.forward(x), activation) : layer.forward(x, activation);
+    (y.to(at::kFloat) * weights).sum().backward();
+    results[apart] = {y, x.grad(), layer.named_parameters()["gamma"].grad(), layer.named_parameters()["beta"].grad()};
+  }
+  for (size_t i = 0; i < results[0].size(); ++i)
+    expect_close(results[0][i], results[1][i], tolerance, tolerance, "result " + std::to_string(i));
+}
+
+TEST(BatchNorm, WithActivationEqualsTheTwoSteps) {
+  for (const Activation activation : {Activation::kRelu, Activation::kRelu6, Activation::kSwish, Activation::kNone}) {
+    expect_same_as_two_steps(activation, at::kFloat, 1e-5);
+    expect_same_as_two_steps(activation, at::kBFloat16, 3e-2);  // eight bits of mantissa
+  }
+}
+
+TEST(BatchNorm, KeepsItsAveragesUntilTheCommit) {
+  BatchNorm layer(2, {.decay = 0.5});
+  const at::Tensor x =
+      at::tensor({1.0f, 3.0f, 10.0f, 30.0f}).view({1, 2, 1, 2});  // means 2 and 20, unbiased variances 2 and 200
+  layer.forward(x);
+  layer.forward(x + 2);
+  expect_close(layer.named_buffers()["moving_mean"], at::zeros({2}), 0, 0, "before");
+  layer.commit();
+  // Two passes before one commit count as one with the mean of both: 3 and 21; half of it is taken.
+  expect_close(layer.named_buffers()["moving_mean"], at::tensor({1.5f, 10.5f}), 1e-6, 0, "after");
+  expect_close(layer.named_buffers()["moving_variance"], at::tensor({1.5f, 100.5f}), 1e-4, 0, "variance");
+  layer.forward(x * 100);
+  layer.discard();
+  layer.commit();
+  expect_close(layer.named_buffers()["moving_mean"], at::tensor({1.5f, 10.5f}), 1e-6, 0, "after a discard");
+}
+
+TEST(BatchNorm, FrozenUsesItsAveragesInTraining) {
+  BatchNorm layer(1, {.center = false, .train = false});
+  const at::Tensor x = at::tensor({1.0f, 5.0f}).view({2, 1, 1, 1});
+  expect_close(layer.forward(x), x / std::sqrt(1.001), 1e-6, 0, "averages 0 and 1");
+  layer.commit();
+  expect_close(layer.named_buffers()["moving_mean"], at::zeros({1}), 0, 0, "untouched");
+}
+
+TEST(Dropout, MasksAnExampleTheSameWhereverItStands) {
+  Dropout layer(0.7);
+  layer.on_named("BoxPredictor_0.Dropout", 5);
+  const at::Tensor x = at::ones({3, 8, 16, 16}).contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor keys = at::tensor({int64_t{11}, int64_t{12}, int64_t{1} << 40}, at::kLong);
+  const at::Tensor y = layer.forward(x, {keys}), reversed = layer.forward(x, {keys.flip(0)});
+  EXPECT_TRUE(at::equal(y, reversed.flip(0)));
+  EXPECT_TRUE(at::equal(y[1], layer.forward(x.slice(0, 1, 2), {keys.slice(0, 1, 2)})[0]));
+  EXPECT_FALSE(at::equal(y[0], y[1]));
+  EXPECT_NEAR(y.gt(0).to(at::kFloat).mean().item<double>(), 0.7, 0.02);
+  EXPECT_NEAR(y.max().item<double>(), 1 / 0.7, 1e-6);
+  Dropout other(0.7);
+  other.on_named("BoxPredictor_1.Dropout", 5);
+  EXPECT_FALSE(at::equal(y, other.forward(x, {keys})));
+  layer.eval();
+  EXPECT_TRUE(at::equal(layer.forward(x, {keys}), x));
+}
+
+Hyperparams read(const std::string& text, bool freeze = false) {
+  return read_hyperparams(config::parse<proto::Hyperparams>(text, "test").node(), freeze);
+}
+
+TEST(Hyperparams, AreReadFromTheConfig) {
+  const Hyperparams result = read(R"(
+    activation: SWISH
+    regularizer { l1_regularizer { weight: 0.25 } }
+    initializer { random_normal_initializer { stddev: 0.5 mean: 1 } }
+    batch_norm { decay: 0.9 epsilon: 0.01 scale: true center: false }
+    regularize_depthwise: false)");
+  EXPECT_EQ(result.activation, Activation::kSwish);
+  EXPECT_EQ(result.regularizer, (Regularizer{Regularizer::Kind::kL1, 0.25}));
+  EXPECT_EQ(result.depthwise_regularizer.kind, Regularizer::Kind::kNone);
+  EXPECT_EQ(result.initializer.kind, Initializer::Kind::kNormal);
+  ASSERT_TRUE(result.batch_norm);
+  EXPECT_NEAR(result.batch_norm->decay, 0.9, 1e-6);
+  EXPECT_FALSE(result.batch_norm->center);
+  EXPECT_TRUE(result.batch_norm->train);
+  EXPECT_FALSE(read("batch_norm {}", /*freeze=*/true).batch_norm->train);
+  EXPECT_FALSE(read("").batch_norm);
+  EXPECT_TRUE(read("sync_batch_norm {}").batch_norm->synchronized);
+}
+
+TEST(Hyperparams, NameTheFieldThatIsWrong) {
+  EXPECT_THAT([] { read("regularizer {\n l2_regularizer { weight: -1 } }"); },
+              ThrowsMessage<ConfigError>(AllOf(HasSubstr("test:2:"), HasSubstr("l2_regularizer.weight"))));
+  EXPECT_THAT([] { read("group_norm {}"); }, ThrowsMessage<ConfigError>(HasSubstr("is not supported yet: group_norm")));
+  EXPECT_THAT([] { read("initializer { keras_initializer_by_name: \"he_norm\" }"); },
+              ThrowsMessage<ConfigError>(AllOf(HasSubstr("keras_initializer_by_name"), HasSubstr("he_normal"))));
+}
+
+}  // namespace
+}  // namespace osprey::nn

@@ -1,0 +1,26 @@
+// Shows what a pipeline config means, without data and without training anything.
+#include <cstdio>
+
+#include "cli/cli.h"
+#include "osprey/config/validate.h"
+#include "osprey/models/inspection.h"
+
+int main(int argc, char** argv) {
+  CLI::App app{"Shows the effective config, the origin of its values, its static-shape report and its model."};
+  osprey::cli::ConfigFlags flags;
+  bool json = false;
+  osprey::cli::add_config_flags(app, flags);
+  app.add_flag("--json", json, "Prints one JSON object instead of the text")->group("Output");
+  osprey::cli::accept_logging_flags(app);
+  return osprey::cli::run(app, "inspect_pipeline --pipeline_config pipeline.config --json", argc, argv, [&] {
+    using namespace osprey;
+    const auto pipeline =
+        config::load_pipeline(flags.pipeline_config, config::Overrides{flags.config_override, flags.overrides});
+    config::validate(pipeline);
+    if (!json) std::fputs(models::config_report(pipeline).c_str(), stdout);
+    std::fflush(stdout);
+    config::require_supported(pipeline, config::Purpose::kInspect);
+    const auto summary = models::summarize_model(pipeline.root());
+    std::fputs((json ? models::inspection_json(pipeline, summary) : models::model_report(summary)).c_str(), stdout);
+  });
+}
