@@ -1,0 +1,84 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "osprey/checkpoint/checkpoint.h"
+
+namespace osprey::checkpoint {
+
+/// A checkpoint file of a model directory.
+struct Entry {
+  int64_t step = 0;
+  std::filesystem::path file;
+};
+
+/// The checkpoints in a folder, earliest step first; empty where there are none or no such folder.
+std::vector<Entry> list(const std::filesystem::path& folder);
+
+/// The newest checkpoint of a folder: the one that its `checkpoint` file names, else the one with the highest step.
+std::optional<Entry> latest(const std::filesystem::path& folder);
+
+/// The file that a user means by `path`: a checkpoint file, the same without its extension ("dir/ckpt-100"), or a
+/// folder, whose newest checkpoint is taken. throws CheckpointError naming the path: nothing there (ExitCode::kData),
+/// or a TensorFlow checkpoint, which cannot be
+///        read yet (ExitCode::kUsage)
+std::filesystem::path resolve(const std::filesystem::path& path);
+
+/// Whether the path is a TensorFlow checkpoint: a prefix with `.index`, `.data-*` or `.meta` beside it, a folder
+/// holding such files, or a saved model.
+bool is_tensorflow(const std::filesystem::path& path);
+
+/// Which checkpoints stay.
+struct Retention {
+  int64_t keep_last = 7;           ///< how many of the newest; at least 1
+  double keep_every_n_hours = 0;   ///< one in each such span of time is kept for ever; 0: none
+  int64_t keep_every_n_steps = 0;  ///< those whose step is a multiple are kept for ever; 0: none
+};
+
+/// Writes the checkpoints of one run and removes those that need not stay.
+///
+/// Beside the files it keeps the text file `checkpoint`, in TensorFlow's form: the newest one's name, all names, and
+/// the times that `keep_every_n_hours` needs. Only files named ckpt-<step>.osprey are ever removed, and only after a
+/// newer one is safely on disk.
+class Directory {
+ public:
+  Directory(std::filesystem::path folder, Retention retention) : folder_(std::move(folder)), retention_(retention) {}
+
+  /// Writes ckpt-<step>.osprey, then the `checkpoint` file, then removes what `Retention` lets go. A file of that step
+  /// is replaced. Returns the file.
+  /// now  seconds since 1970; a parameter for the tests' sake
+  /// throws CheckpointError; whatever was there before is still there
+  std::filesystem::path save(int64_t step, const Checkpoint& content, double now);
+
+  const std::filesystem::path& folder() const { return folder_; }
+
+ private:
+  std::filesystem::path folder_;
+  Retention retention_;
+};
+
+/// Keeps the checkpoint with the best value of a metric in `<model_dir>/best`.
+class BestKeeper {
+ public:
+  /// Reads the best value so far from best/best.json; a missing file means none.
+  BestKeeper(std::filesystem::path model_dir, std::string metric, bool higher_is_better);
+
+  /// Copies `file` (a hard link where possible) to `best/` if `value` beats the best so far, and removes the former
+  /// best. A value that is not a number never wins. Returns whether it was taken. throws CheckpointError; the former
+  /// best is still there
+  bool offer(const std::filesystem::path& file, int64_t step, double value);
+
+  const std::string& metric() const { return metric_; }
+  std::optional<double> best() const { return best_; }
+
+ private:
+  std::filesystem::path folder_;
+  std::string metric_;
+  bool higher_is_better_;
+  std::optional<double> best_;
+};
+
+}  // namespace osprey::checkpoint

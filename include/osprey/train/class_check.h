@@ -1,0 +1,41 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "osprey/config/label_map.h"
+#include "osprey/config/pipeline.h"
+
+namespace osprey::train {
+
+/// One place that says how many classes there are.
+struct ClassCount {
+  std::string what;  ///< "config", "label map", "checkpoint"
+  int64_t classes = 0;
+  std::string where;  ///< field or file
+};
+
+/// `num_classes` of the model in a config; nothing where it is not set (or 0).
+std::optional<int64_t> configured_classes(const proto::TrainEvalPipelineConfig& pipeline);
+
+/// Sets `num_classes` of the model from the label map where the config leaves it out.
+void derive_classes(config::Pipeline& pipeline, const config::LabelMap& map);
+
+/// throws ConfigError with a table of three columns where the places do not agree
+void check_classes(const std::vector<ClassCount>& places);
+
+/// The label map of a reader; nothing where it names none.
+std::optional<config::LabelMap> label_map_of(const proto::InputReader& reader);
+
+/// Names by 0-based class: the map's display names, the id where it has a gap.
+std::vector<std::string> class_names(const std::optional<config::LabelMap>& map, int64_t num_classes);
+
+/// Puts a folder before every relative input and label map path of the readers.
+void prefix_paths(config::Pipeline& pipeline, const std::string& folder);
+
+/// throws ConfigError that names every path field that still holds the placeholder PATH_TO_BE_CONFIGURED
+/// with_data  false: readers are not looked at (made-up data)
+void refuse_placeholders(const config::Pipeline& pipeline, bool with_data);
+
+}  // namespace osprey::train

@@ -1,0 +1,28 @@
+#pragma once
+#include <map>
+#include <string>
+
+#include "osprey/train/step.h"
+
+namespace osprey::train {
+
+/// A step as hooks see it.
+struct StepEvent {
+  const TrainState& state;  ///< after the step
+  const StepResult& result;
+  const Batch& batch;       ///< the batch of the step
+  double data_seconds = 0;  ///< waited for the batch
+  double step_seconds = 0;  ///< the whole step, waiting included
+  bool last = false;        ///< the run ends after this step
+};
+
+/// Something that watches a run: it writes logs, pictures, events. It never changes the state.
+class Hook {
+ public:
+  virtual ~Hook() = default;
+  virtual void after_step(const StepEvent& event) = 0;
+  /// The metrics of an evaluation inside the run, by tag; the state's step is where it happened.
+  virtual void after_evaluation(const TrainState& /*state*/, const std::map<std::string, double>& /*metrics*/) {}
+};
+
+}  // namespace osprey::train

@@ -1,0 +1,71 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "osprey/core/batch.h"
+#include "osprey/optim/gradients.h"
+#include "osprey/train/train_state.h"
+
+namespace osprey::train {
+
+/// Arithmetic of the forward and backward pass; weights, optimizer and losses are float32 in both.
+enum class Precision { kFloat32, kBfloat16 };
+
+struct StepOptions {
+  int64_t micro_batches = 1;                  ///< gradient accumulation: the batch is split into so many equal parts
+  Precision precision = Precision::kFloat32;  ///< kBfloat16: convolutions and matrix products by autocast
+  bool add_regularization = true;             ///< train_config.add_regularization_loss
+};
+
+/// A value of the log by its TensorBoard tag, e.g. "Loss/classification_loss".
+struct NamedScalar {
+  std::string name;
+  at::Tensor value;  ///< scalar on the device
+};
+
+/// What a step did. The losses are those the update was computed from.
+struct StepResult {
+  std::vector<NamedScalar>
+      losses;  ///< normalised terms, "Loss/regularization_loss" where there is one, "Loss/total_loss" last
+  at::Tensor gradient_norm;  ///< scalar: norm of all gradients after the bias multiplier, before clipping; undefined
+                             ///< where not finite
+  double learning_rate = 0;
+  bool finite = true;  ///< false: loss or a gradient was not; nothing in the state has changed
+};
+
+/// The un-normalised loss sums of one batch after backward, added up over its parts.
+struct GradientSums {
+  std::vector<NamedScalar> terms;  ///< un-normalised
+  at::Tensor normalizer;           ///< scalar, or undefined where the losses are not normalised
+};
+
+/// One training step:
+///
+///     for each part of the batch: preprocess, predict, losses, backward of their un-normalised sum
+///     (replicas: sums, match counts and gradients are reduced here)
+///     gradients / max(match count, 1); regularisation is added once
+///     finite?  no: nothing is changed, `finite` is false
+///     bias multiplier -> freeze -> clip -> update -> batch-norm statistics -> moving average; step and data position +
+///     1
+///
+/// The model is put in training mode. Parts being summed before the one division, a batch gives the same step whole or
+/// in parts, up to rounding and the statistics of trainable batch norms, which see the parts. batch    on the model's
+/// device; its size is a multiple of micro_batches (c10::Error otherwise)
+StepResult train_step(TrainState& state, const Batch& batch, optim::GradientPipeline& gradients,
+                      const StepOptions& options);
+
+/// The first half of `train_step`: the gradients of the un-normalised sums are left in the parameters' grad().
+GradientSums accumulate_gradients(models::DetectionModel& model, const Batch& batch, const StepOptions& options);
+
+/// The weights in channels_last, the layout in which convolutions on batches of our layout run fastest. Values are
+/// kept.
+void to_channels_last(models::DetectionModel& model);
+
+/// Whether this processor multiplies bfloat16 matrices in hardware (AMX).
+bool has_fast_bfloat16();
+
+}  // namespace osprey::train

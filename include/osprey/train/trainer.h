@@ -1,0 +1,64 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "osprey/checkpoint/directory.h"
+#include "osprey/data/batch_source.h"
+#include "osprey/train/hook.h"
+#include "osprey/train/step.h"
+
+namespace osprey::train {
+
+/// Metrics by their TensorBoard tag.
+using Metrics = std::map<std::string, double>;
+
+struct TrainerOptions {
+  int64_t num_steps = 0;              ///< a total, not counted from a resume; 0: until a signal comes
+  int64_t checkpoint_every_n = 1000;  ///< and at the end, and after a signal; 0: only then
+  int64_t eval_every_n = 0;           ///< 0: at every checkpoint
+  StepOptions step;
+  std::map<std::string, std::string> attributes;  ///< written into every checkpoint beside the state
+  double stall_seconds = 60;                      ///< the watchdog says which stage is stuck after so long
+};
+
+/// The parts a trainer runs; all but `state`, `source` and `gradients` may be left out.
+struct TrainerParts {
+  TrainState* state = nullptr;
+  data::BatchSource* source = nullptr;
+  optim::GradientPipeline* gradients = nullptr;
+  checkpoint::Directory* checkpoints = nullptr;  ///< none: nothing is saved
+  checkpoint::BestKeeper* best = nullptr;
+  std::vector<Hook*> hooks;
+  std::function<Metrics(const TrainState&)> evaluate;  ///< called in evaluation mode's place
+  std::function<std::string(const TrainState&, const Batch&, const StepResult&)> nan_report;  ///< returns where it lies
+  std::function<int()> signal;  ///< the signal that asks the run to end; 0: none
+};
+
+/// How a run ended.
+struct RunOutcome {
+  int64_t steps = 0;          ///< made by this call
+  bool already_done = false;  ///< the state was at num_steps from the start
+  int signal = 0;             ///< the signal that ended it; a checkpoint was written
+};
+
+/// Runs steps until `num_steps`, a signal, or a loss that is not finite.
+///
+/// Resuming is: restore the state, seek the source to `state.data_position`, call this. A checkpoint is written before
+/// the evaluation that belongs to it, so what an evaluation does can not be lost work.
+/// throws DivergedError with "LossTensor is inf or nan." and the place of the report; the state is that before the step
+///        DataError where a finite source ends early; what hooks and parts throw
+RunOutcome run(const TrainerParts& parts, const TrainerOptions& options);
+
+/// Steps for `epochs` passes over the data, rounded up.
+int64_t steps_for(double epochs, int64_t num_examples, int64_t batch_size);
+
+/// Says at the start what would otherwise be found out late: that the learning-rate schedule is over, so that every
+/// step still to come would train at rate 0. A rate of 0 at the very end of a schedule is normal. throws ConfigError
+/// with the step and num_steps
+void check_schedule(const optim::LearningRate& learning_rate, int64_t first_step, int64_t num_steps);
+
+}  // namespace osprey::train

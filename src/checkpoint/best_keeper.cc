@@ -1,0 +1,69 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/index_file.h"
+#include "osprey/base/error.h"
+#include "osprey/checkpoint/directory.h"
+
+namespace osprey::checkpoint {
+namespace fs = std::filesystem;
+namespace {
+
+[[noreturn]] void fail(const fs::path& file, const std::string& message) {
+  throw CheckpointError(fmt::format("{}: {}", file.string(), message));
+}
+
+/// The same bytes under another name; appears whole or not at all.
+void link_or_copy(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::remove(to, error);
+  fs::create_hard_link(from, to, error);
+  if (!error) return;
+  const fs::path temporary = to.string() + ".tmp";
+  fs::copy_file(from, temporary, fs::copy_options::overwrite_existing, error);
+  if (!error) fs::rename(temporary, to, error);
+  if (error) {
+    const std::string reason = error.message();
+    fs::remove(temporary, error);
+    fail(to, "cannot be written: " + reason);
+  }
+}
+
+}  // namespace
+
+BestKeeper::BestKeeper(fs::path model_dir, std::string metric, bool higher_is_better)
+    : folder_(std::move(model_dir) / "best"), metric_(std::move(metric)), higher_is_better_(higher_is_better) {
+  std::ifstream in(folder_ / "best.json");
+  if (!in) return;
+  const nlohmann::json record = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  // A value of another metric cannot be compared with; the first offer starts anew.
+  if (record.is_object() && record.value("metric", "") == metric_ && record.contains("value") &&
+      record["value"].is_number())
+    best_ = record["value"].get<double>();
+}
+
+bool BestKeeper::offer(const fs::path& file, int64_t step, double value) {
+  if (!std::isfinite(value)) return false;
+  if (best_ && !(higher_is_better_ ? value > *best_ : value < *best_)) return false;
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error) fail(folder_, "cannot be made: " + error.message());
+
+  const std::vector<Entry> former = list(folder_);
+  link_or_copy(file, folder_ / file.filename());
+  IndexFile index;
+  index.newest = file.stem();
+  index.all.push_back({index.newest, 0});
+  write_text(folder_ / "checkpoint", index.text());
+  write_text(folder_ / "best.json",
+             nlohmann::json({{"metric", metric_}, {"value", value}, {"step", step}}).dump(2) + "\n");
+  for (const Entry& entry : former)
+    if (entry.step != step) fs::remove(entry.file, error);
+  best_ = value;
+  return true;
+}
+
+}  // namespace osprey::checkpoint

@@ -1,0 +1,132 @@
+#include "osprey/checkpoint/directory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+
+#include "checkpoint/index_file.h"
+#include "osprey/base/error.h"
+
+namespace osprey::checkpoint {
+namespace fs = std::filesystem;
+namespace {
+
+std::string name_of(int64_t step) { return fmt::format("ckpt-{}", step); }
+
+/// The step of "ckpt-<step>"; nothing for any other name.
+std::optional<int64_t> step_of(const std::string& name) {
+  if (name.rfind("ckpt-", 0) != 0) return std::nullopt;
+  int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto parsed = std::from_chars(name.data() + 5, end, step);
+  if (parsed.ec != std::errc() || parsed.ptr != end || step < 0) return std::nullopt;
+  return step;
+}
+
+double written_at(const IndexFile& index, const Entry& entry) {
+  for (const IndexFile::Line& line : index.all)
+    if (line.name == name_of(entry.step) && line.timestamp > 0) return line.timestamp;
+  std::error_code error;
+  const auto time = fs::last_write_time(entry.file, error);
+  if (error) return 0;
+  return std::chrono::duration<double>(std::chrono::file_clock::to_sys(time).time_since_epoch()).count();
+}
+
+bool begins_with(const std::string& text, const std::string& start) { return text.rfind(start, 0) == 0; }
+
+}  // namespace
+
+std::vector<Entry> list(const fs::path& folder) {
+  std::vector<Entry> entries;
+  std::error_code error;
+  for (const auto& item : fs::directory_iterator(folder, error))
+    if (item.path().extension() == kExtension)
+      if (const auto step = step_of(item.path().stem())) entries.push_back({*step, item.path()});
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.step < b.step; });
+  return entries;
+}
+
+std::optional<Entry> latest(const fs::path& folder) {
+  const std::vector<Entry> entries = list(folder);
+  if (entries.empty()) return std::nullopt;
+  const std::string newest = read_index(folder).newest;
+  for (const Entry& entry : entries)
+    if (name_of(entry.step) == newest) return entry;
+  return entries.back();
+}
+
+bool is_tensorflow(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    if (fs::exists(path / "saved_model.pb", error)) return true;
+    for (const auto& item : fs::directory_iterator(path, error))
+      if (item.path().extension() == ".index" || item.path().extension() == ".meta") return true;
+    return false;
+  }
+  const std::string extension = path.extension();
+  if (extension == ".index" || extension == ".meta" || extension == ".pb" || begins_with(extension, ".data-"))
+    return true;
+  return fs::exists(path.string() + ".index", error) || fs::exists(path.string() + ".meta", error);
+}
+
+fs::path resolve(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    if (const auto entry = latest(path)) return entry->file;
+  } else {
+    if (path.extension() == kExtension && fs::exists(path, error)) return path;
+    const fs::path with_extension = path.string() + kExtension;
+    if (fs::exists(with_extension, error)) return with_extension;
+  }
+  if (is_tensorflow(path))
+    throw CheckpointError(fmt::format("{}: is a TensorFlow checkpoint, which is not supported yet", path.string()),
+                          ExitCode::kUsage);
+  if (fs::is_regular_file(path, error)) return path;  // reading it says what it is not
+  throw CheckpointError(fmt::format("{}: no checkpoint there ({})", path.string(),
+                                    fs::is_directory(path, error) ? fmt::format("no file ckpt-<step>{}", kExtension)
+                                                                  : std::string("no such file or folder")));
+}
+
+fs::path Directory::save(int64_t step, const Checkpoint& content, double now) {
+  const fs::path file = folder_ / (name_of(step) + kExtension);
+  write(file, content);
+
+  // A run that was sent back to an earlier checkpoint leaves later ones behind; they stay until their step comes again.
+  IndexFile old = read_index(folder_), index;
+  index.newest = name_of(step);
+  index.last_preserved = old.last_preserved;
+  // The clock starts just before the first checkpoint, so that this one is not taken for a preserved one.
+  if (!index.last_preserved && retention_.keep_every_n_hours > 0) index.last_preserved = now - 1;
+
+  std::vector<Entry> entries = list(folder_), removed;
+  const int64_t old_ones =
+      std::max<int64_t>(0, static_cast<int64_t>(entries.size()) - std::max<int64_t>(1, retention_.keep_last));
+  for (int64_t i = 0; i < static_cast<int64_t>(entries.size()); ++i) {
+    const Entry& entry = entries[i];
+    const double time = entry.step == step ? now : written_at(old, entry);
+    bool kept = i >= old_ones || entry.step == step;
+    if (!kept && retention_.keep_every_n_steps > 0) kept = entry.step % retention_.keep_every_n_steps == 0;
+    if (!kept && retention_.keep_every_n_hours > 0) {
+      // Judged once, in order of time: what is not younger than the last preserved one was preserved itself.
+      kept = old.last_preserved && time <= *old.last_preserved;
+      if (time - *index.last_preserved >= retention_.keep_every_n_hours * 3600) {
+        kept = true;
+        index.last_preserved = time;
+      }
+    }
+    if (kept)
+      index.all.push_back({name_of(entry.step), time});
+    else
+      removed.push_back(entry);
+  }
+  write_text(folder_ / "checkpoint", index.text());
+  for (const Entry& entry : removed) {
+    std::error_code ignored;  // a file that cannot be removed only takes room
+    fs::remove(entry.file, ignored);
+  }
+  return file;
+}
+
+}  // namespace osprey::checkpoint

@@ -1,0 +1,61 @@
+#include "osprey/checkpoint/model_weights.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/csrc/autograd/grad_mode.h>
+
+#include "osprey/base/error.h"
+
+namespace osprey::checkpoint {
+
+std::map<std::string, at::Tensor> with_prefix(const Checkpoint& checkpoint, const std::string& prefix) {
+  std::map<std::string, at::Tensor> result;
+  for (auto it = checkpoint.tensors.lower_bound(prefix); it != checkpoint.tensors.end(); ++it) {
+    if (it->first.compare(0, prefix.size(), prefix) != 0) break;
+    result.emplace_hint(result.end(), it->first.substr(prefix.size()), it->second);
+  }
+  return result;
+}
+
+void load_model(const Checkpoint& checkpoint, models::DetectionModel& model, bool moving_averages,
+                const std::string& source) {
+  std::map<std::string, at::Tensor> stored = with_prefix(checkpoint, "model/");
+  if (moving_averages)
+    for (const auto& [name, tensor] : with_prefix(checkpoint, "average/")) stored[name] = tensor;
+
+  std::string differences;
+  int count = 0;
+  const auto differs = [&](const std::string& line) {
+    if (++count <= 20) differences += "\n  " + line;
+  };
+  const auto variables = models::variables(model);
+  for (const auto& [name, tensor] : variables) {
+    const auto found = stored.find(name);
+    if (found == stored.end())
+      differs(fmt::format("{}: not in the checkpoint, the model has [{}]", name, fmt::join(tensor.sizes(), ", ")));
+    else if (found->second.sizes() != tensor.sizes())
+      differs(fmt::format("{}: [{}] in the checkpoint, [{}] in the model", name, fmt::join(found->second.sizes(), ", "),
+                          fmt::join(tensor.sizes(), ", ")));
+  }
+  std::map<std::string, at::Tensor> left = stored;
+  for (const auto& [name, tensor] : variables) left.erase(name);
+  for (const auto& [name, tensor] : left)
+    differs(fmt::format("{}: [{}] in the checkpoint, not in the model", name, fmt::join(tensor.sizes(), ", ")));
+  if (count > 20) differences += fmt::format("\n  ... and {} more", count - 20);
+  if (count > 0)
+    throw CheckpointError(
+        fmt::format("{}: is a checkpoint of another model; {} variables differ:{}", source, count, differences),
+        ExitCode::kUsage);
+
+  const torch::autograd::AutoGradMode no_gradients(false);
+  for (const auto& [name, tensor] : variables) at::Tensor(tensor).copy_(stored.at(name));
+}
+
+int64_t load_model(const std::filesystem::path& file, models::DetectionModel& model, bool moving_averages) {
+  const Checkpoint checkpoint = read(file);
+  load_model(checkpoint, model, moving_averages, file.string());
+  return checkpoint.number("step", 0);
+}
+
+}  // namespace osprey::checkpoint

@@ -1,0 +1,16 @@
+#pragma once
+#include <c10/core/ScalarType.h>
+
+#include <optional>
+#include <string>
+
+namespace osprey::checkpoint {
+
+/// The name of an element type in a checkpoint's header, e.g. "float32". throws c10::Error for a type that no model
+/// holds
+std::string scalar_type_name(c10::ScalarType type);
+
+/// The inverse; nothing for an unknown name.
+std::optional<c10::ScalarType> scalar_type(const std::string& name);
+
+}  // namespace osprey::checkpoint

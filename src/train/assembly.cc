@@ -1,0 +1,136 @@
+#include "train/assembly.h"
+
+#include <ATen/Context.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "osprey/base/error.h"
+#include "osprey/data/fake_source.h"
+#include "osprey/data/loader.h"
+#include "osprey/models/builder.h"
+#include "osprey/optim/builder.h"
+#include "osprey/train/class_check.h"
+#include "osprey/train/memory.h"
+
+namespace osprey::train {
+namespace {
+
+at::Device device_of(const std::string& name) {
+  if (name != "cpu" && name.rfind("cuda", 0) != 0)
+    throw ConfigError(fmt::format("--device {}: must be cpu, cuda or cuda:<n>", name));
+  try {
+    const at::Device device(name);
+    if (device.is_cuda() && !at::hasCUDA())
+      throw ConfigError(fmt::format("--device {}: no CUDA device is available", name));
+    return device;
+  } catch (const c10::Error&) {
+    throw ConfigError(fmt::format("--device {}: must be cpu, cuda or cuda:<n>", name));
+  }
+}
+
+Precision precision_of(const proto::TrainConfig& train) {
+  switch (train.precision()) {
+    case proto::TrainConfig::FP32:
+      return Precision::kFloat32;
+    case proto::TrainConfig::BF16:
+      return Precision::kBfloat16;
+    case proto::TrainConfig::AUTO:
+      break;
+  }
+  return train.use_bfloat16() || has_fast_bfloat16() ? Precision::kBfloat16 : Precision::kFloat32;
+}
+
+void check_train_config(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root) {
+  if (!root->has_train_config()) root.fail("train_config", "is missing");
+  const auto train = root.child("train_config", root->train_config());
+  if (train->batch_size() < 1) train.fail("batch_size", "must be >= 1");
+  if (train->gradient_accumulation_steps() < 1) train.fail("gradient_accumulation_steps", "must be >= 1, got 0");
+  if (train->batch_size() % train->gradient_accumulation_steps() != 0)
+    train.fail("gradient_accumulation_steps", fmt::format("must divide batch_size {}, got {}", train->batch_size(),
+                                                          train->gradient_accumulation_steps()));
+  if (train->has_num_epochs() && !(train->num_epochs() > 0)) train.fail("num_epochs", "must be > 0");
+  if (train->log_every_n_steps() < 1) train.fail("log_every_n_steps", "must be >= 1, got 0");
+  if (train->checkpoint().keep_last() < 1)
+    train.child("checkpoint", train->checkpoint()).fail("keep_last", "must be >= 1, got 0");
+  if (!(train->min_restore_coverage() >= 0 && train->min_restore_coverage() <= 1))
+    train.fail("min_restore_coverage", fmt::format("must be in [0, 1], got {}", train->min_restore_coverage()));
+  if (root->has_graph_rewriter())
+    throw ConfigError(
+        "graph_rewriter: training with quantisation is not supported yet: graph_rewriter; clear it with --set "
+        "graph_rewriter=");
+}
+
+}  // namespace
+
+const char* name_of(Precision precision) { return precision == Precision::kBfloat16 ? "bf16" : "fp32"; }
+
+Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
+  Assembly result;
+  result.pipeline = std::move(pipeline);
+  refuse_placeholders(result.pipeline, !options.use_fake_data);
+  check_train_config(result.root());
+  const at::Device device = device_of(options.device);
+
+  if (!options.use_fake_data || std::filesystem::exists(result.pipeline.message->train_input_reader().label_map_path()))
+    result.label_map = label_map_of(result.pipeline.message->train_input_reader());
+  if (result.label_map) {
+    derive_classes(result.pipeline, *result.label_map);
+    std::vector<ClassCount> places;
+    if (const auto classes = configured_classes(*result.pipeline.message))
+      places.push_back({"config", *classes, "num_classes of the model"});
+    places.push_back(
+        {"label map", result.label_map->max_id(), result.pipeline.message->train_input_reader().label_map_path()});
+    check_classes(places);
+  }
+
+  const auto root = result.root();
+  result.resident_before = resident_bytes();
+  models::BuildOptions build_options;
+  build_options.device = device;
+  result.state.model = models::build_model(root, build_options);
+  to_channels_last(*result.state.model);
+  result.state.model->train();
+  result.names = class_names(result.label_map, result.state.model->num_classes());
+  result.batch_size = root->train_config().batch_size();
+
+  optim::NamedTensors parameters;
+  for (const auto& item : result.state.model->named_parameters()) parameters.emplace_back(item.key(), item.value());
+  const auto train = root.child("train_config", root->train_config());
+  optim::FilteredVariables variables = optim::build_variable_filter(train, parameters);
+  for (const std::string& pattern : variables.unused_patterns)
+    SPDLOG_WARN("train_config: the pattern '{}' matches no variable", pattern);
+  for (const auto& [name, tensor] : variables.frozen) SPDLOG_INFO("Frozen: {}", name);
+  const auto arithmetic = optim::arithmetic_of(root);
+  const auto optimizer = train.child("optimizer", train->optimizer());
+  result.state.optimizer = optim::build_optimizer(optimizer, variables.trained, arithmetic);
+  result.state.average = optim::build_moving_average(optimizer, variables.trained, arithmetic);
+  result.gradients = std::make_unique<optim::GradientPipeline>(variables.trained, optim::gradient_options(train));
+  result.step.micro_batches = train->gradient_accumulation_steps();
+  result.step.precision = precision_of(*train);
+  result.step.add_regularization = train->add_regularization_loss();
+  return result;
+}
+
+std::unique_ptr<data::BatchSource> training_source(const Assembly& assembly, const JobOptions& options) {
+  if (options.use_fake_data) return data::make_fake_source(data::train_options(assembly.root()));
+  return data::make_train_source(assembly.root());
+}
+
+int64_t total_steps(const Assembly& assembly, int64_t num_examples) {
+  const proto::TrainConfig& train = assembly.train();
+  if (!train.has_num_epochs()) return train.num_steps();
+  if (train.num_steps() > 0)
+    assembly.root()
+        .child("train_config", train)
+        .fail("num_epochs", fmt::format("num_steps ({}) and num_epochs cannot both be set", train.num_steps()));
+  return steps_for(train.num_epochs(), num_examples, assembly.batch_size);
+}
+
+std::string plan_text(int64_t num_steps, int64_t batch_size, int64_t num_examples) {
+  if (num_steps == 0) return fmt::format("no end (num_steps is 0) × batch {}, {} images", batch_size, num_examples);
+  const double epochs =
+      static_cast<double>(num_steps * batch_size) / static_cast<double>(std::max<int64_t>(1, num_examples));
+  return fmt::format("{} steps × batch {} = {:.4g} epochs of {} images", num_steps, batch_size, epochs, num_examples);
+}
+
+}  // namespace osprey::train

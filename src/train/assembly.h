@@ -1,0 +1,45 @@
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "osprey/config/label_map.h"
+#include "osprey/config/pipeline.h"
+#include "osprey/data/batch_source.h"
+#include "osprey/optim/gradients.h"
+#include "osprey/train/job.h"
+#include "osprey/train/train_state.h"
+
+namespace osprey::train {
+
+/// The parts of a training as a config describes them, with first weights.
+struct Assembly {
+  config::Pipeline pipeline;
+  std::optional<config::LabelMap> label_map;
+  std::vector<std::string> names;  ///< of the classes
+  TrainState state;
+  std::unique_ptr<optim::GradientPipeline> gradients;
+  StepOptions step;
+  int64_t batch_size = 0;
+  int64_t resident_before = 0;  ///< bytes, before the model was built
+
+  config::ConfigNode<proto::TrainEvalPipelineConfig> root() const { return pipeline.root(); }
+  const proto::TrainConfig& train() const { return pipeline.message->train_config(); }
+};
+
+/// throws ConfigError for whatever the config gets wrong
+Assembly assemble(config::Pipeline pipeline, const JobOptions& options);
+
+/// The training data; made-up pictures where the options say so.
+std::unique_ptr<data::BatchSource> training_source(const Assembly& assembly, const JobOptions& options);
+
+/// Steps of the whole run, from num_steps or num_epochs; 0: without end. throws ConfigError where both are set
+int64_t total_steps(const Assembly& assembly, int64_t num_examples);
+
+/// "20,000 steps × batch 8 = 320 epochs of 500 images"
+std::string plan_text(int64_t num_steps, int64_t batch_size, int64_t num_examples);
+
+const char* name_of(Precision precision);
+
+}  // namespace osprey::train

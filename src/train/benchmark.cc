@@ -1,0 +1,104 @@
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "osprey/base/error.h"
+#include "osprey/train/job.h"
+#include "osprey/train/memory.h"
+#include "train/assembly.h"
+
+namespace osprey::train {
+namespace {
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// Time and waiting of every step, and what the last one did.
+class Stopwatch final : public Hook {
+ public:
+  void after_step(const StepEvent& event) override {
+    seconds.push_back(event.step_seconds);
+    data_seconds.push_back(event.data_seconds);
+    if (event.last) {
+      for (const NamedScalar& loss : event.result.losses)
+        losses += fmt::format("{}{} = {:.4g}", losses.empty() ? "" : ", ", loss.name, loss.value.item<double>());
+    }
+  }
+  std::vector<double> seconds, data_seconds;
+  std::string losses;
+};
+
+RunOutcome steps(Assembly& assembly, data::BatchSource& source, Stopwatch& stopwatch, int64_t count) {
+  TrainerParts parts;
+  parts.state = &assembly.state;
+  parts.source = &source;
+  parts.gradients = assembly.gradients.get();
+  parts.hooks = {&stopwatch};
+  TrainerOptions options;
+  options.num_steps = count;
+  options.step = assembly.step;
+  return run(parts, options);
+}
+
+double sum(const std::vector<double>& values, size_t begin) {
+  double result = 0;
+  for (size_t i = begin; i < values.size(); ++i) result += values[i];
+  return result;
+}
+
+int64_t peak_memory(const Assembly& assembly) {
+  return std::max<int64_t>(0, peak_resident_bytes() - assembly.resident_before);
+}
+
+}  // namespace
+
+std::string benchmark(config::Pipeline pipeline, const JobOptions& options, int64_t count) {
+  constexpr int64_t kWarmup = 3;  // allocator, thread pools and the loader's first batches
+  const double started = now();
+  Assembly assembly = assemble(std::move(pipeline), options);
+  const auto source = training_source(assembly, options);
+  Stopwatch stopwatch;
+  const double ready = now();
+  steps(assembly, *source, stopwatch, kWarmup + count);
+  std::vector<double> measured(stopwatch.seconds.begin() + kWarmup, stopwatch.seconds.end());
+  const double total = sum(stopwatch.seconds, kWarmup);
+  std::sort(measured.begin(), measured.end());
+  const size_t middle = measured.size() / 2;
+  const double median = measured.size() % 2 == 1 ? measured[middle] : (measured[middle - 1] + measured[middle]) / 2;
+  nlohmann::ordered_json result;
+  result["steps"] = count;
+  result["batch_size"] = assembly.batch_size;
+  result["precision"] = name_of(assembly.step.precision);
+  result["threads"] = at::get_num_threads();
+  result["median_step_seconds"] = median;
+  result["images_per_second"] = static_cast<double>(count * assembly.batch_size) / total;
+  result["data_wait"] = sum(stopwatch.data_seconds, kWarmup) / total;
+  result["peak_memory_bytes"] = peak_memory(assembly);
+  result["first_step_seconds"] = ready - started + stopwatch.seconds.front();
+  return result.dump();
+}
+
+std::string dry_run(config::Pipeline pipeline, const JobOptions& options) {
+  Assembly assembly = assemble(std::move(pipeline), options);
+  const auto source = training_source(assembly, options);
+  const int64_t num_steps = total_steps(assembly, source->num_examples());
+  int64_t parameters = 0;
+  for (const at::Tensor& parameter : assembly.state.model->parameters()) parameters += parameter.numel();
+  const auto size = assembly.state.model->input_size();
+  Stopwatch stopwatch;
+  steps(assembly, *source, stopwatch, 1);
+  return fmt::format(
+      "plan         {}\ndata         {} images, {} left out so far\nmodel        {} parameters, input {}x{}, {} "
+      "classes\n"
+      "first step   {}\ntime         {:.3f} s, of which {:.3f} s waiting for the first batch\npeak memory  {:.2f} GiB "
+      "above the empty "
+      "program ({})\n",
+      plan_text(num_steps, assembly.batch_size, source->num_examples()), source->num_examples(), source->num_skipped(),
+      parameters, size[0], size[1], assembly.state.model->num_classes(), stopwatch.losses, stopwatch.seconds.front(),
+      stopwatch.data_seconds.front(), static_cast<double>(peak_memory(assembly)) / (1 << 30),
+      name_of(assembly.step.precision));
+}
+
+}  // namespace osprey::train

@@ -1,0 +1,119 @@
+#include "osprey/train/class_check.h"
+
+#include <fmt/format.h>
+#include <google/protobuf/message.h>
+
+#include <filesystem>
+
+#include "osprey/base/error.h"
+
+namespace osprey::train {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+/// The message chosen in `model` (ssd, faster_rcnn, ...) and its `num_classes`; nothing where the model has none.
+struct ClassField {
+  Message* message;
+  const FieldDescriptor* field;
+};
+
+std::optional<ClassField> class_field(proto::TrainEvalPipelineConfig& pipeline) {
+  if (!pipeline.has_model()) return std::nullopt;
+  Message* model = pipeline.mutable_model();
+  std::vector<const FieldDescriptor*> set;
+  model->GetReflection()->ListFields(*model, &set);
+  for (const FieldDescriptor* choice : set) {
+    if (choice->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || choice->is_repeated()) continue;
+    const FieldDescriptor* field = choice->message_type()->FindFieldByName("num_classes");
+    if (field != nullptr && field->cpp_type() == FieldDescriptor::CPPTYPE_INT32)
+      return ClassField{model->GetReflection()->MutableMessage(model, choice), field};
+  }
+  return std::nullopt;
+}
+
+void each_reader(proto::TrainEvalPipelineConfig& pipeline,
+                 const std::function<void(proto::InputReader&, const std::string& path)>& visit) {
+  if (pipeline.has_train_input_reader()) visit(*pipeline.mutable_train_input_reader(), "train_input_reader");
+  for (int i = 0; i < pipeline.eval_input_reader_size(); ++i)
+    visit(*pipeline.mutable_eval_input_reader(i), fmt::format("eval_input_reader[{}]", i));
+}
+
+}  // namespace
+
+std::optional<int64_t> configured_classes(const proto::TrainEvalPipelineConfig& pipeline) {
+  const auto found = class_field(const_cast<proto::TrainEvalPipelineConfig&>(pipeline));  // read only
+  if (!found) return std::nullopt;
+  const int64_t value = found->message->GetReflection()->GetInt32(*found->message, found->field);
+  return value > 0 ? std::optional<int64_t>(value) : std::nullopt;
+}
+
+void derive_classes(config::Pipeline& pipeline, const config::LabelMap& map) {
+  if (configured_classes(*pipeline.message)) return;
+  if (const auto found = class_field(*pipeline.message))
+    found->message->GetReflection()->SetInt32(found->message, found->field, map.max_id());
+}
+
+void check_classes(const std::vector<ClassCount>& places) {
+  bool agree = true;
+  for (const ClassCount& place : places) agree = agree && place.classes == places.front().classes;
+  if (agree) return;
+  std::string table = fmt::format("the number of classes differs:\n  {:<12}  {:>7}  {}", "what", "classes", "where");
+  for (const ClassCount& place : places)
+    table += fmt::format("\n  {:<12}  {:>7}  {}", place.what, place.classes, place.where);
+  throw ConfigError(table);
+}
+
+std::optional<config::LabelMap> label_map_of(const proto::InputReader& reader) {
+  if (reader.label_map_path().empty()) return std::nullopt;
+  return config::load_label_map(reader.label_map_path());
+}
+
+std::vector<std::string> class_names(const std::optional<config::LabelMap>& map, int64_t num_classes) {
+  std::vector<std::string> names;
+  for (int id = 1; id <= num_classes; ++id) {
+    const config::LabelMap::Item* item = map ? map->find(id) : nullptr;
+    names.push_back(item != nullptr ? item->shown() : std::to_string(id));
+  }
+  return names;
+}
+
+void prefix_paths(config::Pipeline& pipeline, const std::string& folder) {
+  if (folder.empty()) return;
+  const auto prefixed = [&](const std::string& path) {
+    return path.empty() || std::filesystem::path(path).is_absolute() ? path
+                                                                     : (std::filesystem::path(folder) / path).string();
+  };
+  each_reader(*pipeline.message, [&](proto::InputReader& reader, const std::string&) {
+    if (reader.has_label_map_path()) reader.set_label_map_path(prefixed(reader.label_map_path()));
+    if (!reader.has_tf_record_input_reader()) return;
+    for (std::string& path : *reader.mutable_tf_record_input_reader()->mutable_input_path()) path = prefixed(path);
+  });
+}
+
+void refuse_placeholders(const config::Pipeline& pipeline, bool with_data) {
+  std::string findings;
+  const auto look = [&](const std::string& path, const std::string& value) {
+    if (value.find("PATH_TO_BE_CONFIGURED") == std::string::npos) return;
+    const config::Origin origin = pipeline.sources ? pipeline.sources->origin(path) : config::Origin{};
+    findings +=
+        (findings.empty() ? "" : "\n") +
+        config::describe(origin, path,
+                         "still holds the placeholder PATH_TO_BE_CONFIGURED; put the real path there, or use --set " +
+                             path + "=...");
+  };
+  if (with_data)
+    each_reader(*pipeline.message, [&](proto::InputReader& reader, const std::string& path) {
+      look(path + ".label_map_path", reader.label_map_path());
+      for (int i = 0; i < reader.tf_record_input_reader().input_path_size(); ++i)
+        look(fmt::format("{}.tf_record_input_reader.input_path[{}]", path, i),
+             reader.tf_record_input_reader().input_path(i));
+    });
+  const std::string& checkpoint = pipeline.message->train_config().fine_tune_checkpoint();
+  if (checkpoint.find("PATH_TO_BE_CONFIGURED") != std::string::npos)
+    look("train_config.fine_tune_checkpoint", checkpoint);
+  if (!findings.empty()) throw ConfigError(findings);
+}
+
+}  // namespace osprey::train

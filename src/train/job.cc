@@ -1,0 +1,128 @@
+#include "osprey/train/job.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <google/protobuf/text_format.h>
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+
+#include "osprey/base/error.h"
+#include "osprey/base/logging.h"
+#include "osprey/eval/event_writer.h"
+#include "osprey/train/class_check.h"
+#include "osprey/train/nan_report.h"
+#include "osprey/train/progress_hook.h"
+#include "osprey/train/run_directory.h"
+#include "osprey/train/signals.h"
+#include "osprey/train/summary_hook.h"
+#include "train/assembly.h"
+#include "train/evaluation.h"
+#include "train/run_info.h"
+#include "train/start.h"
+
+namespace osprey::train {
+namespace {
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// Bytes of one checkpoint of the state.
+int64_t checkpoint_bytes(const TrainState& state) {
+  int64_t bytes = 0;
+  for (const auto& [name, tensor] : snapshot(state).tensors) bytes += static_cast<int64_t>(tensor.nbytes());
+  return bytes;
+}
+
+void save_description(const Assembly& assembly, const JobOptions& options, const std::filesystem::path& folder,
+                      const data::BatchSource& source, int64_t num_steps) {
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(*assembly.pipeline.message, &text);
+  checkpoint::write_text(folder / "pipeline.config", text);
+  if (assembly.label_map)
+    checkpoint::write_text(folder / "label_map.pbtxt", config::label_map_text(*assembly.label_map));
+  checkpoint::write_text(folder / "run_info.json", run_info(assembly, options, source, num_steps));
+}
+
+TrainerOptions trainer_options(const Assembly& assembly, int64_t num_steps) {
+  TrainerOptions result;
+  result.num_steps = num_steps;
+  result.checkpoint_every_n = assembly.train().checkpoint().every_n_steps();
+  result.eval_every_n = assembly.pipeline.message->eval_config().eval_every_n_steps();
+  result.step = assembly.step;
+  result.attributes = {{"precision", name_of(assembly.step.precision)},
+                       {"threads", std::to_string(at::get_num_threads())}};
+  return result;
+}
+
+checkpoint::Retention retention_of(const proto::TrainConfig& train) {
+  return {static_cast<int64_t>(train.checkpoint().keep_last()), train.keep_checkpoint_every_n_hours(),
+          static_cast<int64_t>(train.checkpoint().keep_every_n_steps())};
+}
+
+std::string already_done(int64_t step, int64_t num_steps) {
+  return fmt::format("already at step {} >= num_steps {}, nothing to do", step, num_steps);
+}
+
+}  // namespace
+
+RunOutcome train(config::Pipeline pipeline, const JobOptions& options) {
+  if (options.model_dir.empty()) throw ConfigError("--model_dir is needed");
+  const SignalGuard signals;
+  Assembly assembly = assemble(std::move(pipeline), options);
+  TrainState& state = assembly.state;
+  const RunDirectory directory(options.model_dir, 2 * checkpoint_bytes(state));
+  const std::filesystem::path& folder = directory.path();
+  log_to_file((folder / "train.log").string());
+  start_from(assembly, folder);
+
+  const auto source = training_source(assembly, options);
+  const int64_t num_steps = total_steps(assembly, source->num_examples());
+  if (num_steps > 0 && state.step >= num_steps) {
+    SPDLOG_INFO("{}", already_done(state.step, num_steps));
+    return {0, /*already_done=*/true, 0};
+  }
+  check_schedule(state.optimizer->learning_rate(), state.step, num_steps);
+  source->seek(state.data_position);
+  save_description(assembly, options, folder, *source, num_steps);
+  SPDLOG_INFO("{}", plan_text(num_steps, assembly.batch_size, source->num_examples()));
+  SPDLOG_INFO("{}, {} threads, {}{}", options.device, at::get_num_threads(), name_of(assembly.step.precision),
+              assembly.step.micro_batches > 1 ? fmt::format(", {} parts per batch", assembly.step.micro_batches) : "");
+
+  const proto::TrainConfig& train = assembly.train();
+  eval::EventWriter events((folder / "train").string());
+  MetricsFile metrics(folder / "metrics.jsonl", state.step);
+  ProgressHook progress(train.log_every_n_steps(), num_steps,
+                        {write_log_line, [&](const LogRecord& record) { metrics.write(record); },
+                         [&](const LogRecord& record) { write_scalars(events, record); }});
+  SummaryHook summaries(events, train.save_summaries_secs(), assembly.names);
+  checkpoint::Directory checkpoints(folder, retention_of(train));
+  std::optional<checkpoint::BestKeeper> best;
+  if (train.checkpoint().has_keep_best()) {
+    const auto& keep = train.checkpoint().keep_best();
+    best.emplace(folder, keep.metric(), keep.mode() == proto::CheckpointConfig::KeepBest::MAX);
+  }
+
+  TrainerParts parts;
+  parts.state = &state;
+  parts.source = source.get();
+  parts.gradients = assembly.gradients.get();
+  parts.checkpoints = &checkpoints;
+  parts.best = best ? &*best : nullptr;
+  parts.hooks = {&progress, &summaries};
+  if (!options.use_fake_data) parts.evaluate = evaluation_of(assembly, folder);
+  parts.nan_report = [&](const TrainState&, const Batch& batch, const StepResult& result) {
+    return write_nan_report(state, batch, result, {folder, assembly.names, assembly.step}).string();
+  };
+  parts.signal = SignalGuard::received;
+
+  const double started = now();
+  const RunOutcome outcome = run(parts, trainer_options(assembly, num_steps));
+  if (source->num_skipped() > 0)
+    SPDLOG_WARN("{} records were left out because they could not be used", source->num_skipped());
+  SPDLOG_INFO("{} at step {} after {} steps in {}",
+              outcome.signal != 0 ? fmt::format("Stopped by signal {}", outcome.signal) : "Done", state.step,
+              outcome.steps, duration_text(now() - started));
+  return outcome;
+}
+
+}  // namespace osprey::train

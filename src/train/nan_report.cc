@@ -1,0 +1,153 @@
+#include "osprey/train/nan_report.h"
+
+#include <ATen/ATen.h>
+#include <ATen/record_function.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "osprey/base/error.h"
+#include "osprey/checkpoint/directory.h"
+#include "osprey/data/image_codec.h"
+#include "osprey/train/summary_hook.h"
+
+namespace osprey::train {
+namespace {
+
+bool has_non_finite(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.is_floating_point() && tensor.numel() > 0 &&
+         !at::isfinite(tensor).all().item<bool>();
+}
+
+/// What the callbacks of the profiler's hook point write into; they are plain functions, so it lies in thread storage.
+struct Watch {
+  std::map<const void*, std::string> variables;  ///< by address
+  std::string last_variable;
+  NonFinite found;
+  bool looking = false;  ///< the check itself runs operations
+};
+thread_local Watch* watch = nullptr;
+
+/// An operation that reads a variable belongs to that variable's layer; those after it, too, until the next.
+std::unique_ptr<at::ObserverContext> before(const at::RecordFunction& function) {
+  if (watch == nullptr || watch->looking || !watch->found.operation.empty()) return nullptr;
+  for (const c10::IValue& input : function.inputs()) {
+    if (!input.isTensor() || !input.toTensor().defined() || !input.toTensor().has_storage()) continue;
+    const auto variable = watch->variables.find(input.toTensor().storage().data());
+    if (variable != watch->variables.end()) watch->last_variable = variable->second;
+  }
+  return nullptr;
+}
+
+// Memory that was handed out and not written yet may hold anything.
+bool only_allocates(const std::string& operation) {
+  return operation.find("aten::empty") == 0 || operation.find("aten::new_empty") == 0;
+}
+
+void after(const at::RecordFunction& function, at::ObserverContext*) {
+  if (watch == nullptr || watch->looking || !watch->found.operation.empty()) return;
+  const std::string operation = function.name();
+  if (only_allocates(operation)) return;
+  watch->looking = true;
+  for (const c10::IValue& output : function.outputs()) {
+    if (!output.isTensor() || !has_non_finite(output.toTensor())) continue;
+    watch->found = {watch->last_variable, operation};
+    break;
+  }
+  watch->looking = false;
+}
+
+nlohmann::json number(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
+nlohmann::json numbers(const at::Tensor& tensor) {
+  nlohmann::json list = nlohmann::json::array();
+  const at::Tensor flat = tensor.to(at::kCPU, at::kDouble).contiguous().flatten();
+  for (int64_t i = 0; i < flat.numel(); ++i) list.push_back(number(flat.const_data_ptr<double>()[i]));
+  return list;
+}
+
+nlohmann::json images_of(const Batch& batch) {
+  nlohmann::json images = nlohmann::json::array();
+  for (int64_t i = 0; i < batch.size(); ++i) {
+    nlohmann::json boxes = nlohmann::json::array();
+    for (int64_t m = 0; m < batch.valid.size(1); ++m)
+      if (batch.valid[i][m].item<bool>())
+        boxes.push_back({{"box", numbers(batch.boxes[i][m])},
+                         {"class", numbers(batch.classes[i][m])},
+                         {"weight", numbers(batch.weights[i][m])[0]}});
+    images.push_back({{"id", i < static_cast<int64_t>(batch.ids.size()) ? batch.ids[i] : ""},
+                      {"finite_pixels", !has_non_finite(batch.images[i])},
+                      {"boxes", boxes}});
+  }
+  return images;
+}
+
+}  // namespace
+
+NonFinite first_non_finite(models::DetectionModel& model, const Batch& batch, const StepOptions& options) {
+  Watch local;
+  for (const auto& [name, tensor] : models::variables(model))
+    if (tensor.has_storage()) local.variables.emplace(tensor.storage().data(), name);
+  watch = &local;
+  const auto handle = at::addThreadLocalCallback(at::RecordFunctionCallback(before, after)
+                                                     .needsInputs(true)
+                                                     .needsOutputs(true)
+                                                     .scopes({at::RecordScope::FUNCTION}));
+  try {
+    const at::NoGradGuard no_gradients;
+    accumulate_gradients(model, batch, options);
+  } catch (...) {
+    at::removeCallback(handle);
+    watch = nullptr;
+    model.discard_statistics();
+    throw;
+  }
+  at::removeCallback(handle);
+  watch = nullptr;
+  model.discard_statistics();
+  return local.found;
+}
+
+std::filesystem::path write_nan_report(TrainState& state, const Batch& batch, const StepResult& result,
+                                       const NanReportOptions& options) {
+  const std::filesystem::path folder = options.model_dir / "nan_report";
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw DataError(fmt::format("{}: cannot be made: {}", folder.string(), error.message()));
+
+  nlohmann::ordered_json report;
+  report["message"] = "LossTensor is inf or nan.";
+  report["step"] = state.step;
+  report["learning_rate"] = result.learning_rate;
+  report["losses"] = nlohmann::json::object();
+  report["non_finite_losses"] = report["non_finite_gradients"] = report["non_finite_variables"] =
+      nlohmann::json::array();
+  for (const NamedScalar& loss : result.losses) {
+    const double value = loss.value.item<double>();
+    report["losses"][loss.name] = number(value);
+    if (!std::isfinite(value)) report["non_finite_losses"].push_back(loss.name);
+  }
+  for (const auto& [name, tensor] : models::variables(*state.model)) {
+    if (has_non_finite(tensor)) report["non_finite_variables"].push_back(name);
+    if (tensor.requires_grad() && has_non_finite(tensor.grad())) report["non_finite_gradients"].push_back(name);
+  }
+  const NonFinite first = first_non_finite(*state.model, batch, options.step);
+  report["first_non_finite_layer"] = first.operation.empty() ? nlohmann::json() : nlohmann::json(first.layer);
+  report["first_non_finite_operation"] = first.operation.empty() ? nlohmann::json() : nlohmann::json(first.operation);
+  report["images"] = images_of(batch);
+  const auto last = checkpoint::latest(options.model_dir);
+  report["last_finite_checkpoint"] = last ? nlohmann::json(last->file.string()) : nlohmann::json();
+  checkpoint::write_text(folder / "report.json", report.dump(2) + "\n");
+
+  const auto pictures = drawn_images(batch, options.class_names, batch.size());
+  for (size_t i = 0; i < pictures.size(); ++i)
+    checkpoint::write_text(folder / fmt::format("image_{}.png", i), data::encode_png(pictures[i]));
+  return folder;
+}
+
+}  // namespace osprey::train

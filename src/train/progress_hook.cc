@@ -1,0 +1,66 @@
+#include "osprey/train/progress_hook.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <nlohmann/json.hpp>
+
+#include "osprey/base/error.h"
+#include "osprey/train/memory.h"
+
+namespace osprey::train {
+
+ProgressHook::ProgressHook(int64_t every_n, int64_t num_steps, std::vector<Sink> sinks)
+    : every_n_(std::max<int64_t>(1, every_n)), num_steps_(num_steps), sinks_(std::move(sinks)) {}
+
+void ProgressHook::after_step(const StepEvent& event) {
+  ++steps_;
+  images_ += event.batch.size();
+  seconds_ += event.step_seconds;
+  data_seconds_ += event.data_seconds;
+  if (event.state.step % every_n_ != 0 && !event.last) return;
+
+  LogRecord record;
+  record.step = event.state.step;
+  record.num_steps = num_steps_;
+  for (const NamedScalar& loss : event.result.losses) record.losses.emplace_back(loss.name, loss.value.item<double>());
+  record.learning_rate = event.result.learning_rate;
+  record.gradient_norm = event.result.gradient_norm.item<double>();
+  record.seconds_per_step = seconds_ / static_cast<double>(steps_);
+  record.images_per_second = seconds_ > 0 ? static_cast<double>(images_) / seconds_ : 0;
+  record.data_wait = seconds_ > 0 ? data_seconds_ / seconds_ : 0;
+  record.memory_bytes = resident_bytes();
+  steps_ = images_ = 0;
+  seconds_ = data_seconds_ = 0;
+  for (const Sink& sink : sinks_) sink(record);
+}
+
+void write_log_line(const LogRecord& record) { SPDLOG_INFO("{}", log_line(record)); }
+
+MetricsFile::MetricsFile(const std::filesystem::path& file, int64_t step) : file_(file) {
+  std::string kept;
+  bool dropped = false;
+  {
+    std::ifstream in(file);
+    for (std::string line; std::getline(in, line);) {
+      const nlohmann::json record = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+      const bool keep =
+          record.is_object() && record.contains("step") && record["step"].is_number() && record["step"] <= step;
+      if (keep)
+        kept += line + "\n";
+      else
+        dropped = true;  // a later step, or a line that was cut off half-way
+    }
+  }
+  if (dropped) checkpoint::write_text(file, kept);
+  out_.open(file, std::ios::app);
+  if (!out_) throw DataError(fmt::format("{}: cannot be written", file.string()));
+}
+
+void MetricsFile::write(const LogRecord& record) {
+  out_ << metrics_line(record) << std::endl;  // flushed, so that a killed run has shown what it did
+  if (!out_) throw DataError(fmt::format("{}: cannot be written (is the disk full?)", file_.string()));
+}
+
+}  // namespace osprey::train

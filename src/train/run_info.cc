@@ -1,0 +1,75 @@
+#include "train/run_info.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <google/protobuf/stubs/common.h>
+#include <torch/version.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "osprey/base/crc32c.h"
+#include "osprey/data/record_index.h"
+
+namespace osprey::train {
+namespace {
+
+std::string processor() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);)
+    if (line.rfind("model name", 0) == 0) return line.substr(std::min(line.size(), line.find(": ") + 2));
+  return "unknown";
+}
+
+/// Files, bytes and a checksum of names and sizes: tells two data sets apart without reading them.
+nlohmann::ordered_json data_set(const proto::InputReader& reader) {
+  const auto& paths = reader.tf_record_input_reader().input_path();
+  nlohmann::ordered_json result;
+  uint32_t fingerprint = 0;
+  uintmax_t bytes = 0;
+  const auto files = data::expand_input_paths({paths.begin(), paths.end()}, "train_input_reader");
+  for (const std::string& file : files) {
+    std::error_code error;
+    const uintmax_t size = std::filesystem::file_size(file, error);
+    bytes += error ? 0 : size;
+    fingerprint = crc32c(fmt::format("{}:{};", std::filesystem::path(file).filename().string(), size), fingerprint);
+  }
+  result["files"] = files;
+  result["bytes"] = bytes;
+  result["fingerprint"] = fmt::format("{:08x}", fingerprint);
+  return result;
+}
+
+}  // namespace
+
+std::string run_info(const Assembly& assembly, const JobOptions& options, const data::BatchSource& source,
+                     int64_t num_steps) {
+  int64_t parameters = 0;
+  for (const at::Tensor& parameter : assembly.state.model->parameters()) parameters += parameter.numel();
+  nlohmann::ordered_json info;
+  info["osprey"] = OSPREY_VERSION;
+  info["libtorch"] = TORCH_VERSION;
+  info["protobuf"] = google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION);
+  info["command_line"] = options.command_line;
+  char host[256] = {};
+  ::gethostname(host, sizeof host - 1);
+  info["host"] = host;
+  info["processor"] = processor();
+  info["processors"] = std::thread::hardware_concurrency();
+  info["threads"] = at::get_num_threads();
+  info["device"] = options.device;
+  info["precision"] = name_of(assembly.step.precision);
+  info["seed"] = assembly.train().seed();
+  info["num_steps"] = num_steps;
+  info["batch_size"] = assembly.batch_size;
+  info["trainable_parameters"] = parameters;
+  info["examples"] = source.num_examples();
+  if (!options.use_fake_data && assembly.pipeline.message->train_input_reader().has_tf_record_input_reader())
+    info["data"] = data_set(assembly.pipeline.message->train_input_reader());
+  return info.dump(2) + "\n";
+}
+
+}  // namespace osprey::train

@@ -1,0 +1,12 @@
+#pragma once
+#include <string>
+
+#include "train/assembly.h"
+
+namespace osprey::train {
+
+/// The text of run_info.json: versions, machine, command line, model and data of a run.
+std::string run_info(const Assembly& assembly, const JobOptions& options, const data::BatchSource& source,
+                     int64_t num_steps);
+
+}  // namespace osprey::train

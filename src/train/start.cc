@@ -1,0 +1,93 @@
+#include "train/start.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "osprey/base/error.h"
+#include "osprey/checkpoint/directory.h"
+#include "osprey/checkpoint/warm_start.h"
+#include "osprey/train/class_check.h"
+#include "osprey/train/run_directory.h"
+
+namespace osprey::train {
+namespace {
+
+constexpr const char* kCure = "; to start from random weights instead: --set train_config.fine_tune_checkpoint=";
+
+models::RestoreType restore_type(const config::ConfigNode<proto::TrainConfig>& train) {
+  const std::string& type = train->fine_tune_checkpoint_type();
+  if (type == "classification") return models::RestoreType::kClassification;
+  if (type == "detection") return models::RestoreType::kDetection;
+  if (type == "full") return models::RestoreType::kFull;
+  if (!type.empty())
+    train.fail("fine_tune_checkpoint_type", fmt::format("must be classification, detection or full, got '{}'", type));
+  // The deprecated field says the same with two values.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // older configs say it by this field
+  return train->from_detection_checkpoint() ? models::RestoreType::kDetection : models::RestoreType::kClassification;
+#pragma GCC diagnostic pop
+}
+
+void warn_of_changes(const checkpoint::Checkpoint& content, const Assembly& assembly) {
+  const int64_t threads = content.number("threads", at::get_num_threads());
+  if (threads != at::get_num_threads())
+    SPDLOG_WARN(
+        "the checkpoint was written with {} threads, now there are {}: the run goes on, but not bit for bit as it "
+        "would have",
+        threads, at::get_num_threads());
+  const auto precision = content.attributes.find("precision");
+  if (precision != content.attributes.end() && precision->second != name_of(assembly.step.precision))
+    SPDLOG_WARN("the checkpoint was written in {}, the run goes on in {}", precision->second,
+                name_of(assembly.step.precision));
+}
+
+void resume(Assembly& assembly, const std::filesystem::path& model_dir, const checkpoint::Entry& entry) {
+  const std::string source = entry.file.string();
+  const auto others = checkpoint::list(model_dir);
+  try {
+    const checkpoint::Checkpoint content = checkpoint::read(entry.file);
+    std::vector<ClassCount> places = {
+        {"model", assembly.state.model->num_classes(), "config and label map"},
+        {"checkpoint", content.number("num_classes", assembly.state.model->num_classes()), source}};
+    check_classes(places);
+    restore(assembly.state, content, source);
+    warn_of_changes(content, assembly);
+  } catch (const CheckpointError& error) {
+    if (error.exit_code() != ExitCode::kData || others.size() < 2) throw;
+    throw CheckpointError(fmt::format(
+        "{}; remove this file to go on from {}", error.what(),
+        (others[others.size() - 1].step == entry.step ? others[others.size() - 2] : others.back()).file.string()));
+  }
+  SPDLOG_INFO("Resumed step {} from {}{}", assembly.state.step, source,
+              assembly.train().fine_tune_checkpoint().empty() ? "" : " (fine_tune_checkpoint is not read again)");
+}
+
+void fine_tune(Assembly& assembly, const std::filesystem::path& model_dir) {
+  const auto train = assembly.root().child("train_config", assembly.train());
+  const std::string& path = train->fine_tune_checkpoint();
+  checkpoint::WarmStartOptions options;
+  options.type = restore_type(train);
+  options.min_coverage = train->min_restore_coverage();
+  refuse_own_directory(model_dir, path);
+  std::filesystem::path file;
+  try {
+    file = checkpoint::resolve(path);
+  } catch (const CheckpointError& error) {
+    throw CheckpointError(fmt::format("train_config.fine_tune_checkpoint: {}{}", error.what(), kCure),
+                          error.exit_code());
+  }
+  const checkpoint::WarmStartReport report = checkpoint::warm_start(file, *assembly.state.model, options);
+  if (assembly.state.average != nullptr) assembly.state.average->reset();
+  SPDLOG_INFO("Starting at step 0 from {}: {}", file.string(), report.text());
+}
+
+}  // namespace
+
+void start_from(Assembly& assembly, const std::filesystem::path& model_dir) {
+  if (const auto newest = checkpoint::latest(model_dir)) return resume(assembly, model_dir, *newest);
+  if (!assembly.train().fine_tune_checkpoint().empty()) return fine_tune(assembly, model_dir);
+  SPDLOG_INFO("Starting at step 0 from random weights (seed {})", assembly.train().seed());
+}
+
+}  // namespace osprey::train

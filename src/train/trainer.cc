@@ -1,0 +1,125 @@
+#include "osprey/train/trainer.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "osprey/base/error.h"
+#include "osprey/train/watchdog.h"
+
+namespace osprey::train {
+namespace {
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+bool due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
+
+/// One call of `run`.
+class Loop {
+ public:
+  Loop(const TrainerParts& parts, const TrainerOptions& options)
+      : parts_(parts), options_(options), state_(*parts.state), watchdog_(options.stall_seconds) {}
+
+  RunOutcome run() {
+    RunOutcome outcome;
+    outcome.already_done = done();
+    while (!done() && (outcome.signal = signal()) == 0) {
+      step();
+      ++outcome.steps;
+      outcome.signal = signal();
+      const bool ends = done() || outcome.signal != 0;
+      const bool saved = ends || due(state_.step, options_.checkpoint_every_n);
+      std::filesystem::path file;
+      if (saved) file = save();
+      if (outcome.signal == 0 &&
+          (options_.eval_every_n > 0 ? due(state_.step, options_.eval_every_n) || done() : saved))
+        evaluate(file);
+      if (outcome.signal != 0) break;
+    }
+    if (outcome.signal == 0) outcome.signal = signal();
+    if (outcome.signal != 0 && outcome.steps == 0) save();  // it came before the first step
+    watchdog_.enter("", 0);
+    return outcome;
+  }
+
+ private:
+  bool done() const { return options_.num_steps > 0 && state_.step >= options_.num_steps; }
+  int signal() const { return parts_.signal ? parts_.signal() : 0; }
+
+  void step() {
+    const double started = now();
+    watchdog_.enter("waiting for data", state_.step);
+    std::optional<Batch> batch = parts_.source->next();
+    if (!batch)
+      throw DataError(fmt::format("the training data ended after batch {}, before num_steps", state_.data_position));
+    const Batch here = to(*batch, state_.model->parameters().front().device());
+    const double data_seconds = now() - started;
+    watchdog_.enter("in a step", state_.step);
+    const StepResult result = train_step(state_, here, *parts_.gradients, options_.step);
+    if (!result.finite) diverged(here, result);
+    watchdog_.enter("writing logs", state_.step);
+    const StepEvent event{state_, result, here, data_seconds, now() - started, done() || signal() != 0};
+    for (Hook* hook : parts_.hooks) hook->after_step(event);
+  }
+
+  [[noreturn]] void diverged(const Batch& batch, const StepResult& result) {
+    const std::string place = parts_.nan_report ? parts_.nan_report(state_, batch, result) : "";
+    throw DivergedError(fmt::format("LossTensor is inf or nan. Step {} was not applied{}", state_.step,
+                                    place.empty() ? "" : "; the report is in " + place));
+  }
+
+  std::filesystem::path save() {
+    if (parts_.checkpoints == nullptr) return {};
+    watchdog_.enter("writing a checkpoint", state_.step);
+    checkpoint::Checkpoint content = snapshot(state_);
+    for (const auto& [name, value] : options_.attributes) content.attributes[name] = value;
+    const std::filesystem::path file = parts_.checkpoints->save(state_.step, content, since_1970());
+    SPDLOG_INFO("Saved {}", file.string());
+    return file;
+  }
+
+  void evaluate(std::filesystem::path file) {
+    if (!parts_.evaluate) return;
+    watchdog_.enter("", 0);  // an evaluation reports its own progress
+    const Metrics metrics = parts_.evaluate(state_);
+    for (Hook* hook : parts_.hooks) hook->after_evaluation(state_, metrics);
+    if (parts_.best != nullptr && parts_.checkpoints != nullptr) {
+      const auto found = metrics.find(parts_.best->metric());
+      if (found == metrics.end()) {
+        SPDLOG_WARN("keep_best: the evaluation has no metric {}", parts_.best->metric());
+      } else {
+        if (file.empty()) file = save();
+        if (parts_.best->offer(file, state_.step, found->second))
+          SPDLOG_INFO("Best so far: {} = {:.4f} at step {}", found->first, found->second, state_.step);
+      }
+    }
+  }
+
+  const TrainerParts& parts_;
+  const TrainerOptions& options_;
+  TrainState& state_;
+  Watchdog watchdog_;
+};
+
+}  // namespace
+
+RunOutcome run(const TrainerParts& parts, const TrainerOptions& options) { return Loop(parts, options).run(); }
+
+int64_t steps_for(double epochs, int64_t num_examples, int64_t batch_size) {
+  return static_cast<int64_t>(std::ceil(epochs * static_cast<double>(num_examples) / static_cast<double>(batch_size)));
+}
+
+void check_schedule(const optim::LearningRate& learning_rate, int64_t first_step, int64_t num_steps) {
+  if (!learning_rate.is_past_end(first_step)) return;
+  throw ConfigError(fmt::format(
+      "train_config.optimizer: the learning-rate schedule ends at step {}; from step {} on{} every step would "
+      "train at rate 0. Give the schedule more steps, or start a new model_dir with fine_tune_checkpoint",
+      *learning_rate.end(), first_step, num_steps > 0 ? fmt::format(" to {}", num_steps) : ""));
+}
+
+}  // namespace osprey::train

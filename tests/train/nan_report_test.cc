@@ -1,0 +1,66 @@
+#include "osprey/train/nan_report.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "osprey/checkpoint/directory.h"
+#include "support/golden.h"
+#include "support/temp_dir.h"
+#include "train/toy_run.h"
+
+namespace osprey::train {
+namespace {
+
+using osprey::testing::make_toy_source;
+using osprey::testing::TempDir;
+using osprey::testing::ToyRun;
+using ::testing::Contains;
+
+void poison(models::DetectionModel& model, const std::string& variable) {
+  const at::NoGradGuard no_gradients;
+  for (const auto& [name, tensor] : models::variables(model))
+    if (name == variable) at::Tensor(tensor).flatten()[0] = std::nanf("");
+}
+
+TEST(NanReport, NamesTheFirstLayerThatIsNotFinite) {
+  const Batch batch = *make_toy_source(2)->next();
+  {
+    ToyRun toy({});
+    EXPECT_EQ(first_non_finite(*toy.state.model, batch, {}).operation, "");
+  }
+  for (const char* layer : {"net.conv1_weights", "net.conv2_weights"}) {
+    ToyRun toy({});
+    poison(*toy.state.model, layer);
+    EXPECT_EQ(first_non_finite(*toy.state.model, batch, {}).layer, layer);
+  }
+}
+
+TEST(NanReport, HoldsWhatIsNeededToFindTheCause) {
+  const TempDir folder;
+  ToyRun toy({});
+  const auto source = make_toy_source(2);
+  checkpoint::Directory(folder.path(), {}).save(0, snapshot(toy.state), 0);
+  poison(*toy.state.model, "net.conv2_weights");
+  const Batch batch = *source->next();
+  const StepResult result = train_step(toy.state, batch, *toy.gradients, {});
+  ASSERT_FALSE(result.finite);
+  const auto report_folder = write_nan_report(toy.state, batch, result, {folder.path(), {"cat", "dog"}, {}});
+  EXPECT_EQ(report_folder, folder / "nan_report");
+  const auto report = osprey::testing::read_json(report_folder / "report.json");
+  EXPECT_EQ(report["step"], 0);
+  EXPECT_EQ(report["message"], "LossTensor is inf or nan.");
+  EXPECT_NEAR(report["learning_rate"].get<double>(), 0.02, 1e-7);
+  EXPECT_EQ(report["losses"]["Loss/total_loss"], "nan");
+  EXPECT_THAT(report["non_finite_losses"].get<std::vector<std::string>>(), Contains("Loss/classification_loss"));
+  EXPECT_EQ(report["first_non_finite_layer"], "net.conv2_weights");
+  EXPECT_THAT(report["non_finite_variables"].get<std::vector<std::string>>(), Contains("net.conv2_weights"));
+  EXPECT_EQ(report["images"][1]["id"], "toy-1");
+  EXPECT_EQ(report["images"][0]["boxes"][0]["box"].size(), 4u);
+  EXPECT_THAT(report["last_finite_checkpoint"].get<std::string>(), ::testing::HasSubstr("ckpt-0"));
+  EXPECT_GT(std::filesystem::file_size(report_folder / "image_1.png"), 50u);
+}
+
+}  // namespace
+}  // namespace osprey::train

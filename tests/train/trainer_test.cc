@@ -1,0 +1,223 @@
+#include "osprey/train/trainer.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "osprey/base/error.h"
+#include "osprey/config/parse.h"
+#include "osprey/protos/optimizer.pb.h"
+#include "support/temp_dir.h"
+#include "train/toy_run.h"
+
+namespace osprey::train {
+namespace {
+
+using osprey::testing::make_toy_source;
+using osprey::testing::TempDir;
+using osprey::testing::ToyRun;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+class Recorder final : public Hook {
+ public:
+  void after_step(const StepEvent& event) override {
+    steps.push_back(event.state.step);
+    last.push_back(event.last);
+    losses.push_back(event.result.losses.back().value.item<double>());
+  }
+  void after_evaluation(const TrainState& state, const Metrics&) override { evaluated.push_back(state.step); }
+  std::vector<int64_t> steps, evaluated;
+  std::vector<bool> last;
+  std::vector<double> losses;
+};
+
+TrainerParts parts_of(ToyRun& toy, data::BatchSource& source) {
+  TrainerParts parts;
+  parts.state = &toy.state;
+  parts.source = &source;
+  parts.gradients = toy.gradients.get();
+  return parts;
+}
+
+TEST(Trainer, TrainsToATotalOfSteps) {
+  ToyRun toy({});
+  const auto source = make_toy_source(4);
+  Recorder recorder;
+  TrainerParts parts = parts_of(toy, *source);
+  parts.hooks = {&recorder};
+  EXPECT_EQ(run(parts, {.num_steps = 3}).steps, 3);
+  EXPECT_THAT(recorder.steps, ElementsAre(1, 2, 3));
+  EXPECT_THAT(recorder.last, ElementsAre(false, false, true));
+  const RunOutcome again = run(parts, {.num_steps = 3});
+  EXPECT_TRUE(again.already_done);
+  EXPECT_EQ(again.steps, 0);
+  EXPECT_EQ(run(parts, {.num_steps = 5}).steps, 2);
+}
+
+TEST(Trainer, LearnsTheToyTask) {
+  ToyRun toy({});
+  const auto source = make_toy_source(16);
+  Recorder recorder;
+  TrainerParts parts = parts_of(toy, *source);
+  parts.hooks = {&recorder};
+  run(parts, {.num_steps = 60});
+  EXPECT_LT(recorder.losses.back(), 0.7 * recorder.losses.front());
+}
+
+TEST(Trainer, SavesEvaluatesAndKeepsTheBest) {
+  const TempDir folder;
+  ToyRun toy({});
+  const auto source = make_toy_source(4);
+  checkpoint::Directory checkpoints(folder.path(), {.keep_last = 2});
+  checkpoint::BestKeeper best(folder.path(), "score", true);
+  Recorder recorder;
+  TrainerParts parts = parts_of(toy, *source);
+  parts.checkpoints = &checkpoints;
+  parts.best = &best;
+  parts.hooks = {&recorder};
+  parts.evaluate = [](const TrainState& state) { return Metrics{{"score", state.step == 4 ? 1.0 : 0.1}}; };
+  run(parts, {.num_steps = 9, .checkpoint_every_n = 2});
+  EXPECT_THAT(recorder.evaluated, ElementsAre(2, 4, 6, 8, 9));
+  EXPECT_EQ(checkpoint::latest(folder.path())->step, 9);
+  EXPECT_EQ(checkpoint::latest(folder.path() / "best")->step, 4);
+  EXPECT_EQ(checkpoint::list(folder.path()).size(), 2u);
+}
+
+TEST(Trainer, EvaluationHasItsOwnRhythmWhereAsked) {
+  ToyRun toy({});
+  const auto source = make_toy_source(4);
+  Recorder recorder;
+  TrainerParts parts = parts_of(toy, *source);
+  parts.hooks = {&recorder};
+  parts.evaluate = [](const TrainState&) { return Metrics{}; };
+  run(parts, {.num_steps = 8, .checkpoint_every_n = 2, .eval_every_n = 3});
+  EXPECT_THAT(recorder.evaluated, ElementsAre(3, 6, 8));
+}
+
+TEST(Trainer, EvaluatingChangesNothingInTheRun) {
+  const auto weights = [](bool evaluating) {
+    ToyRun toy({.dropout = 0.2});
+    const auto source = make_toy_source(4);
+    TrainerParts parts = parts_of(toy, *source);
+    if (evaluating)
+      parts.evaluate = [](const TrainState& state) {
+        state.model->eval();
+        const at::NoGradGuard no_gradients;
+        state.model->predict(state.model->preprocess(*make_toy_source(2)->next()));
+        return Metrics{};
+      };
+    run(parts, {.num_steps = 6, .checkpoint_every_n = 2});
+    return snapshot(toy.state).tensors;
+  };
+  const auto with = weights(true), without = weights(false);
+  for (const auto& [name, tensor] : with) EXPECT_TRUE(at::equal(tensor, without.at(name))) << name;
+}
+
+TEST(Trainer, ASignalEndsTheRunWithACheckpoint) {
+  const TempDir folder;
+  ToyRun toy({});
+  const auto source = make_toy_source(4);
+  checkpoint::Directory checkpoints(folder.path(), {});
+  TrainerParts parts = parts_of(toy, *source);
+  parts.checkpoints = &checkpoints;
+  parts.signal = [&] { return toy.state.step >= 3 ? 15 : 0; };
+  const RunOutcome outcome = run(parts, {.num_steps = 100});
+  EXPECT_EQ(outcome.signal, 15);
+  EXPECT_EQ(checkpoint::latest(folder.path())->step, 3);
+}
+
+TEST(Trainer, ResumesBitForBitFromACheckpoint) {
+  const TempDir folder;
+  const osprey::testing::ToyOptions options = {.dropout = 0.3};
+  ToyRun whole(options), first(options), second(options);
+  {
+    const auto source = make_toy_source(4);
+    run(parts_of(whole, *source), {.num_steps = 12});
+  }
+  {
+    const auto source = make_toy_source(4);
+    checkpoint::Directory checkpoints(folder.path(), {});
+    TrainerParts parts = parts_of(first, *source);
+    parts.checkpoints = &checkpoints;
+    run(parts, {.num_steps = 7});
+  }
+  const auto file = checkpoint::latest(folder.path())->file;
+  restore(second.state, checkpoint::read(file), file.string());
+  EXPECT_EQ(second.state.step, 7);
+  const auto source = make_toy_source(4);
+  source->seek(second.state.data_position);
+  run(parts_of(second, *source), {.num_steps = 12});
+  const auto expected = snapshot(whole.state).tensors, found = snapshot(second.state).tensors;
+  ASSERT_EQ(expected.size(), found.size());
+  for (const auto& [name, tensor] : expected) EXPECT_TRUE(at::equal(tensor, found.at(name))) << name;
+}
+
+TEST(Trainer, AnotherOptimizerIsNotResumed) {
+  ToyRun momentum({});
+  ToyRun adam({}, "adam_optimizer { learning_rate { constant_learning_rate { learning_rate: 0.1 } } }");
+  const auto content = snapshot(momentum.state);
+  EXPECT_THAT([&] { restore(adam.state, content, "ckpt-0.osprey"); },
+              ThrowsMessage<CheckpointError>(
+                  AllOf(HasSubstr("ckpt-0.osprey"), HasSubstr("another optimizer"), HasSubstr("Momentum"))));
+}
+
+/// The third batch holds pictures that are not numbers.
+class BadSource final : public data::BatchSource {
+ public:
+  std::optional<Batch> next() override {
+    Batch batch = *inner_->next();
+    batch.images = batch.images.to(at::kFloat);
+    if (inner_->position() == 3) batch.images.fill_(std::nanf(""));
+    return batch;
+  }
+  void seek(int64_t index) override { inner_->seek(index); }
+  int64_t position() const override { return inner_->position(); }
+  int64_t num_examples() const override { return inner_->num_examples(); }
+
+ private:
+  std::unique_ptr<data::BatchSource> inner_ = make_toy_source(2);
+};
+
+TEST(Trainer, ALossThatIsNotFiniteStopsBeforeTheUpdate) {
+  BadSource source;
+  ToyRun toy({});
+  TrainerParts parts = parts_of(toy, source);
+  parts.nan_report = [](const TrainState& state, const Batch& batch, const StepResult& result) {
+    EXPECT_EQ(state.step, 2);
+    EXPECT_EQ(batch.ids.front(), "toy-4");
+    EXPECT_FALSE(result.finite);
+    return std::string("somewhere");
+  };
+  EXPECT_THAT([&] { run(parts, {.num_steps = 10}); },
+              ThrowsMessage<DivergedError>(
+                  AllOf(HasSubstr("LossTensor is inf or nan."), HasSubstr("Step 2"), HasSubstr("somewhere"))));
+}
+
+TEST(Trainer, AFiniteSourceThatEndsEarlyIsReported) {
+  ToyRun toy({});
+  const auto source = make_toy_source(2, 0, /*finite_batches=*/2);
+  EXPECT_THAT([&] { run(parts_of(toy, *source), {.num_steps = 10}); },
+              ThrowsMessage<DataError>(HasSubstr("ended after batch 2")));
+}
+
+TEST(Trainer, EpochsAreRoundedUpToSteps) {
+  EXPECT_EQ(steps_for(320, 500, 8), 20000);
+  EXPECT_EQ(steps_for(1, 10, 4), 3);
+}
+
+TEST(CheckSchedule, AScheduleThatIsOverIsAnErrorAndItsExactEndIsNot) {
+  const auto config = config::parse<proto::LearningRate>(
+      "cosine_decay_learning_rate { learning_rate_base: 0.1 total_steps: 100 warmup_steps: 10 }");
+  const auto rate = optim::build_learning_rate(config.node());
+  EXPECT_NO_THROW(check_schedule(*rate, 0, 100));
+  EXPECT_NO_THROW(check_schedule(*rate, 99, 100));
+  EXPECT_THAT([&] { check_schedule(*rate, 101, 200); },
+              ThrowsMessage<ConfigError>(AllOf(HasSubstr("100"), HasSubstr("rate 0"))));
+}
+
+}  // namespace
+}  // namespace osprey::train

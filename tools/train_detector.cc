@@ -1,0 +1,122 @@
+// Trains a detector as its pipeline config says.
+#include <fmt/format.h>
+
+#include <cctype>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/cli.h"
+#include "osprey/base/error.h"
+#include "osprey/config/effective.h"
+#include "osprey/config/pipeline.h"
+#include "osprey/config/validate.h"
+#include "osprey/train/class_check.h"
+#include "osprey/train/job.h"
+
+namespace {
+
+struct Flags {
+  osprey::cli::ConfigFlags config;
+  osprey::train::JobOptions job;
+  std::string data_dir, precision;
+  std::optional<int64_t> num_train_steps, batch_size, checkpoint_every_n, log_every_n, eval_every_n;
+  int64_t benchmark_steps = 0, num_clones = 1;
+  bool dry_run = false, print_config = false, clone_on_cpu = false;
+};
+
+void add_flags(CLI::App& app, Flags& flags) {
+  osprey::cli::add_config_flags(app, flags.config);
+  app.add_option("--model_dir,--train_dir", flags.job.model_dir,
+                 "Where checkpoints and logs go; a run that lies there is resumed")
+      ->group("Run");
+  app.add_option("--data_dir", flags.data_dir, "Folder put before relative paths of the input readers")->group("Run");
+  app.add_option("--num_train_steps,--train_steps", flags.num_train_steps,
+                 "Steps of the whole run, a total (train_config.num_steps)")
+      ->check(CLI::NonNegativeNumber)
+      ->group("Run");
+  app.add_option("--train_batch_size", flags.batch_size, "Images per step (train_config.batch_size)")
+      ->check(CLI::PositiveNumber)
+      ->group("Run");
+  app.add_option("--checkpoint_every_n", flags.checkpoint_every_n,
+                 "Steps between checkpoints (train_config.checkpoint.every_n_steps)")
+      ->check(CLI::NonNegativeNumber)
+      ->group("Run");
+  app.add_option("--log_every_n", flags.log_every_n, "Steps between log lines (train_config.log_every_n_steps)")
+      ->check(CLI::PositiveNumber)
+      ->group("Run");
+  app.add_option("--eval_every_n", flags.eval_every_n,
+                 "Steps between evaluations; 0: at every checkpoint (eval_config.eval_every_n_steps)")
+      ->check(CLI::NonNegativeNumber)
+      ->group("Run");
+  app.add_option("--device", flags.job.device, "cpu, cuda or cuda:<n>")->capture_default_str()->group("Hardware");
+  app.add_option("--precision", flags.precision, "auto, fp32 or bf16 (train_config.precision)")
+      ->check(CLI::IsMember({"auto", "fp32", "bf16"}, CLI::ignore_case))
+      ->group("Hardware");
+  app.add_option("--num_clones", flags.num_clones, "Copies of the model")
+      ->check(CLI::PositiveNumber)
+      ->group("Hardware");
+  app.add_flag("--clone_on_cpu", flags.clone_on_cpu, "Puts the copies on the CPU (--device cpu)")->group("Hardware");
+  app.add_option("--benchmark_steps", flags.benchmark_steps,
+                 "Times so many steps, prints one JSON line, writes nothing")
+      ->check(CLI::PositiveNumber)
+      ->group("Trying out");
+  app.add_flag("--dry_run", flags.dry_run, "Builds everything, makes one step, reports memory and data, writes nothing")
+      ->group("Trying out");
+  app.add_flag("--use_fake_data", flags.job.use_fake_data, "Made-up pictures instead of the train_input_reader")
+      ->group("Trying out");
+  app.add_flag("--print_config", flags.print_config, "Prints the config after all overrides and ends")
+      ->group("Trying out");
+  osprey::cli::accept_logging_flags(app);
+}
+
+/// Flags that stand for a field are overrides like any other, so that the saved config says what was run.
+std::vector<std::string> assignments(const Flags& flags) {
+  std::vector<std::string> result = flags.config.overrides;
+  const auto set = [&](const char* field, const std::optional<int64_t>& value) {
+    if (value) result.push_back(fmt::format("{}={}", field, *value));
+  };
+  set("train_config.num_steps", flags.num_train_steps);
+  if (flags.num_train_steps) result.push_back("train_config.num_epochs=");
+  set("train_config.batch_size", flags.batch_size);
+  set("train_config.checkpoint.every_n_steps", flags.checkpoint_every_n);
+  set("train_config.log_every_n_steps", flags.log_every_n);
+  set("eval_config.eval_every_n_steps", flags.eval_every_n);
+  std::string precision = flags.precision;
+  for (char& c : precision) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  if (!precision.empty()) result.push_back("train_config.precision=" + precision);
+  return result;
+}
+
+int execute(Flags& flags) {
+  if (flags.num_clones > 1) throw osprey::ConfigError("training on several devices is not supported yet: --num_clones");
+  if (flags.clone_on_cpu) flags.job.device = "cpu";
+  osprey::config::Pipeline pipeline = osprey::config::load_pipeline(
+      flags.config.pipeline_config, osprey::config::Overrides{flags.config.config_override, assignments(flags)});
+  osprey::config::check(pipeline, osprey::config::Purpose::kTrain);
+  osprey::train::prefix_paths(pipeline, flags.data_dir);
+  if (flags.print_config) {
+    fmt::print("{}", osprey::config::annotated_text(pipeline));
+  } else if (flags.dry_run) {
+    fmt::print("{}", osprey::train::dry_run(std::move(pipeline), flags.job));
+  } else if (flags.benchmark_steps > 0) {
+    fmt::print("{}\n", osprey::train::benchmark(std::move(pipeline), flags.job, flags.benchmark_steps));
+  } else {
+    const osprey::train::RunOutcome outcome = osprey::train::train(std::move(pipeline), flags.job);
+    if (outcome.signal != 0) return 128 + outcome.signal;
+  }
+  return static_cast<int>(osprey::ExitCode::kDone);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{
+      "Trains a detector as its pipeline config says: saves, evaluates and logs on the way, resumes what it finds."};
+  Flags flags;
+  add_flags(app, flags);
+  for (int i = 0; i < argc; ++i) flags.job.command_line += (i == 0 ? "" : " ") + std::string(argv[i]);
+  return osprey::cli::run_with_code(
+      app, "train_detector --pipeline_config pipeline.config --model_dir run1 --num_train_steps 20000", argc, argv,
+      [&] { return execute(flags); });
+}
