@@ -1,0 +1,97 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "osprey/config/node.h"
+#include "osprey/data/batch_source.h"
+#include "osprey/eval/metrics.h"
+#include "osprey/models/detection_model.h"
+#include "osprey/protos/eval.pb.h"
+
+namespace osprey::eval {
+
+class EventWriter;
+
+/// How an evaluation is done; `evaluation_options` reads it from an `eval_config`.
+struct EvaluationOptions {
+  std::vector<std::string> metrics_set = {"coco_detection_metrics"};
+  MetricsOptions metrics = {};
+  int64_t num_visualizations = 10;   ///< pictures: of the first images of the source
+  double min_score_threshold = 0.5;  ///< of boxes in pictures
+  int64_t max_num_boxes_to_visualize = 20;
+  bool skip_scores = false, skip_labels = false;          ///< in pictures
+  bool visualize_ground_truth = false;                    ///< draws the ground truth among the detections as well
+  std::array<uint8_t, 3> ground_truth_color = {0, 0, 0};  ///< there
+  bool compute_loss = true;                               ///< Loss/* on the evaluation data
+  bool ignore_ground_truth = false;                       ///< detections only: no metrics, no losses
+  std::string detections_file = {};                       ///< the detections are also written here; "" for none
+  std::string visualization_dir = {};                     ///< pictures as PNG files as well; "" for none
+  bool visualization_by_image_id = false;                 ///< names those files by the image's id
+  c10::Device device = c10::Device(c10::kCPU);
+  std::function<void(int64_t done, int64_t total)> progress = {};  ///< called after each batch
+  std::function<bool()> should_stop = {};  ///< asked before each batch; true ends the evaluation, see `stopped`
+};
+
+/// The options that an `eval_config` asks for.
+/// throws ConfigError for values out of range and choices that are not built
+EvaluationOptions evaluation_options(const config::ConfigNode<osprey::protos::EvalConfig>& config);
+
+/// A picture of an evaluation: detections left, ground truth right.
+struct EvaluationPicture {
+  std::string tag;   ///< eval_side_by_side_<i>_0
+  std::string id;    ///< of the image
+  at::Tensor image;  ///< [H, 2 W + gap, 3] uint8
+};
+
+/// One detection on one image, for result files.
+struct ImageResult {
+  std::string id;
+  ImageDetections found;
+};
+
+struct EvaluationResult {
+  bool stopped = false;                 ///< `should_stop` ended it early: nothing else here is meant to be used
+  std::vector<MetricValue> metrics;     ///< tags of TensorBoard, Loss/* included
+  std::vector<ClassMetrics> per_class;  ///< of the first metric
+  int64_t num_images = 0;
+  int64_t num_skipped = 0;  ///< records that could not be used
+  int64_t num_ground_truth = 0, num_detections = 0;
+  std::vector<std::string>
+      explanations;  ///< why the main number is 0 or n/a, likeliest cause first; empty where it is neither
+  std::vector<EvaluationPicture> pictures;
+  std::vector<ImageResult> detections;  ///< in the order of the source
+
+  /// The value of a tag; kNotAvailable where there is none.
+  double value(const std::string& name) const;
+};
+
+/// Runs a detector over a finite source of evaluation batches and measures it. Every image counts once: rows with
+/// `image_weights` 0 only fill up the last batch.
+///
+/// The model is put into evaluation mode and back. No gradients. Moving averages, where wanted, are swapped in by the
+/// caller. Boxes are measured in pixels of the original picture (`original_sizes`), whatever the network's size.
+/// categories  class c inside has the id c + 1; a class without a category is left out of everything
+/// throws      DataError where the number of images evaluated (plus skipped) is not that of the data set
+EvaluationResult evaluate(models::DetectionModel& model, data::BatchSource& source,
+                          const std::vector<Category>& categories, const EvaluationOptions& options);
+
+/// `metrics` (null where a value does not exist), `per_class`, `num_images`, `num_skipped`, as one JSON object.
+std::string metrics_json(const EvaluationResult& result, int64_t step);
+
+/// The detections in COCO's results format: a list of {image_id, category_id, bbox [x, y, w, h], score}. Ids that are
+/// whole numbers are written as numbers.
+std::string detections_json(const EvaluationResult& result);
+
+/// Writes `<eval_dir>/metrics_<step>.json`, `<eval_dir>/detections_<step>.json` (both appear whole or not at all), the
+/// pictures where asked for, and scalars and pictures to TensorBoard where `events` is given. throws DataError where a
+/// file cannot be written
+void write_evaluation(const EvaluationResult& result, const std::string& eval_dir, int64_t step,
+                      const EvaluationOptions& options, EventWriter* events);
+
+}  // namespace osprey::eval

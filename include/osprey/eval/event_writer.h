@@ -1,0 +1,45 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace osprey::eval {
+
+/// Writes a TensorBoard event file, events.out.tfevents.<seconds>.<host>.<pid>.<n>, into a directory that is made where
+/// it is not there. Every start of a program begins a new file; TensorBoard joins them.
+///
+///     EventWriter events(model_dir + "/train");
+///     events.scalar("Loss/total_loss", 0.79, step);
+///
+/// Thread safe. Events are handed to the system at `flush` and when the writer is destroyed.
+/// throws  DataError where the directory or file cannot be written; a full disk shows at `flush`
+class EventWriter {
+ public:
+  explicit EventWriter(const std::string& directory);
+  ~EventWriter();
+  EventWriter(EventWriter&&) noexcept;
+  EventWriter& operator=(EventWriter&&) noexcept;
+
+  void scalar(const std::string& tag, double value, int64_t step);
+
+  /// Buckets as TensorFlow makes them; values that are not finite are left out. Waits for the device of the tensor.
+  /// values  any shape, floating point
+  void histogram(const std::string& tag, const at::Tensor& values, int64_t step);
+
+  /// image  [H, W, 3] uint8 RGB; stored as PNG
+  void image(const std::string& tag, const at::Tensor& image, int64_t step);
+
+  /// An image that is already encoded as PNG or JPEG.
+  void encoded_image(const std::string& tag, const std::string& bytes, int64_t height, int64_t width, int64_t step);
+
+  void flush();
+  const std::string& path() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace osprey::eval

@@ -1,0 +1,60 @@
+#include "osprey/eval/checkpoint_evaluator.h"
+
+#include <fmt/format.h>
+
+#include "osprey/checkpoint/model_weights.h"
+#include "osprey/config/label_map.h"
+#include "osprey/data/loader.h"
+#include "osprey/models/builder.h"
+
+namespace osprey::eval {
+namespace {
+
+using Root = config::ConfigNode<proto::TrainEvalPipelineConfig>;
+
+config::ConfigNode<proto::InputReader> reader_of(const Root& root, int index) {
+  if (root->eval_input_reader_size() == 0) root.fail("eval_input_reader", "is needed for evaluation");
+  if (index < 0 || index >= root->eval_input_reader_size())
+    root.fail("eval_input_reader",
+              fmt::format("has {} entries, there is no number {}", root->eval_input_reader_size(), index));
+  return root.child("eval_input_reader", index, root->eval_input_reader(index));
+}
+
+}  // namespace
+
+std::vector<Category> evaluation_categories(const Root& root, int index, int64_t num_classes) {
+  const auto reader = reader_of(root, index);
+  std::vector<Category> categories;
+  if (reader->label_map_path().empty()) {
+    for (int64_t id = 1; id <= num_classes; ++id) categories.push_back({id, fmt::format("class {}", id)});
+    return categories;
+  }
+  const config::LabelMap map = config::load_label_map(reader->label_map_path());
+  if (map.max_id() > num_classes)
+    reader.fail("label_map_path", fmt::format("{} goes up to id {}, but the model has num_classes {}",
+                                              reader->label_map_path(), map.max_id(), num_classes));
+  for (const config::LabelMap::Item& item : map.items) categories.push_back({item.id, item.shown()});
+  return categories;
+}
+
+CheckpointEvaluator::CheckpointEvaluator(const Root& root, const CheckpointEvaluatorOptions& options)
+    : options_(evaluation_options(root.child("eval_config", root->eval_config()))),
+      moving_averages_(root->eval_config().use_moving_averages()) {
+  const auto reader = reader_of(root, options.reader);
+  model_ = models::build_model(root);
+  model_->to(options.device);
+  categories_ = evaluation_categories(root, options.reader, model_->num_classes());
+  data::SourceOptions source = data::eval_options(root, options.reader);
+  source.skip_bad = options.skip_bad;
+  source_ = data::make_source(reader, source);
+  options_.device = options.device;
+}
+
+CheckpointEvaluator::~CheckpointEvaluator() = default;
+
+EvaluationResult CheckpointEvaluator::evaluate(const std::filesystem::path& checkpoint, int64_t& step) {
+  step = checkpoint::load_model(checkpoint, *model_, moving_averages_);
+  return eval::evaluate(*model_, *source_, categories_, options_);
+}
+
+}  // namespace osprey::eval

@@ -1,0 +1,77 @@
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "osprey/eval/coco_metrics.h"
+
+namespace osprey::eval {
+
+const std::array<std::string, 12>& coco_metric_names() {
+  static const std::array<std::string, 12> names = {"DetectionBoxes_Precision/mAP",
+                                                    "DetectionBoxes_Precision/mAP@.50IOU",
+                                                    "DetectionBoxes_Precision/mAP@.75IOU",
+                                                    "DetectionBoxes_Precision/mAP (small)",
+                                                    "DetectionBoxes_Precision/mAP (medium)",
+                                                    "DetectionBoxes_Precision/mAP (large)",
+                                                    "DetectionBoxes_Recall/AR@1",
+                                                    "DetectionBoxes_Recall/AR@10",
+                                                    "DetectionBoxes_Recall/AR@100",
+                                                    "DetectionBoxes_Recall/AR@100 (small)",
+                                                    "DetectionBoxes_Recall/AR@100 (medium)",
+                                                    "DetectionBoxes_Recall/AR@100 (large)"};
+  return names;
+}
+
+std::string coco_summary(const CocoStats& stats) {
+  struct Line {
+    const char *title, *type, *iou, *area;
+    int max_detections;
+  };
+  constexpr const char *kPrecision = "Average Precision", *kRecall = "Average Recall", *kAll = "0.50:0.95";
+  const std::array<Line, 12> lines = {{{kPrecision, "(AP)", kAll, "all", 100},
+                                       {kPrecision, "(AP)", "0.50", "all", 100},
+                                       {kPrecision, "(AP)", "0.75", "all", 100},
+                                       {kPrecision, "(AP)", kAll, "small", 100},
+                                       {kPrecision, "(AP)", kAll, "medium", 100},
+                                       {kPrecision, "(AP)", kAll, "large", 100},
+                                       {kRecall, "(AR)", kAll, "all", 1},
+                                       {kRecall, "(AR)", kAll, "all", 10},
+                                       {kRecall, "(AR)", kAll, "all", 100},
+                                       {kRecall, "(AR)", kAll, "small", 100},
+                                       {kRecall, "(AR)", kAll, "medium", 100},
+                                       {kRecall, "(AR)", kAll, "large", 100}}};
+  std::string text;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const Line& line = lines[i];
+    text += fmt::format(" {:<18} {} @[ IoU={:<9} | area={:>6} | maxDets={:>3} ] = {:.3f}\n", line.title, line.type,
+                        line.iou, line.area, line.max_detections, std::isnan(stats[i]) ? -1.0 : stats[i]);
+  }
+  return text;
+}
+
+std::string per_class_table(const std::vector<ClassMetrics>& rows) {
+  size_t width = 5;
+  for (const ClassMetrics& row : rows) width = std::max(width, row.category.name.size());
+  auto value = [](double v) { return std::isnan(v) ? std::string("n/a") : fmt::format("{:.3f}", v); };
+  std::string text = fmt::format(" {:<{}}  {:>6}  {:>6}  {:>6}  {:>8}  {:>10}\n", "class", width, "AP", "AP50", "AR",
+                                 "objects", "detections");
+  bool missing = false;
+  for (const ClassMetrics& row : rows) {
+    text += fmt::format(" {:<{}}  {:>6}  {:>6}  {:>6}  {:>8}  {:>10}\n", row.category.name, width, value(row.ap),
+                        value(row.ap50), value(row.ar), row.num_ground_truth, row.num_detections);
+    missing = missing || row.num_ground_truth == 0;
+  }
+  if (missing) text += " n/a: the data has no object of this class; it is left out of the mean\n";
+  return text;
+}
+
+std::vector<ClassMetrics> per_class_rows(const CocoResult& result, const std::vector<Category>& categories) {
+  std::vector<ClassMetrics> rows;
+  for (size_t k = 0; k < categories.size(); ++k) {
+    const CocoStats& stats = result.per_category[k];
+    rows.push_back({categories[k], stats[0], stats[1], stats[8], result.num_ground_truth[k], result.num_detections[k]});
+  }
+  return rows;
+}
+
+}  // namespace osprey::eval

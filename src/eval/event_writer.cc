@@ -1,0 +1,131 @@
+#include "osprey/eval/event_writer.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+
+#include "eval/histogram.h"
+#include "osprey/base/crc32c.h"
+#include "osprey/base/error.h"
+#include "osprey/data/image_codec.h"
+#include "osprey/records/event.pb.h"
+
+namespace osprey::eval {
+namespace {
+
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 && name[0] != '\0' ? name : "localhost";
+}
+
+std::string new_path(const std::string& directory) {
+  static std::atomic<int> count{0};
+  const auto name = fmt::format("events.out.tfevents.{:010d}.{}.{}.{}", static_cast<int64_t>(seconds_since_1970()),
+                                host_name(), getpid(), count++);
+  return (std::filesystem::path(directory) / name).string();
+}
+
+void append_little_endian(std::string& bytes, uint64_t value, int size) {
+  for (int i = 0; i < size; ++i) bytes.push_back(static_cast<char>(value >> (8 * i)));
+}
+
+}  // namespace
+
+struct EventWriter::Impl {
+  std::string path;
+  std::FILE* file = nullptr;
+  std::mutex mutex;
+
+  [[noreturn]] void fail(const char* what) const {
+    throw DataError(fmt::format("{}: cannot be {}: {}", path, what, std::strerror(errno)));
+  }
+
+  // One record: length, its checksum, the event, its checksum.
+  void write(const records::Event& event) {
+    const std::string body = event.SerializeAsString();
+    std::string record;
+    append_little_endian(record, body.size(), 8);
+    append_little_endian(record, masked_crc32c(record), 4);
+    record += body;
+    append_little_endian(record, masked_crc32c(body), 4);
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (std::fwrite(record.data(), 1, record.size(), file) != record.size()) fail("written");
+  }
+
+  // An event with one value under `tag`; `fill` sets the value.
+  template <class Fill>
+  void summary(const std::string& tag, int64_t step, const Fill& fill) {
+    records::Event event;
+    event.set_wall_time(seconds_since_1970());
+    event.set_step(step);
+    records::Summary::Value& value = *event.mutable_summary()->add_value();
+    value.set_tag(tag);
+    fill(value);
+    write(event);
+  }
+
+  ~Impl() {
+    if (file != nullptr) std::fclose(file);
+  }
+};
+
+EventWriter::EventWriter(const std::string& directory) : impl_(std::make_unique<Impl>()) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) throw DataError(fmt::format("{}: cannot be made: {}", directory, error.message()));
+  impl_->path = new_path(directory);
+  impl_->file = std::fopen(impl_->path.c_str(), "wb");
+  if (impl_->file == nullptr) impl_->fail("written");
+  records::Event first;
+  first.set_wall_time(seconds_since_1970());
+  first.set_file_version("brain.Event:2");
+  impl_->write(first);
+  flush();
+}
+
+EventWriter::~EventWriter() = default;
+EventWriter::EventWriter(EventWriter&&) noexcept = default;
+EventWriter& EventWriter::operator=(EventWriter&&) noexcept = default;
+
+void EventWriter::scalar(const std::string& tag, double value, int64_t step) {
+  impl_->summary(tag, step, [&](records::Summary::Value& entry) { entry.set_simple_value(static_cast<float>(value)); });
+}
+
+void EventWriter::histogram(const std::string& tag, const at::Tensor& values, int64_t step) {
+  impl_->summary(tag, step, [&](records::Summary::Value& entry) { fill_histogram(values, *entry.mutable_histo()); });
+}
+
+void EventWriter::image(const std::string& tag, const at::Tensor& image, int64_t step) {
+  encoded_image(tag, data::encode_png(image), image.size(0), image.size(1), step);
+}
+
+void EventWriter::encoded_image(const std::string& tag, const std::string& bytes, int64_t height, int64_t width,
+                                int64_t step) {
+  impl_->summary(tag, step, [&](records::Summary::Value& entry) {
+    entry.mutable_image()->set_height(static_cast<int32_t>(height));
+    entry.mutable_image()->set_width(static_cast<int32_t>(width));
+    entry.mutable_image()->set_colorspace(3);
+    entry.mutable_image()->set_encoded_image_string(bytes);
+  });
+}
+
+void EventWriter::flush() {
+  const std::lock_guard<std::mutex> lock(impl_->mutex);
+  if (std::fflush(impl_->file) != 0) impl_->fail("written");
+}
+
+const std::string& EventWriter::path() const { return impl_->path; }
+
+}  // namespace osprey::eval

@@ -1,0 +1,206 @@
+// A stand-in detector that is told what to find, on batches made by hand.
+#include "osprey/eval/evaluator.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "osprey/base/error.h"
+#include "osprey/boxes/non_max_suppression.h"
+#include "osprey/eval/event_writer.h"
+#include "osprey/eval/report.h"
+#include "support/golden.h"
+
+namespace osprey::eval {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+const std::vector<Category> kCategories = {{1, "cat"}, {2, "dog"}};
+
+// Says what `answer` makes of the batch it was shown.
+class Parrot final : public models::DetectionModel {
+ public:
+  explicit Parrot(std::function<Detections(const Batch&)> answer) : answer_(std::move(answer)) {}
+  models::ModelInput preprocess(const Batch& batch) override {
+    batch_ = batch;
+    EXPECT_FALSE(is_training());
+    return {batch.images.to(at::kFloat), batch.true_shapes, {}};
+  }
+  Predictions predict(const models::ModelInput&) override { return {}; }
+  Losses loss(const Predictions&, const Batch& batch) override {
+    return {{{"Loss/classification_loss", batch.image_weights.sum() * 3}}, batch.image_weights.sum()};
+  }
+  Detections postprocess(const Predictions&, const at::Tensor&) override { return answer_(batch_); }
+  models::Candidates candidates(const Predictions&) override { return {}; }
+  const boxes::NmsOptions& nms_options() const override { return nms_; }
+  at::Tensor regularization_loss() override { return at::zeros({}); }
+  std::map<std::string, std::string> restore_map(models::RestoreType) const override { return {}; }
+  void commit_statistics() override {}
+  void discard_statistics() override {}
+  int64_t num_classes() const override { return 2; }
+  std::array<int64_t, 2> input_size() const override { return {8, 8}; }
+
+ private:
+  std::function<Detections(const Batch&)> answer_;
+  Batch batch_;
+  boxes::NmsOptions nms_;
+};
+
+Detections truth_itself(const Batch& batch) {
+  return {batch.boxes, at::full({batch.size(), batch.boxes.size(1)}, 0.9), batch.classes, batch.valid.sum(1)};
+}
+Detections nothing(const Batch& batch) {
+  Detections found = truth_itself(batch);
+  found.count = at::zeros({batch.size()}, at::kLong);
+  return found;
+}
+
+class ListSource final : public data::BatchSource {
+ public:
+  ListSource(std::vector<Batch> batches, int64_t examples) : batches_(std::move(batches)), examples_(examples) {}
+  std::optional<Batch> next() override {
+    if (at_ == static_cast<int64_t>(batches_.size())) return std::nullopt;
+    return batches_[at_++];
+  }
+  void seek(int64_t index) override { at_ = index; }
+  int64_t position() const override { return at_; }
+  int64_t num_examples() const override { return examples_; }
+
+ private:
+  std::vector<Batch> batches_;
+  int64_t examples_, at_ = 0;
+};
+
+// Two images of 1000 x 2000 pixels, each with one object of 100 x 200 (large by COCO's measure) and one row of padding.
+Batch batch_of_two(const std::string& first_id = "7", const std::string& second_id = "9") {
+  Batch batch;
+  batch.images = at::full({2, 3, 8, 8}, 50, at::kByte);
+  batch.true_shapes = at::full({2, 2}, 8, at::kLong);
+  batch.original_sizes = at::tensor({1000, 2000, 1000, 2000}, at::kLong).view({2, 2});
+  batch.boxes = at::zeros({2, 2, 4});
+  batch.boxes.select(1, 0).copy_(at::tensor({0.1, 0.1, 0.2, 0.2}, at::kFloat));
+  batch.classes = at::zeros({2, 2}, at::kLong);
+  batch.valid = at::tensor({1, 0, 1, 0}, at::kLong).view({2, 2}).to(at::kBool);
+  batch.image_weights = at::ones({2});
+  batch.ids = {first_id, second_id};
+  return batch;
+}
+
+EvaluationResult run(const std::function<Detections(const Batch&)>& answer, const std::vector<Batch>& batches,
+                     int64_t examples, const EvaluationOptions& options = {}) {
+  Parrot model(answer);
+  ListSource source(batches, examples);
+  return evaluate(model, source, kCategories, options);
+}
+
+TEST(Evaluator, ADetectorThatIsRightScoresOneInPixelsOfTheOriginal) {
+  const EvaluationResult result = run(truth_itself, {batch_of_two()}, 2);
+  EXPECT_NEAR(result.value("DetectionBoxes_Precision/mAP"), 1, 1e-9);
+  EXPECT_NEAR(result.value("DetectionBoxes_Precision/mAP (large)"), 1, 1e-9);
+  EXPECT_TRUE(std::isnan(result.value("DetectionBoxes_Precision/mAP (small)")));
+  EXPECT_NEAR(result.value("Loss/total_loss"), 3, 1e-9);
+  EXPECT_EQ(result.num_images, 2);
+  EXPECT_TRUE(result.explanations.empty());
+  EXPECT_THAT(text_report(result), HasSubstr("area=   all | maxDets=100 ] = 1.000"));
+}
+
+TEST(Evaluator, ImagesThatFillUpTheLastBatchDoNotCount) {
+  Batch last = batch_of_two("a", "b");
+  last.image_weights[1] = 0;
+  last.classes[1][0] = 1;  // would be an object of the other class
+  const EvaluationResult result = run(truth_itself, {batch_of_two(), last}, 3);
+  EXPECT_EQ(result.num_images, 3);
+  EXPECT_EQ(result.per_class[1].num_ground_truth, 0);
+}
+
+TEST(Evaluator, EveryImageOfTheDataSetMustHaveBeenSeen) {
+  EXPECT_THROW(run(truth_itself, {batch_of_two()}, 3), DataError);
+}
+
+TEST(Evaluator, ImagesWithEqualOrMissingIdsCountEach) {
+  EXPECT_EQ(run(truth_itself, {batch_of_two("x", "x"), batch_of_two("", "")}, 4).num_images, 4);
+}
+
+TEST(Evaluator, SaysWhyTheScoreIsZeroOrMissing) {
+  EXPECT_THAT(run(nothing, {batch_of_two()}, 2).explanations, Contains(HasSubstr("nothing was detected on 2 images")));
+  Batch empty = batch_of_two();
+  empty.valid.zero_();
+  EXPECT_THAT(run(truth_itself, {empty}, 2).explanations,
+              Contains(HasSubstr("none of the 2 images has an annotated object")));
+  const auto shifted = [](const Batch& batch) {
+    Detections found = truth_itself(batch);
+    found.classes = found.classes + 1;
+    return found;
+  };
+  EXPECT_THAT(run(shifted, {batch_of_two()}, 2).explanations, Contains(HasSubstr("annotated ids 1, detected ids 2")));
+  const auto broken = [](const Batch& batch) {
+    Detections found = truth_itself(batch);
+    found.scores = found.scores * NAN;
+    return found;
+  };
+  EXPECT_THAT(run(broken, {batch_of_two()}, 2).explanations, Contains(HasSubstr("2 detections were NaN")));
+  Batch foreign = batch_of_two();
+  foreign.classes.fill_(6);
+  EXPECT_THAT(run(nothing, {foreign}, 2).explanations,
+              Contains(HasSubstr("2 of 2 objects have an id that the label map lacks")));
+}
+
+TEST(Evaluator, CanBeStopped) {
+  const EvaluationResult result = run(truth_itself, {batch_of_two()}, 2, {.should_stop = [] { return true; }});
+  EXPECT_TRUE(result.stopped);
+}
+
+TEST(Evaluator, LeavesTheModelInTheModeItHad) {
+  Parrot model(truth_itself);
+  ListSource source({batch_of_two()}, 2);
+  model.train();
+  evaluate(model, source, kCategories, {});
+  EXPECT_TRUE(model.is_training());
+}
+
+TEST(Evaluator, SeveralMetricSetsStandBesideEachOther) {
+  const EvaluationResult result = run(truth_itself, {batch_of_two()}, 2,
+                                      {.metrics_set = {"pascal_voc_detection_metrics", "coco_detection_metrics"}});
+  EXPECT_NEAR(result.value("PascalBoxes_Precision/mAP@0.5IOU"), 1, 1e-9);
+  EXPECT_NEAR(result.value("DetectionBoxes_Precision/mAP@.50IOU"), 1, 1e-9);
+  EXPECT_NEAR(result.per_class[0].ap50, 1, 1e-9);
+}
+
+TEST(Evaluator, WritesMetricsDetectionsAndPictures) {
+  const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "evaluator_files";
+  std::filesystem::remove_all(folder);
+  const EvaluationOptions options{.num_visualizations = 1,
+                                  .detections_file = (folder / "out" / "found.json").string(),
+                                  .visualization_dir = (folder / "pictures").string()};
+  const EvaluationResult result = run(truth_itself, {batch_of_two("7", "b/c")}, 2, options);
+  ASSERT_EQ(result.pictures.size(), 1u);
+  EXPECT_EQ(result.pictures[0].tag, "eval_side_by_side_0_0");
+  {
+    EventWriter events((folder / "eval").string());
+    write_evaluation(result, (folder / "eval").string(), 40, options, &events);
+  }
+  const auto metrics = testing::read_json(folder / "eval" / "metrics_40.json");
+  EXPECT_EQ(metrics.at("num_images"), 2);
+  EXPECT_EQ(metrics.at("num_skipped"), 0);
+  EXPECT_NEAR(metrics.at("metrics").at("DetectionBoxes_Precision/mAP").get<double>(), 1, 1e-9);
+  EXPECT_TRUE(metrics.at("metrics").at("DetectionBoxes_Precision/mAP (small)").is_null());
+  EXPECT_EQ(metrics.at("per_class").at(1).at("name"), "dog");
+  EXPECT_TRUE(metrics.at("per_class").at(1).at("AP").is_null());
+  const auto detections = testing::read_json(folder / "eval" / "detections_40.json");
+  ASSERT_EQ(detections.size(), 2u);
+  EXPECT_EQ(detections.at(0).at("image_id"), 7);
+  EXPECT_EQ(detections.at(1).at("image_id"), "b/c");
+  EXPECT_NEAR(detections.at(0).at("bbox").at(2).get<double>(), 200, 1e-3);  // width
+  EXPECT_EQ(testing::read_json(options.detections_file), detections);
+  EXPECT_TRUE(std::filesystem::exists(folder / "pictures" / "export-eval_side_by_side_0_0-40.png"));
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace osprey::eval

@@ -1,0 +1,241 @@
+// Evaluates checkpoints of a detector, or, given two COCO files, the detections in them.
+#include <ATen/Context.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "cli/cli.h"
+#include "osprey/base/error.h"
+#include "osprey/checkpoint/directory.h"
+#include "osprey/config/pipeline.h"
+#include "osprey/config/validate.h"
+#include "osprey/eval/checkpoint_evaluator.h"
+#include "osprey/eval/event_writer.h"
+#include "osprey/eval/report.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using osprey::checkpoint::Entry;
+using Clock = std::chrono::steady_clock;
+
+struct Flags {
+  osprey::cli::ConfigFlags config;
+  std::string model_dir, checkpoint_dir, checkpoint;
+  bool all = false, watch = false, skip_bad = false;
+  double eval_timeout = 3600;
+  int sample_1_of_n = 0, reader = 0;
+  std::string device;
+  std::string ground_truth, detections, json;
+  int num_threads = 0;
+};
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// Text on stdout and JSON in the file; with "-" the JSON alone, on stdout.
+void show(const std::string& text, const std::string& json, const std::string& json_file) {
+  std::fputs(json_file == "-" ? json.c_str() : text.c_str(), stdout);
+  std::fflush(stdout);
+  if (json_file.empty() || json_file == "-") return;
+  std::ofstream out(json_file);
+  out << json << std::flush;
+  if (!out) throw osprey::DataError(json_file + ": cannot be written");
+}
+
+void evaluate_files(const Flags& flags) {
+  const osprey::eval::CocoReport report =
+      osprey::eval::evaluate_coco_files(flags.ground_truth, flags.detections, flags.num_threads);
+  for (const std::string& warning : report.warnings) spdlog::warn("{}", warning);
+  spdlog::info("read in {:.2f} s, evaluated in {:.2f} s", report.read_seconds, report.evaluate_seconds);
+  show(report.summary, report.json, flags.json);
+}
+
+// A line that is drawn over itself on a terminal, elsewhere one line for every tenth.
+class Progress {
+ public:
+  void operator()(int64_t done, int64_t total) {
+    const double rate = static_cast<double>(done) / std::max(seconds_since(start_), 1e-9);
+    const std::string line = fmt::format("{}/{} images, {:.1f} images/s, {:.0f} s left", done, total, rate,
+                                         static_cast<double>(total - done) / rate);
+    if (isatty(STDERR_FILENO)) {
+      fmt::print(stderr, "\r{}\033[K{}", line, done >= total ? "\n" : "");
+    } else if (done >= next_) {
+      spdlog::info("{}", line);
+      next_ = done + std::max<int64_t>(1, total / 10);
+    }
+  }
+
+ private:
+  Clock::time_point start_ = Clock::now();
+  int64_t next_ = 1;
+};
+
+// A checkpoint_dir as the user means it, its config, and where results go.
+class Evaluation {
+ public:
+  explicit Evaluation(const Flags& flags) : flags_(flags) {
+    checkpoints_ = !flags.checkpoint_dir.empty() ? flags.checkpoint_dir : flags.model_dir;
+    if (checkpoints_.empty() && !flags.checkpoint.empty())
+      checkpoints_ = fs::path(osprey::checkpoint::resolve(flags.checkpoint)).parent_path();
+    if (checkpoints_.empty() && flags.checkpoint.empty())
+      throw osprey::ConfigError(
+          "--checkpoint_dir (or --model_dir, or --checkpoint) is needed; or --ground_truth with --detections (see "
+          "--help)");
+    output_ = (!flags.model_dir.empty() ? fs::path(flags.model_dir) : checkpoints_) / "eval";
+    const std::string config = !flags.config.pipeline_config.empty() ? flags.config.pipeline_config
+                                                                     : (checkpoints_ / "pipeline.config").string();
+    pipeline_ = osprey::config::load_pipeline(
+        config, osprey::config::Overrides{flags.config.config_override, flags.config.overrides});
+    osprey::config::check(pipeline_, osprey::config::Purpose::kEvaluate);
+    if (flags.sample_1_of_n > 0)
+      for (auto& reader : *pipeline_.message->mutable_eval_input_reader())
+        reader.set_sample_1_of_n_examples(static_cast<uint32_t>(flags.sample_1_of_n));
+    if (pipeline_.message->eval_input_reader_size() > 1)
+      spdlog::info("the config has {} eval_input_reader; number {} is evaluated (--eval_reader)",
+                   pipeline_.message->eval_input_reader_size(), flags.reader);
+    const c10::Device device(!flags.device.empty() ? flags.device : at::hasCUDA() ? "cuda" : "cpu");
+    evaluator_.emplace(pipeline_.root(), osprey::eval::CheckpointEvaluatorOptions{
+                                             .reader = flags.reader, .skip_bad = flags.skip_bad, .device = device});
+    evaluator_->options().metrics.num_threads = flags.num_threads;
+  }
+
+  void run() {
+    if (flags_.watch) {
+      watch();
+    } else if (flags_.all) {
+      const std::vector<Entry> entries = osprey::checkpoint::list(checkpoints_);
+      if (entries.empty())
+        throw osprey::CheckpointError(fmt::format("{}: there is no checkpoint", checkpoints_.string()));
+      for (const Entry& entry : entries) evaluate(entry.file);
+    } else {
+      evaluate(osprey::checkpoint::resolve(!flags_.checkpoint.empty() ? fs::path(flags_.checkpoint) : checkpoints_));
+    }
+    std::string json = all_json_.empty() ? "" : all_json_.front();
+    if (flags_.all) {  // a list, one entry per checkpoint
+      json = "[\n";
+      for (size_t i = 0; i < all_json_.size(); ++i) json += (i > 0 ? ",\n" : "") + all_json_[i];
+      json += "]\n";
+    }
+    if (!flags_.watch) show(text_, json, flags_.json);
+  }
+
+ private:
+  void evaluate(const fs::path& file) {
+    const auto start = Clock::now();
+    int64_t step = 0;
+    evaluator_->options().progress = Progress();
+    const osprey::eval::EvaluationResult result = evaluator_->evaluate(file, step);
+    if (!events_) events_.emplace(output_.string());
+    osprey::eval::write_evaluation(result, output_.string(), step, evaluator_->options(), &*events_);
+    spdlog::info("{}: {} images in {:.1f} s{}; results in {}", file.string(), result.num_images, seconds_since(start),
+                 result.num_skipped > 0 ? fmt::format(", {} records skipped", result.num_skipped) : "",
+                 output_.string());
+    const std::string heading = flags_.all || flags_.watch ? fmt::format("step {}\n", step) : "";
+    const std::string json = osprey::eval::metrics_json(result, step);
+    if (flags_.watch) {
+      show(heading + osprey::eval::text_report(result), json, flags_.json);
+    } else {
+      text_ += heading + osprey::eval::text_report(result);
+      all_json_.push_back(json);
+    }
+    last_step_ = step;
+  }
+
+  // Evaluates each new checkpoint, the newest when several have come; ends at the config's last step, or when none came
+  // for eval_timeout seconds.
+  void watch() {
+    const int64_t last = static_cast<int64_t>(pipeline_.message->train_config().num_steps());
+    auto waiting_since = Clock::now();
+    spdlog::info("watching {} for checkpoints", checkpoints_.string());
+    while (last == 0 || last_step_ < last) {
+      const std::optional<Entry> newest = osprey::checkpoint::latest(checkpoints_);
+      if (newest && newest->step > last_step_) {
+        evaluate(newest->file);
+        waiting_since = Clock::now();
+      } else if (seconds_since(waiting_since) > flags_.eval_timeout) {
+        spdlog::info("no new checkpoint in {} for {} s", checkpoints_.string(), flags_.eval_timeout);
+        return;
+      } else {
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      }
+    }
+  }
+
+  const Flags& flags_;
+  fs::path checkpoints_, output_;
+  osprey::config::Pipeline pipeline_;
+  std::optional<osprey::eval::CheckpointEvaluator> evaluator_;
+  std::optional<osprey::eval::EventWriter> events_;
+  std::string text_;
+  std::vector<std::string> all_json_;
+  int64_t last_step_ = -1;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{
+      "Measures a detector: COCO's twelve numbers and a table per class on stdout, the same and the detections as "
+      "JSON,\n"
+      "TensorBoard events and side-by-side pictures in the model directory."};
+  Flags flags;
+  osprey::cli::add_config_flags(app, flags.config, /*required=*/false);
+  app.get_option("--pipeline_config")
+      ->description("The pipeline.config; default: the one saved in the checkpoint's directory");
+  app.add_option("--checkpoint_dir", flags.checkpoint_dir, "Where the checkpoints are; the newest is evaluated")
+      ->group("Checkpoints");
+  app.add_option("--model_dir", flags.model_dir,
+                 "Where eval/ with the results is put; also where the checkpoints are, without --checkpoint_dir")
+      ->group("Checkpoints");
+  auto* one = app.add_option("--checkpoint", flags.checkpoint, "Evaluates this checkpoint")->group("Checkpoints");
+  auto* all = app.add_flag("--all", flags.all, "Evaluates every checkpoint in the directory")
+                  ->group("Checkpoints")
+                  ->excludes(one);
+  app.add_flag("--watch", flags.watch, "Evaluates each new checkpoint until the config's num_steps")
+      ->group("Checkpoints")
+      ->excludes(one)
+      ->excludes(all);
+  app.add_option("--eval_timeout", flags.eval_timeout,
+                 "With --watch: ends after so many seconds without a new checkpoint")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber)
+      ->group("Checkpoints");
+  app.add_option("--sample_1_of_n_eval_examples", flags.sample_1_of_n, "Evaluates every n-th example only")
+      ->check(CLI::PositiveNumber)
+      ->group("Data");
+  app.add_option("--eval_reader", flags.reader, "Which eval_input_reader, from 0")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber)
+      ->group("Data");
+  app.add_flag("--skip_bad_records", flags.skip_bad,
+               "Leaves out, and counts, records that cannot be used; otherwise they end the program")
+      ->group("Data");
+  app.add_option("--device", flags.device, "cpu or cuda; default: cuda where there is one")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->group("Run");
+  app.add_option("--num_threads", flags.num_threads, "Threads of the metrics; 0: one per core")
+      ->check(CLI::NonNegativeNumber)
+      ->group("Run");
+  app.add_option("--json", flags.json,
+                 "Also writes the numbers as JSON to this file; '-' prints them instead of the text")
+      ->group("Output");
+  auto* truth = app.add_option("--ground_truth", flags.ground_truth, "COCO annotations (JSON); with --detections")
+                    ->group("Plain COCO evaluation");
+  auto* found = app.add_option("--detections", flags.detections, "COCO results (JSON)")->group("Plain COCO evaluation");
+  truth->needs(found);
+  found->needs(truth);
+  osprey::cli::accept_logging_flags(app);
+  return osprey::cli::run(app, "eval_detector --model_dir runs/bccd --json metrics.json", argc, argv, [&] {
+    if (!flags.ground_truth.empty())
+      evaluate_files(flags);
+    else
+      Evaluation(flags).run();
+  });
+}
