@@ -1,0 +1,41 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "osprey/config/pipeline.h"
+
+namespace osprey {
+
+struct ExportOptions {
+  int64_t batch_size = 1;          ///< of the served model; pictures of one batch share their size
+  int64_t parity_images = 4;       ///< how many pictures the check takes from eval_input_reader
+  double parity_tolerance = 1e-3;  ///< largest difference of a score, or of a coordinate as a fraction of the picture
+};
+
+/// How the file on disk compares with the checkpoint it was made from.
+struct ExportReport {
+  int64_t images = 0;      ///< pictures compared
+  int64_t detections = 0;  ///< detections compared
+  double max_box_difference = 0, max_score_difference = 0;
+  bool real_images = true;  ///< false: the evaluation records cannot be read, noise was compared instead
+};
+
+/// Writes a folder that serves a trained model, and checks it:
+///   model.pt         TorchScript, loads in Python and C++ without Osprey. Takes uint8 [B, H, W, 3] RGB of any height
+///   and
+///                    width; gives a dictionary: num_detections [B], detection_boxes [B, D, 4] (normalised ymin, xmin,
+///                    ymax, xmax), detection_scores [B, D], detection_classes [B, D] (ids of the label map, from 1),
+///                    float
+///   pipeline.config, label_map.pbtxt, model_card.json
+/// Resize, normalisation, decoding and suppression are inside. The file is loaded again from disk and must find what
+/// the checkpoint finds; it gets its final name only then.
+///
+/// checkpoint  file, prefix or folder (its newest); moving averages are exported where eval_config asks for them
+/// throws  ConfigError or CheckpointError: config and checkpoint do not fit; ExportError: the file finds something
+/// else;
+///         DataError: output_dir cannot be written
+ExportReport export_model(const config::Pipeline& pipeline, const std::string& checkpoint,
+                          const std::string& output_dir, const ExportOptions& options = {});
+
+}  // namespace osprey

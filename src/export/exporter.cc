@@ -1,0 +1,160 @@
+#include "osprey/export/exporter.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <google/protobuf/text_format.h>
+#include <spdlog/spdlog.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include <filesystem>
+
+#include "export/model_card.h"
+#include "export/parity.h"
+#include "export/served_module.h"
+#include "osprey/base/error.h"
+#include "osprey/checkpoint/checkpoint.h"
+#include "osprey/checkpoint/directory.h"
+#include "osprey/checkpoint/model_weights.h"
+#include "osprey/config/label_map.h"
+#include "osprey/data/decoder_builder.h"
+#include "osprey/data/image_codec.h"
+#include "osprey/data/image_resizer.h"
+#include "osprey/data/record_index.h"
+#include "osprey/models/builder.h"
+
+namespace fs = std::filesystem;
+
+namespace osprey {
+namespace {
+
+/// How the served model resizes. Only resizers with one canvas for all pictures can be served.
+ServedResize served_resize(const config::ConfigNode<proto::Ssd>& ssd, const data::ImageResizer& resizer) {
+  const auto node = ssd.child("image_resizer", ssd->image_resizer());
+  const auto canvas = resizer.static_size();
+  if (!canvas)
+    node.fail("",
+              "cannot be exported: the size of the canvas depends on the picture; set pad_to_max_dimension, or use "
+              "fixed_shape_resizer");
+  if (resizer.method() != data::ResizeMethod::kBilinear)
+    node.unsupported(node->has_fixed_shape_resizer() ? "fixed_shape_resizer.resize_method"
+                                                     : "keep_aspect_ratio_resizer.resize_method");
+  if (resizer.channels() != 3)
+    node.unsupported(node->has_fixed_shape_resizer() ? "fixed_shape_resizer.convert_to_grayscale"
+                                                     : "keep_aspect_ratio_resizer.convert_to_grayscale");
+  ServedResize served{canvas->height, canvas->width, 0, 0};
+  if (node->has_keep_aspect_ratio_resizer()) {
+    served.min_dimension = node->keep_aspect_ratio_resizer().min_dimension();
+    served.max_dimension = node->keep_aspect_ratio_resizer().max_dimension();
+  } else if (!node->has_fixed_shape_resizer()) {
+    node.unsupported("");
+  }
+  return served;
+}
+
+/// The label map of the evaluation data, or the copy that training left beside the checkpoint.
+config::LabelMap label_map(const config::Pipeline& pipeline, const fs::path& checkpoint) {
+  const auto& message = *pipeline.message;
+  if (message.eval_input_reader_size() > 0 && fs::exists(message.eval_input_reader(0).label_map_path()))
+    return config::load_label_map(message.eval_input_reader(0).label_map_path());
+  const fs::path copy = checkpoint.parent_path() / "label_map.pbtxt";
+  if (fs::exists(copy)) return config::load_label_map(copy.string());
+  pipeline.root().fail("eval_input_reader",
+                       "no label map: neither eval_input_reader[0].label_map_path nor " + copy.string() + " is there");
+}
+
+/// Pictures to compare on: of the evaluation records, or noise where they cannot be read.
+std::vector<at::Tensor> parity_pictures(const config::Pipeline& pipeline, const config::LabelMap& labels,
+                                        int64_t wanted, bool& real) {
+  std::vector<at::Tensor> pictures;
+  try {
+    if (pipeline.message->eval_input_reader_size() == 0) throw DataError("the config has no eval_input_reader");
+    const auto reader = pipeline.root().child("eval_input_reader", 0, pipeline.message->eval_input_reader(0));
+    const auto& paths = reader->tf_record_input_reader().input_path();
+    const data::RecordIndex records({paths.begin(), paths.end()}, "eval_input_reader");
+    const auto decoder =
+        data::build_example_decoder(reader, /*num_classes=*/0, std::make_shared<config::LabelMap>(labels));
+    data::ReadReport report;
+    // Spread over the data set, so that not only the first folder's pictures are seen.
+    for (int64_t i = 0; i < std::min(wanted, records.size()); ++i) {
+      const int64_t index = i * records.size() / std::min(wanted, records.size());
+      pictures.push_back(decoder->decode(records.read(index), records.origin(index), report).image);
+    }
+    real = true;
+  } catch (const DataError& error) {
+    spdlog::warn("the export is compared on noise instead of evaluation pictures: {}", error.what());
+    at::Generator generator = at::detail::createCPUGenerator(1);
+    for (int64_t i = 0; i < wanted; ++i)
+      pictures.push_back(at::randint(0, 256, {240 + 37 * i, 320, 3}, generator, at::kByte));
+    real = false;
+  }
+  return pictures;
+}
+
+}  // namespace
+
+ExportReport export_model(const config::Pipeline& pipeline, const std::string& checkpoint,
+                          const std::string& output_dir, const ExportOptions& options) {
+  const auto root = pipeline.root();
+  if (root->has_graph_rewriter()) root.unsupported("graph_rewriter");
+  if (!root->model().has_ssd()) root.child("model", root->model()).unsupported("");
+  const auto ssd = root.child("model", root->model()).child("ssd", root->model().ssd());
+  const std::unique_ptr<data::ImageResizer> resizer =
+      data::build_image_resizer(ssd.child("image_resizer", ssd->image_resizer()));
+  const ServedResize resize = served_resize(ssd, *resizer);
+
+  const fs::path file = checkpoint::resolve(checkpoint);
+  const config::LabelMap labels = label_map(pipeline, file);
+  const std::shared_ptr<models::DetectionModel> model = models::build_model(root);
+  const bool averages = root->eval_config().use_moving_averages();
+  const int64_t step = checkpoint::load_model(file, *model, averages);
+  model->eval();
+
+  std::error_code failed;
+  fs::create_directories(output_dir, failed);
+  const fs::path folder(output_dir), unchecked = folder / ".model.pt.unchecked";
+  if (failed) throw DataError(output_dir + ": cannot be created: " + failed.message());
+  try {
+    served_module(*model, resize, options.batch_size).save(unchecked.string());
+  } catch (const c10::Error& error) {
+    throw DataError(unchecked.string() + ": cannot be written: " + error.what_without_backtrace());
+  }
+
+  ExportReport report;
+  try {
+    bool real = true;
+    const std::vector<at::Tensor> pictures = parity_pictures(pipeline, labels, options.parity_images, real);
+    torch::jit::Module served = torch::jit::load(unchecked.string());
+    report = compare(*model, *resizer, served, options.batch_size, pictures, options.parity_tolerance);
+    report.real_images = real;
+  } catch (...) {
+    fs::remove(unchecked, failed);
+    throw;
+  }
+
+  ModelCard card;
+  card.model_type = ssd->feature_extractor().type();
+  card.step = step;
+  card.batch_size = options.batch_size;
+  card.input_height = resize.height;
+  card.input_width = resize.width;
+  google::protobuf::TextFormat::Printer printer;
+  printer.SetSingleLineMode(true);
+  printer.PrintToString(ssd->image_resizer(), &card.resizer);
+  card.num_classes = model->num_classes();
+  card.max_detections = model->nms_options().max_total_detections;
+  card.moving_averages = averages;
+  card.parity_images = report.images;
+  card.parity_detections = report.detections;
+  card.max_box_difference = report.max_box_difference;
+  card.max_score_difference = report.max_score_difference;
+  std::string config_text;
+  google::protobuf::TextFormat::PrintToString(*pipeline.message, &config_text);
+  checkpoint::write_text(folder / "pipeline.config", config_text);
+  config::write_label_map(labels, (folder / "label_map.pbtxt").string());
+  checkpoint::write_text(folder / "model_card.json", to_json(card));
+  fs::rename(unchecked, folder / "model.pt", failed);
+  if (failed) throw DataError((folder / "model.pt").string() + ": cannot be written: " + failed.message());
+  return report;
+}
+
+}  // namespace osprey

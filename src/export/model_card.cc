@@ -1,0 +1,64 @@
+#include "export/model_card.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "osprey/base/error.h"
+
+namespace osprey {
+
+std::string to_json(const ModelCard& card) {
+  nlohmann::ordered_json json;
+  json["format"] = "TorchScript";
+  json["osprey_version"] = OSPREY_VERSION;
+  json["model_type"] = card.model_type;
+  json["step"] = card.step;
+  json["moving_averages"] = card.moving_averages;
+  json["num_classes"] = card.num_classes;
+  json["input"] = {{"name", "input_tensor"},
+                   {"type", "uint8"},
+                   {"layout", "NHWC, RGB"},
+                   {"batch_size", card.batch_size},
+                   {"picture_size", "any; pictures of one batch share it"}};
+  json["preprocessing"] = {{"where", "inside the model"},
+                           {"height", card.input_height},
+                           {"width", card.input_width},
+                           {"image_resizer", card.resizer}};
+  json["output"] = {{"max_detections", card.max_detections},
+                    {"num_detections", "float [B]"},
+                    {"detection_boxes", "float [B, D, 4]: ymin, xmin, ymax, xmax, fractions of the picture"},
+                    {"detection_scores", "float [B, D]"},
+                    {"detection_classes", "float [B, D]: ids of label_map.pbtxt, from 1"}};
+  json["parity"] = {{"images", card.parity_images},
+                    {"detections", card.parity_detections},
+                    {"max_box_difference", card.max_box_difference},
+                    {"max_score_difference", card.max_score_difference}};
+  return json.dump(2) + "\n";
+}
+
+ModelCard read_model_card(const std::string& file) {
+  std::ifstream in(file);
+  if (!in) throw DataError(file + ": cannot be read; a served model's folder holds it beside model.pt");
+  try {
+    const nlohmann::json json = nlohmann::json::parse(in);
+    ModelCard card;
+    card.model_type = json.at("model_type");
+    card.step = json.at("step");
+    card.moving_averages = json.at("moving_averages");
+    card.num_classes = json.at("num_classes");
+    card.batch_size = json.at("input").at("batch_size");
+    card.input_height = json.at("preprocessing").at("height");
+    card.input_width = json.at("preprocessing").at("width");
+    card.resizer = json.at("preprocessing").at("image_resizer");
+    card.max_detections = json.at("output").at("max_detections");
+    card.parity_images = json.at("parity").at("images");
+    card.parity_detections = json.at("parity").at("detections");
+    card.max_box_difference = json.at("parity").at("max_box_difference");
+    card.max_score_difference = json.at("parity").at("max_score_difference");
+    return card;
+  } catch (const nlohmann::json::exception& error) {
+    throw DataError(file + ": is no model card: " + error.what());
+  }
+}
+
+}  // namespace osprey

@@ -1,0 +1,27 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace osprey {
+
+/// What a served folder says of itself, in model_card.json.
+struct ModelCard {
+  std::string model_type;  ///< e.g. "ssd_mobilenet_v1"
+  int64_t step = 0;        ///< of the checkpoint
+  int64_t batch_size = 1;
+  int64_t input_height = 0, input_width = 0;  ///< the canvas inside; pictures may have any size
+  std::string resizer;                        ///< text format of the image_resizer
+  int64_t num_classes = 0;
+  int64_t max_detections = 0;
+  bool moving_averages = false;
+  int64_t parity_images = 0, parity_detections = 0;
+  double max_box_difference = 0, max_score_difference = 0;
+};
+
+/// The card as JSON, with the form of inputs and outputs beside the fields above.
+std::string to_json(const ModelCard& card);
+
+/// Reads a card. throws DataError naming the file where it is missing or damaged
+ModelCard read_model_card(const std::string& file);
+
+}  // namespace osprey

@@ -1,0 +1,101 @@
+#include "export/parity.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "osprey/base/error.h"
+#include "osprey/core/box.h"
+
+namespace osprey {
+namespace {
+
+struct Found {
+  Box box;
+  float score;
+  int64_t class_id;  // from 1
+};
+
+std::vector<Found> found_by_model(models::DetectionModel& model, const data::ImageResizer& resizer,
+                                  const at::Tensor& image) {
+  const auto [height, width] = model.input_size();
+  at::Tensor canvas = at::zeros({height, width, 3}, at::kByte);
+  const data::ImageSize content = resizer.resize_into(image, canvas);
+  Batch batch;
+  batch.images = canvas.permute({2, 0, 1}).unsqueeze(0);
+  batch.true_shapes = at::tensor({content.height, content.width}, at::kLong).unsqueeze(0);
+  const Detections detections = model.postprocess(model.predict(model.preprocess(batch)), batch.true_shapes);
+  std::vector<Found> result;
+  const int64_t count = detections.count.item<int64_t>();
+  const at::Tensor boxes = detections.boxes[0].contiguous();
+  for (int64_t i = 0; i < count; ++i) {
+    const float* box = boxes.data_ptr<float>() + 4 * i;
+    result.push_back({{box[0], box[1], box[2], box[3]},
+                      detections.scores[0][i].item<float>(),
+                      detections.classes[0][i].item<int64_t>() + 1});
+  }
+  return result;
+}
+
+std::vector<Found> found_by_served(torch::jit::Module& served, int64_t batch_size, const at::Tensor& image) {
+  const auto output = served.forward({image.unsqueeze(0).repeat({batch_size, 1, 1, 1})}).toGenericDict();
+  const auto last = [&](const char* name) { return output.at(name).toTensor()[batch_size - 1].contiguous(); };
+  const at::Tensor boxes = last("detection_boxes"), scores = last("detection_scores"),
+                   classes = last("detection_classes");
+  std::vector<Found> result;
+  const int64_t count = static_cast<int64_t>(last("num_detections").item<float>());
+  for (int64_t i = 0; i < count; ++i) {
+    const float* box = boxes.data_ptr<float>() + 4 * i;
+    result.push_back({{box[0], box[1], box[2], box[3]},
+                      scores.data_ptr<float>()[i],
+                      static_cast<int64_t>(classes.data_ptr<float>()[i])});
+  }
+  return result;
+}
+
+double box_difference(const Box& a, const Box& b) {
+  return std::max(
+      {std::abs(a.ymin - b.ymin), std::abs(a.xmin - b.xmin), std::abs(a.ymax - b.ymax), std::abs(a.xmax - b.xmax)});
+}
+
+/// Every detection of `from` finds its partner in `in`; the largest differences go to the report.
+void match(const std::vector<Found>& from, const std::vector<Found>& in, const char* missing_in, size_t picture,
+           double tolerance, ExportReport& report) {
+  for (size_t i = 0; i < from.size(); ++i) {
+    const Found& one = from[i];
+    double best_box = INFINITY, best_score = INFINITY;
+    for (const Found& other : in) {
+      const double box = box_difference(one.box, other.box), score = std::abs(one.score - other.score);
+      if (other.class_id == one.class_id && score <= tolerance && box < best_box) best_box = box, best_score = score;
+    }
+    if (best_box <= tolerance) {
+      report.max_box_difference = std::max(report.max_box_difference, best_box);
+      report.max_score_difference = std::max(report.max_score_difference, best_score);
+    } else if (in.empty() || one.score > in.back().score + tolerance) {
+      throw ExportError(fmt::format(
+          "picture {}, detection {} (class {}, score {:.6f}, box [{:.5f}, {:.5f}, {:.5f}, {:.5f}]) is missing in the "
+          "{}",
+          picture, i, one.class_id, one.score, one.box.ymin, one.box.xmin, one.box.ymax, one.box.xmax, missing_in));
+    }
+  }
+}
+
+}  // namespace
+
+ExportReport compare(models::DetectionModel& model, const data::ImageResizer& resizer, torch::jit::Module& served,
+                     int64_t batch_size, const std::vector<at::Tensor>& images, double tolerance) {
+  const at::NoGradGuard no_gradients;
+  ExportReport report;
+  for (size_t picture = 0; picture < images.size(); ++picture) {
+    const std::vector<Found> by_model = found_by_model(model, resizer, images[picture]);
+    const std::vector<Found> by_served = found_by_served(served, batch_size, images[picture]);
+    match(by_model, by_served, "exported file", picture, tolerance, report);
+    match(by_served, by_model, "checkpoint", picture, tolerance, report);
+    ++report.images;
+    report.detections += static_cast<int64_t>(by_model.size());
+  }
+  return report;
+}
+
+}  // namespace osprey

@@ -1,0 +1,21 @@
+#pragma once
+#include <torch/csrc/jit/api/module.h>
+
+#include <vector>
+
+#include "osprey/data/image_resizer.h"
+#include "osprey/export/exporter.h"
+#include "osprey/models/detection_model.h"
+
+namespace osprey {
+
+/// Runs pictures through resizer and model, and through a served module, and compares what they find.
+///
+/// A detection of one side must have a partner on the other with the same class and with score and coordinates within
+/// the tolerance; only the last detections of a full list may lack one, where the partner's score falls behind the
+/// list's end by less than the tolerance. images  [H, W, 3] uint8 each throws  ExportError naming picture, detection
+/// and both values for the first that has no partner
+ExportReport compare(models::DetectionModel& model, const data::ImageResizer& resizer, torch::jit::Module& served,
+                     int64_t batch_size, const std::vector<at::Tensor>& images, double tolerance);
+
+}  // namespace osprey

@@ -1,0 +1,91 @@
+#include "export/served_module.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/csrc/jit/passes/constant_propagation.h>
+#include <torch/csrc/jit/passes/dead_code_elimination.h>
+#include <torch/csrc/jit/passes/frozen_conv_folding.h>
+
+#include "export/served_script.h"
+
+namespace osprey {
+namespace {
+
+/// The network from normalised canvas to candidates, traced. Its weights need no gradient, so they are constants of the
+/// graph.
+torch::jit::Module traced_network(models::DetectionModel& model, int64_t batch_size) {
+  const auto [height, width] = model.input_size();
+  const at::Tensor images = at::zeros({batch_size, 3, height, width}).contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor shapes = at::tensor({height, width}, at::kLong).repeat({batch_size, 1});
+  const auto network = [&](torch::jit::Stack inputs) -> torch::jit::Stack {
+    Batch batch;
+    batch.images = inputs.at(0).toTensor();
+    batch.true_shapes = inputs.at(1).toTensor();
+    const models::Candidates found = model.candidates(model.predict(model.preprocess(batch)));
+    // One form for boxes that all classes share and for boxes per class.
+    const at::Tensor boxes = found.boxes.dim() == 3 ? found.boxes.unsqueeze(2) : found.boxes;
+    return {c10::ivalue::Tuple::create({boxes.to(at::kFloat), found.scores.to(at::kFloat)})};
+  };
+  network({images, shapes});  // the anchors are made once and kept; made while tracing, their memory would be left unwritten
+  const auto traced = torch::jit::tracer::trace(
+      {images, shapes}, network, [](const at::Tensor&) { return ""; },
+      /*strict=*/true, /*force_outplace=*/false);
+  std::shared_ptr<torch::jit::Graph> graph = traced.first->graph;
+  torch::jit::ConstantPropagation(graph);
+  torch::jit::FoldFrozenConvBatchnorm(graph);
+  torch::jit::EliminateDeadCode(graph);
+  // The constants are the model's own parameters; detached, they stay without gradient when the parameters get it back.
+  for (torch::jit::Node* node : graph->nodes())
+    if (node->kind() == c10::prim::Constant && node->hasAttribute(c10::attr::value) &&
+        node->kindOf(c10::attr::value) == torch::jit::AttributeKind::t)
+      node->t_(c10::attr::value, node->t(c10::attr::value).detach());
+
+  torch::jit::Module net("osprey.Network");
+  graph->insertInput(0, "self")->setType(net.type());
+  net.type()->addMethod(net._ivalue()->compilation_unit()->create_function(
+      c10::QualifiedName(*net.type()->name(), "forward"), graph, /*shouldMangle=*/false));
+  return net;
+}
+
+}  // namespace
+
+torch::jit::Module served_module(models::DetectionModel& model, const ServedResize& resize, int64_t batch_size) {
+  TORCH_CHECK(!model.is_training(), "the model to be served must be in evaluation mode");
+  const at::NoGradGuard no_gradients;
+  std::vector<bool> wanted;
+  for (at::Tensor& parameter : model.parameters()) {
+    wanted.push_back(parameter.requires_grad());
+    parameter.set_requires_grad(false);
+  }
+  torch::jit::Module served("osprey.Detector");
+  served.register_module("net", traced_network(model, batch_size));
+  size_t index = 0;
+  for (at::Tensor& parameter : model.parameters()) parameter.set_requires_grad(wanted[index++]);
+
+  const auto integer = [&](const char* name, int64_t value) {
+    served.register_attribute(name, c10::IntType::get(), value);
+  };
+  const auto number = [&](const char* name, double value) {
+    served.register_attribute(name, c10::FloatType::get(), value);
+  };
+  const auto flag = [&](const char* name, bool value) { served.register_attribute(name, c10::BoolType::get(), value); };
+  const boxes::NmsOptions& nms = model.nms_options();
+  integer("height", resize.height);
+  integer("width", resize.width);
+  integer("min_dimension", resize.min_dimension);
+  integer("max_dimension", resize.max_dimension);
+  integer("max_per_class", nms.class_agnostic ? nms.max_total_detections : nms.max_detections_per_class);
+  integer("max_total", nms.max_total_detections);
+  number("score_threshold", nms.score_threshold);
+  number("iou_threshold", nms.iou_threshold);
+  number("soft_nms_sigma", nms.soft_nms_sigma);
+  number("absent_score", nms.padding_score);
+  flag("class_agnostic", nms.class_agnostic);
+  flag("prune", nms.prune);
+  flag("to_content", nms.change_coordinate_frame);
+  served.define(kServedScript);
+  served.eval();
+  return served;
+}
+
+}  // namespace osprey

@@ -1,0 +1,22 @@
+#pragma once
+#include <torch/csrc/jit/api/module.h>
+
+#include <cstdint>
+
+#include "osprey/models/detection_model.h"
+#include "osprey/protos/image_resizer.pb.h"
+
+namespace osprey {
+
+/// How pictures of any size reach the canvas; read from an image_resizer message.
+struct ServedResize {
+  int64_t height = 0, width = 0;                 ///< the canvas
+  int64_t min_dimension = 0, max_dimension = 0;  ///< of a resizer that keeps the aspect ratio; 0 for one that does not
+};
+
+/// A TorchScript module that does what resizer and model do together, from uint8 pictures to detections; see
+/// `export_model` for its inputs and outputs. The model must be in evaluation mode; its weights become constants, batch
+/// norms after convolutions are folded into them.
+torch::jit::Module served_module(models::DetectionModel& model, const ServedResize& resize, int64_t batch_size);
+
+}  // namespace osprey

@@ -1,0 +1,217 @@
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "../src/export/parity.h"
+#include "../src/export/served_module.h"
+#include "osprey/base/error.h"
+#include "osprey/checkpoint/checkpoint.h"
+#include "osprey/config/label_map.h"
+#include "osprey/config/pipeline.h"
+#include "osprey/data/image_resizer.h"
+#include "osprey/export/detector.h"
+#include "osprey/export/exporter.h"
+#include "osprey/models/builder.h"
+#include "support/golden.h"
+
+namespace osprey {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+/// The quickstart's detector at a size that runs in milliseconds, with changes. The low threshold lets thousands of
+/// candidates through, so that suppression has much to decide.
+config::Pipeline toy_pipeline(std::vector<std::string> changes = {}) {
+  changes.insert(changes.begin(),
+                 {"model.ssd.image_resizer.fixed_shape_resizer.height=96", "model.ssd.image_resizer.fixed_shape_resizer.width=96",
+                  "model.ssd.post_processing.batch_non_max_suppression.score_threshold=0.001"});
+  return config::load_pipeline(OSPREY_SOURCE_DIR "/configs/quickstart.config", changes);
+}
+
+std::shared_ptr<models::DetectionModel> evaluated_model(const config::Pipeline& pipeline, uint64_t seed = 0) {
+  auto model = models::build_model(pipeline.root(), {.seed = seed});
+  // Fresh predictors score all anchors alike; ties would make the order of suppression a matter of rounding.
+  const at::NoGradGuard no_gradients;
+  for (const auto& [name, variable] : models::variables(*model))
+    if (name.find("ClassPredictor.weights") != std::string::npos) at::Tensor(variable).mul_(50);
+  model->eval();
+  return model;
+}
+
+/// Pictures with edges, so that scores differ from place to place.
+std::vector<at::Tensor> pictures() {
+  at::Generator generator = at::detail::createCPUGenerator(7);
+  std::vector<at::Tensor> result;
+  for (const auto& [height, width] : std::vector<std::pair<int64_t, int64_t>>{{96, 96}, {61, 130}, {200, 77}}) {
+    at::Tensor coarse = at::randint(0, 256, {1, 3, 7, 9}, generator, at::kFloat);
+    result.push_back(at::upsample_nearest2d(coarse, {height, width}).squeeze(0).permute({1, 2, 0}).to(at::kByte).contiguous());
+  }
+  return result;
+}
+
+std::unique_ptr<data::ImageResizer> resizer_of(const config::Pipeline& pipeline) {
+  const auto& ssd = pipeline.message->model().ssd();
+  return data::build_image_resizer(config::ConfigNode<proto::ImageResizer>(ssd.image_resizer()));
+}
+
+/// A folder that goes away with the test.
+class TempFolder {
+ public:
+  TempFolder() {
+    std::string name = (fs::temp_directory_path() / "osprey_export_XXXXXX").string();
+    path_ = mkdtemp(name.data());
+  }
+  ~TempFolder() { fs::remove_all(path_); }
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  fs::path path_;
+};
+
+/// Writes a checkpoint of the model, and the label map, as training does.
+void save_run(const models::DetectionModel& model, const TempFolder& folder) {
+  checkpoint::Checkpoint content;
+  for (const auto& [name, tensor] : models::variables(model)) content.tensors["model/" + name] = tensor;
+  content.attributes["step"] = "5";
+  checkpoint::write(folder / "ckpt-5.osprey", content);
+  config::LabelMap labels;
+  for (int id = 1; id <= model.num_classes(); ++id) labels.items.push_back({id, "class" + std::to_string(id), ""});
+  config::write_label_map(labels, folder / "label_map.pbtxt");
+}
+
+struct Variant {
+  const char* name;
+  std::vector<std::string> changes;
+  ServedResize resize;
+  int64_t batch_size;
+};
+
+class ServedModule : public ::testing::TestWithParam<Variant> {};
+
+TEST_P(ServedModule, FindsWhatTheModelFinds) {
+  const config::Pipeline pipeline = toy_pipeline(GetParam().changes);
+  const auto model = evaluated_model(pipeline);
+  torch::jit::Module served = served_module(*model, GetParam().resize, GetParam().batch_size);
+  const ExportReport report = compare(*model, *resizer_of(pipeline), served, GetParam().batch_size, pictures(), 1e-4);
+  EXPECT_EQ(report.images, 3);
+  EXPECT_GE(report.detections, 60) << "too few detections to show anything";
+}
+
+const std::string kNms = "model.ssd.post_processing.batch_non_max_suppression.";
+
+INSTANTIATE_TEST_SUITE_P(
+    Variants, ServedModule,
+    ::testing::Values(
+        Variant{"HardSuppression", {}, {96, 96, 0, 0}, 1}, Variant{"Batch", {}, {96, 96, 0, 0}, 2},
+        Variant{"SoftSuppression", {kNms + "soft_nms_sigma=0.3"}, {96, 96, 0, 0}, 1},
+        Variant{"ClassAgnostic", {kNms + "use_class_agnostic_nms=true"}, {96, 96, 0, 0}, 1},
+        Variant{"FewPerClass", {kNms + "max_detections_per_class=8"}, {96, 96, 0, 0}, 1},
+        Variant{"Softmax", {"model.ssd.post_processing.score_converter=SOFTMAX"}, {96, 96, 0, 0}, 1},
+        Variant{"KeepAspectRatio",
+                {"model.ssd.image_resizer.keep_aspect_ratio_resizer={min_dimension: 64 max_dimension: 96 pad_to_max_dimension: true}"},
+                {96, 96, 64, 96},
+                1}),
+    [](const auto& variant) { return variant.param.name; });
+
+TEST(ServedModule, UsesNoOperatorOfOursOrOfAnotherLibrary) {
+  const auto model = evaluated_model(toy_pipeline());
+  const torch::jit::Module served = served_module(*model, {96, 96, 0, 0}, 1);
+  std::set<std::string> spaces;
+  const std::function<void(at::ArrayRef<torch::jit::Block*>)> visit = [&](at::ArrayRef<torch::jit::Block*> blocks) {
+    for (torch::jit::Block* block : blocks)
+      for (torch::jit::Node* node : block->nodes()) {
+        spaces.insert(node->kind().ns().toUnqualString());
+        visit(node->blocks());
+      }
+  };
+  for (const torch::jit::Module& part : served.modules())
+    for (const auto& method : part.get_methods()) visit({method.graph()->block()});
+  EXPECT_EQ(spaces, (std::set<std::string>{"aten", "prim"}));
+}
+
+TEST(Export, AnotherModelsFileIsFoundOut) {
+  const config::Pipeline pipeline = toy_pipeline();
+  const auto model = evaluated_model(pipeline, 1), other = evaluated_model(pipeline, 2);
+  torch::jit::Module served = served_module(*other, {96, 96, 0, 0}, 1);
+  EXPECT_THROW(compare(*model, *resizer_of(pipeline), served, 1, pictures(), 1e-4), ExportError);
+}
+
+TEST(Export, FolderServesThroughTheDetector) {
+  TempFolder folder;
+  const config::Pipeline pipeline = toy_pipeline();
+  const auto model = evaluated_model(pipeline, 3);
+  save_run(*model, folder);
+  const ExportReport report = export_model(pipeline, folder / "ckpt-5", folder / "exported");
+  EXPECT_GT(report.detections, 0);
+  EXPECT_FALSE(report.real_images) << "the quickstart's records are not there in a test";
+  for (const char* name : {"model.pt", "model_card.json", "label_map.pbtxt", "pipeline.config"})
+    EXPECT_TRUE(fs::exists(folder / (std::string("exported/") + name))) << name;
+
+  const Detector detector(folder / "exported");
+  const auto one = detector.detect(pictures()[1]);
+  ASSERT_FALSE(one.empty());
+  EXPECT_THAT(one.front().class_name, HasSubstr("class"));
+  for (size_t i = 1; i < one.size(); ++i) EXPECT_GE(one[i - 1].score, one[i].score);
+  const auto many = detector.detect(pictures());
+  ASSERT_EQ(many.size(), 3u);
+  EXPECT_EQ(many[1].size(), one.size());
+  EXPECT_TRUE(detector.detect(pictures()[1], /*min_score=*/2).empty());
+}
+
+TEST(Export, PythonLoadsTheFileWithoutOsprey) {
+  const std::string python = OSPREY_SOURCE_DIR "/build/venv/bin/python";
+  if (!fs::exists(python)) GTEST_SKIP() << "no Python environment: scripts/setup.sh --tests makes it";
+  TempFolder folder;
+  const auto model = evaluated_model(toy_pipeline(), 3);
+  torch::jit::Module served = served_module(*model, {96, 96, 0, 0}, 1);
+  served.save(folder / "model.pt");
+  const at::Tensor image = pictures()[1].unsqueeze(0);
+  const auto ours = served.forward({image}).toGenericDict();
+  {
+    std::ofstream raw(folder / "image.raw", std::ios::binary);
+    raw.write(static_cast<const char*>(image.const_data_ptr()), image.numel());
+    std::ofstream script(folder / "run.py");
+    script << "import sys, torch\n"
+              "folder, h, w = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])\n"
+              "image = torch.frombuffer(bytearray(open(folder + '/image.raw', 'rb').read()), dtype=torch.uint8).reshape(1, h, w, 3)\n"
+              "out = torch.jit.load(folder + '/model.pt')(image)\n"
+              "n = int(out['num_detections'][0])\n"
+              "open(folder + '/out.txt', 'w').write('\\n'.join(\n"
+              "    ' '.join(repr(float(v)) for v in [out['detection_scores'][0, i], out['detection_classes'][0, i], *out['detection_boxes'][0, i]])\n"
+              "    for i in range(n)))\n";
+  }
+  const std::string command = python + " " + (folder / "run.py") + " " + (folder / "") + " " + std::to_string(image.size(1)) +
+                              " " + std::to_string(image.size(2));
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  std::ifstream out(folder / "out.txt");
+  const int64_t count = static_cast<int64_t>(ours.at("num_detections").toTensor().item<float>());
+  ASSERT_GT(count, 0);
+  for (int64_t i = 0; i < count; ++i) {
+    double score, class_id, corner;
+    ASSERT_TRUE(out >> score >> class_id) << "Python found fewer than " << count;
+    EXPECT_NEAR(score, ours.at("detection_scores").toTensor()[0][i].item<double>(), 1e-5);
+    EXPECT_EQ(class_id, ours.at("detection_classes").toTensor()[0][i].item<double>());
+    for (int64_t k = 0; k < 4; ++k) {
+      ASSERT_TRUE(out >> corner);
+      EXPECT_NEAR(corner, ours.at("detection_boxes").toTensor()[0][i][k].item<double>(), 1e-5);
+    }
+  }
+}
+
+TEST(Detector, AFolderWithoutAModelIsNamed) {
+  TempFolder folder;
+  try {
+    Detector detector(folder / "nowhere");
+    FAIL() << "loaded nothing";
+  } catch (const DataError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("nowhere/model_card.json"));
+  }
+}
+
+}  // namespace
+}  // namespace osprey

@@ -1,0 +1,147 @@
+// Draws and lists what an exported model finds on pictures.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "cli/cli.h"
+#include "osprey/base/error.h"
+#include "osprey/data/example_decoder.h"
+#include "osprey/data/image_codec.h"
+#include "osprey/data/record_index.h"
+#include "osprey/eval/draw.h"
+#include "osprey/export/detector.h"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string read_bytes(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw osprey::DataError(file.string() + ": cannot be read");
+  std::ostringstream bytes;
+  bytes << in.rdbuf();
+  return bytes.str();
+}
+
+/// A picture to look at: a file of its own, or a record of a TFRecord file.
+struct Source {
+  fs::path file;
+  std::shared_ptr<const osprey::data::RecordIndex> records;  ///< null: the file is the picture
+  int64_t record = 0;
+  std::string name() const { return records ? fmt::format("{}:{}", file.string(), record) : file.string(); }
+};
+
+bool is_record_file(const fs::path& file) { return file.filename().string().find(".record") != std::string::npos; }
+
+/// The pictures behind files, folders (by the usual endings) and record files; a file named on the command line is
+/// taken as it is.
+std::vector<Source> sources(const std::vector<std::string>& paths) {
+  static const std::set<std::string> endings{".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp"};
+  std::vector<Source> result;
+  for (const std::string& path : paths) {
+    if (!fs::exists(path)) throw osprey::DataError(path + ": no such file or folder");
+    if (fs::is_directory(path)) {
+      std::set<fs::path> sorted;
+      for (const auto& entry : fs::recursive_directory_iterator(path)) {
+        std::string ending = entry.path().extension().string();
+        std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
+        if (entry.is_regular_file() && endings.count(ending)) sorted.insert(entry.path());
+      }
+      for (const fs::path& file : sorted) result.push_back({file, nullptr, 0});
+    } else if (is_record_file(path)) {
+      const auto records = std::make_shared<const osprey::data::RecordIndex>(std::vector<std::string>{path}, "detect");
+      for (int64_t record = 0; record < records->size(); ++record) result.push_back({path, records, record});
+    } else {
+      result.push_back({path, nullptr, 0});
+    }
+  }
+  if (result.empty()) throw osprey::DataError(fmt::format("no pictures in {}", fmt::join(paths, ", ")));
+  return result;
+}
+
+at::Tensor decode(const Source& source) {
+  if (source.records) {
+    osprey::data::DecoderOptions options;
+    options.num_classes = std::numeric_limits<int32_t>::max();  // only the picture is looked at
+    osprey::data::ReadReport report;
+    return osprey::data::ExampleDecoder(options, nullptr)
+        .decode(source.records->read(source.record), source.records->origin(source.record), report)
+        .image;
+  }
+  const std::string bytes = read_bytes(source.file);
+  try {
+    return osprey::data::upright(osprey::data::decode_image(bytes), osprey::data::image_info(bytes).orientation);
+  } catch (const osprey::DataError& error) {
+    throw osprey::DataError(source.file.string() + ": " + error.what());
+  }
+}
+
+void draw(const at::Tensor& image, const std::vector<osprey::Detection>& found, const fs::path& to) {
+  std::vector<osprey::eval::DrawnBox> boxes;
+  for (const auto& one : found) boxes.push_back({one.box, one.class_id - 1, one.class_name, one.score});
+  osprey::eval::DrawOptions options;
+  options.max_boxes = static_cast<int>(boxes.size());
+  options.min_score = 0;
+  fs::create_directories(to.parent_path());
+  std::ofstream out(to, std::ios::binary);
+  out << osprey::data::encode_jpeg(osprey::eval::draw_boxes(image, boxes, options));
+  if (!out.flush()) throw osprey::DataError(to.string() + ": cannot be written");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Draws and lists what an exported model finds on pictures."};
+  std::string model, output_dir, json_file, device = "cpu";
+  std::vector<std::string> paths;
+  double min_score = 0.5;
+  size_t max_images = 0;
+  app.add_option("--model", model, "Folder written by export_model")->required();
+  app.add_option("paths", paths, "Pictures, folders of pictures, or TFRecord files")->required();
+  app.add_option("--output_dir", output_dir, "Folder for the drawn pictures; not drawn without it");
+  app.add_option("--json", json_file, "File for the list of detections (default: stdout)");
+  app.add_option("--min_score", min_score, "Detections with a lower score are left out, 0..1")->capture_default_str();
+  app.add_option("--max_images", max_images, "Stop after so many pictures; 0: all")->capture_default_str();
+  app.add_option("--device", device, "cpu, cuda or cuda:N")->capture_default_str();
+  return osprey::cli::run(app, "detect --model exported --output_dir drawn photo.jpg folder/", argc, argv, [&] {
+    const osprey::Detector detector(model, device);
+    nlohmann::ordered_json list = nlohmann::json::array();
+    std::set<std::string> names;
+    std::vector<Source> pictures = sources(paths);
+    if (max_images > 0 && pictures.size() > max_images) pictures.resize(max_images);
+    for (const Source& source : pictures) {
+      const at::Tensor image = decode(source);
+      const std::vector<osprey::Detection> found = detector.detect(image, min_score);
+      nlohmann::ordered_json entry{{"file", source.name()}, {"height", image.size(0)}, {"width", image.size(1)}};
+      entry["detections"] = nlohmann::json::array();
+      for (const auto& one : found)
+        entry["detections"].push_back({{"class_id", one.class_id},
+                                       {"class", one.class_name},
+                                       {"score", one.score},
+                                       {"box", {one.box.ymin, one.box.xmin, one.box.ymax, one.box.xmax}}});
+      if (!output_dir.empty()) {
+        std::string name = source.file.stem().string();
+        for (int n = 2; !names.insert(name).second; ++n) name = source.file.stem().string() + "_" + std::to_string(n);
+        const fs::path drawn = fs::path(output_dir) / (name + ".jpg");
+        if (fs::weakly_canonical(drawn) == fs::weakly_canonical(source.file))
+          throw osprey::ConfigError("--output_dir: " + drawn.string() + " is an input picture; choose another folder");
+        draw(image, found, drawn);
+        entry["drawn"] = drawn.string();
+      }
+      list.push_back(std::move(entry));
+    }
+    if (json_file.empty()) {
+      std::cout << list.dump(1) << std::endl;
+    } else {
+      std::ofstream out(json_file);
+      out << list.dump(1) << "\n";
+      if (!out.flush()) throw osprey::DataError(json_file + ": cannot be written");
+    }
+  });
+}

@@ -1,0 +1,40 @@
+// Writes the served form of a trained model and checks it against the checkpoint.
+#include <fmt/format.h>
+
+#include "cli/cli.h"
+#include "osprey/export/exporter.h"
+
+int main(int argc, char** argv) {
+  CLI::App app{"Writes the served form of a trained model and checks it against the checkpoint."};
+  osprey::cli::ConfigFlags config;
+  std::string checkpoint, output_dir, input_type = "image_tensor";
+  osprey::ExportOptions options;
+  osprey::cli::add_config_flags(app, config);
+  osprey::cli::accept_logging_flags(app);
+  app.add_option("--checkpoint,--trained_checkpoint_prefix,--trained_checkpoint_dir", checkpoint,
+                 "Checkpoint file or prefix, or a model directory (its newest)")
+      ->required();
+  app.add_option("--output_dir,--output_directory", output_dir, "Folder for model.pt and what belongs to it")
+      ->required();
+  app.add_option("--batch_size", options.batch_size, "Pictures per call of the served model")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--parity_images", options.parity_images, "Evaluation pictures on which the export is compared")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--input_type", input_type, "Form of the input; uint8 pictures are the one there is")
+      ->check(CLI::IsMember({"image_tensor"}))
+      ->capture_default_str();
+  return osprey::cli::run(
+      app, "export_model --pipeline_config run/pipeline.config --checkpoint run --output_dir exported", argc, argv,
+      [&] {
+        const auto pipeline =
+            osprey::config::load_pipeline(config.pipeline_config, {config.config_override, config.overrides});
+        const osprey::ExportReport report = osprey::export_model(pipeline, checkpoint, output_dir, options);
+        fmt::print(
+            "{}/model.pt agrees with the checkpoint on {} {}: {} detections, boxes within {:.2g}, scores within "
+            "{:.2g}\n",
+            output_dir, report.images, report.real_images ? "evaluation pictures" : "pictures of noise",
+            report.detections, report.max_box_difference, report.max_score_difference);
+      });
+}
