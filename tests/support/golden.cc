@@ -68,9 +68,11 @@ at::Tensor tensor(const nlohmann::json& values, at::ScalarType type) {
   return at::tensor(flat, at::kDouble).to(type).reshape(shape);
 }
 
-void expect_close(const at::Tensor& actual, const at::Tensor& expected, double relative, double absolute, const std::string& what) {
+void expect_close(const at::Tensor& actual, const at::Tensor& expected, double relative, double absolute,
+                  const std::string& what) {
   ASSERT_EQ(actual.sizes(), expected.sizes()) << what;
-  const at::Tensor a = actual.detach().to(at::kDouble).contiguous().flatten(), e = expected.detach().to(at::kDouble).contiguous().flatten();
+  const at::Tensor a = actual.detach().to(at::kDouble).contiguous().flatten(),
+                   e = expected.detach().to(at::kDouble).contiguous().flatten();
   for (int64_t i = 0; i < a.numel(); ++i) {
     const double x = a.data_ptr<double>()[i], y = e.data_ptr<double>()[i];
     const bool same = std::isnan(y) ? std::isnan(x) : (x == y || std::abs(x - y) <= absolute + relative * std::abs(y));
