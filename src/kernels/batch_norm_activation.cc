@@ -1,12 +1,12 @@
 #include "osprey/kernels/batch_norm_activation.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <cmath>
 #include <vector>
 
 #include "kernels/cpu/loops/batch_norm_rows.h"
+#include "osprey/kernels/parallel.h"
 
 namespace osprey::kernels {
 namespace {
@@ -22,11 +22,9 @@ struct Rows {
 
   template <class Work>  // work(block, first row, number of rows)
   void for_each_block(Work work) const {
-    at::parallel_for(0, blocks, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t block = begin; block < end; ++block) {
-        const int64_t first = std::min(count, block * per_block), last = std::min(count, first + per_block);
-        work(block, first, last - first);
-      }
+    parallel_for(blocks, [&](int64_t block) {
+      const int64_t first = std::min(count, block * per_block), last = std::min(count, first + per_block);
+      work(block, first, last - first);
     });
   }
 };

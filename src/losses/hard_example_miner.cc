@@ -1,12 +1,12 @@
 #include "osprey/losses/hard_example_miner.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <limits>
 
 #include "osprey/boxes/non_max_suppression.h"
 #include "osprey/core/targets.h"
+#include "osprey/kernels/parallel.h"
 
 namespace osprey::losses {
 namespace {
@@ -59,19 +59,16 @@ MinedLosses HardExampleMiner::operator()(const at::Tensor& localization, const a
 
   MinedLosses mined;
   mined.selected.resize(static_cast<size_t>(images));
-  at::parallel_for(0, images, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t limit = options_.num_hard_examples > 0 ? std::min(options_.num_hard_examples, anchors) : anchors;
-      auto& selected = mined.selected[static_cast<size_t>(i)];
-      selected = boxes::non_max_suppression(boxes.const_data_ptr<float>() + i * anchors * 4, 4,
-                                            rank.const_data_ptr<float>() + i * anchors, anchors, limit,
-                                            static_cast<float>(options_.iou_threshold),
-                                            -std::numeric_limits<float>::infinity())
-                     .indices;
-      if (options_.max_negatives_per_positive > 0)
-        limit_negatives(selected, matches.const_data_ptr<int64_t>() + i * anchors, options_);
-      for (int64_t anchor : selected) kept.data_ptr<bool>()[i * anchors + anchor] = true;
-    }
+  kernels::parallel_for(images, [&](int64_t i) {
+    const int64_t limit = options_.num_hard_examples > 0 ? std::min(options_.num_hard_examples, anchors) : anchors;
+    auto& selected = mined.selected[static_cast<size_t>(i)];
+    selected = boxes::non_max_suppression(
+                   boxes.const_data_ptr<float>() + i * anchors * 4, 4, rank.const_data_ptr<float>() + i * anchors,
+                   anchors, limit, static_cast<float>(options_.iou_threshold), -std::numeric_limits<float>::infinity())
+                   .indices;
+    if (options_.max_negatives_per_positive > 0)
+      limit_negatives(selected, matches.const_data_ptr<int64_t>() + i * anchors, options_);
+    for (int64_t anchor : selected) kept.data_ptr<bool>()[i * anchors + anchor] = true;
   });
   mined.num_positives = (kept & (matches >= 0)).sum().item<int64_t>();
   mined.num_negatives = (kept & (matches == Match::kBackground)).sum().item<int64_t>();

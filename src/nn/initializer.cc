@@ -1,10 +1,11 @@
 #include "osprey/nn/initializer.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/core/PhiloxRNGEngine.h>
 #include <c10/util/Exception.h>
 
 #include <cmath>
+
+#include "osprey/kernels/parallel.h"
 
 namespace osprey::nn {
 namespace {
@@ -95,12 +96,10 @@ void initialize(const at::Tensor& tensor, const Initializer& initializer, const 
   float* out = values.data_ptr<float>();
   const int64_t count = values.numel(), blocks = (count + kBlock - 1) / kBlock;
   const uint64_t stream = name_key(name);
-  at::parallel_for(0, blocks, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t block = begin; block < end; ++block) {
-      Draws draws(seed, stream + static_cast<uint64_t>(block));
-      for (int64_t i = block * kBlock; i < std::min(count, (block + 1) * kBlock); ++i)
-        out[i] = static_cast<float>(draw(draws, plain));
-    }
+  kernels::parallel_for(blocks, [&](int64_t block) {
+    Draws draws(seed, stream + static_cast<uint64_t>(block));
+    for (int64_t i = block * kBlock; i < std::min(count, (block + 1) * kBlock); ++i)
+      out[i] = static_cast<float>(draw(draws, plain));
   });
   tensor.copy_(values);
 }

@@ -1,13 +1,12 @@
 #include "kernels/cpu/match_anchors.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "osprey/core/targets.h"
+#include "osprey/kernels/parallel.h"
 
 namespace osprey::kernels::cpu {
 namespace {
@@ -141,9 +140,8 @@ void match_image(const float* boxes, const bool* valid, const bool* forcing, con
 void match_anchors(const float* boxes, const bool* valid, const bool* forcing, const float* anchors, int64_t B,
                    int64_t M, int64_t A, const MatchOptions& options, int64_t* match) {
   const AnchorBlocks blocks(anchors, A);
-  at::parallel_for(0, B, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b)
-      match_image(boxes + b * M * 4, valid + b * M, forcing + b * M, blocks, M, options, match + b * A);
+  parallel_for(B, [&](int64_t b) {
+    match_image(boxes + b * M * 4, valid + b * M, forcing + b * M, blocks, M, options, match + b * A);
   });
 }
 
