@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <queue>
+
+#include "osprey/kernels/parallel.h"
 
 namespace osprey::boxes {
 namespace {
@@ -64,11 +66,33 @@ class SortedLazily {
   size_t position_ = 0, sorted_ = 0, portion_;
 };
 
-Kept hard(const float* boxes, int64_t box_stride, std::vector<Candidate> candidates, size_t limit,
-          float iou_threshold) {
+/// Candidates in the order of std::priority_queue, filled one by one and compared by score alone: which of two equal
+/// scores comes first is settled by the heap.
+class HeapOrder {
+ public:
+  explicit HeapOrder(const std::vector<Candidate>& candidates) {
+    for (const Candidate& candidate : candidates) queue_.push(candidate);
+  }
+
+  const Candidate* next() {
+    if (queue_.empty()) return nullptr;
+    current_ = queue_.top();
+    queue_.pop();
+    return &current_;
+  }
+
+ private:
+  struct Lower {
+    bool operator()(const Candidate& a, const Candidate& b) const { return a.score < b.score; }
+  };
+  std::priority_queue<Candidate, std::vector<Candidate>, Lower> queue_;
+  Candidate current_;
+};
+
+template <class Sorted>
+Kept hard(const float* boxes, int64_t box_stride, Sorted sorted, size_t limit, float iou_threshold) {
   Kept kept;
   std::vector<Corners> corners;
-  SortedLazily sorted(std::move(candidates), std::max<int64_t>(4 * static_cast<int64_t>(limit), 64));
   while (kept.indices.size() < limit) {
     const Candidate* candidate = sorted.next();
     if (candidate == nullptr) break;
@@ -133,7 +157,7 @@ std::vector<Found> kept_per_class(const Image& image, const NmsOptions& options)
     const float* boxes = image.boxes + (image.Q == 1 ? 0 : c) * 4;
     const Kept kept = non_max_suppression(boxes, image.Q * 4, image.scores + c * image.A, image.num_rows,
                                           options.max_detections_per_class, options.iou_threshold,
-                                          options.score_threshold, options.soft_nms_sigma);
+                                          options.score_threshold, options.soft_nms_sigma, options.combined);
     for (size_t i = 0; i < kept.indices.size(); ++i) found.push_back({kept.scores[i], kept.indices[i], c});
   }
   return found;
@@ -177,7 +201,7 @@ void detect(const Image& image, const float* window, const NmsOptions& options, 
     float clipped[4];
     for (int k = 0; k < 4; ++k) clipped[k] = std::max(std::min(box[k], window[2 + k % 2]), window[k % 2]);
     const bool has_area = (clipped[2] - clipped[0]) * (clipped[3] - clipped[1]) > 0;
-    if (options.prune && !(has_area && f.score >= 0)) continue;
+    if (!options.combined && !(has_area && f.score >= 0)) continue;
     for (int k = 0; k < 4; ++k)
       out.boxes[count * 4 + k] =
           options.change_coordinate_frame ? (clipped[k] - window[k % 2]) / (k % 2 == 0 ? height : width) : clipped[k];
@@ -189,8 +213,9 @@ void detect(const Image& image, const float* window, const NmsOptions& options, 
   *out.count = count;
 }
 
-/// [B, 4]: the window of each image, or the hull of all boxes.
-at::Tensor windows(const at::Tensor& clip_window, const at::Tensor& boxes, int64_t batch) {
+/// [B, 4]: the window of each image.
+at::Tensor windows(const at::Tensor& clip_window, const at::Tensor& boxes, int64_t batch, bool combined) {
+  if (!clip_window.defined() && combined) return at::tensor({0.0f, 0.0f, 1.0f, 1.0f}).expand({batch, 4}).contiguous();
   if (!clip_window.defined()) {
     const at::Tensor rows = boxes.reshape({-1, 4});
     if (rows.size(0) == 0) return at::zeros({batch, 4});
@@ -207,13 +232,16 @@ at::Tensor windows(const at::Tensor& clip_window, const at::Tensor& boxes, int64
 }  // namespace
 
 Kept non_max_suppression(const float* boxes, int64_t box_stride, const float* scores, int64_t n,
-                         int64_t max_output_size, float iou_threshold, float score_threshold, float soft_nms_sigma) {
+                         int64_t max_output_size, float iou_threshold, float score_threshold, float soft_nms_sigma,
+                         bool combined) {
   std::vector<Candidate> candidates;
   for (int64_t i = 0; i < n; ++i)
     if (scores[i] > score_threshold) candidates.push_back({scores[i], i});
   const auto limit = static_cast<size_t>(std::max<int64_t>(max_output_size, 0));
   if (soft_nms_sigma > 0) return soft(boxes, box_stride, std::move(candidates), limit, score_threshold, soft_nms_sigma);
-  return hard(boxes, box_stride, std::move(candidates), limit, iou_threshold);
+  if (combined) return hard(boxes, box_stride, HeapOrder(candidates), limit, iou_threshold);
+  const int64_t portion = std::max<int64_t>(4 * static_cast<int64_t>(limit), 64);
+  return hard(boxes, box_stride, SortedLazily(std::move(candidates), portion), limit, iou_threshold);
 }
 
 Kept non_max_suppression(const at::Tensor& boxes, const at::Tensor& scores, int64_t max_output_size,
@@ -241,7 +269,7 @@ NmsResult batch_non_max_suppression(const at::Tensor& boxes, const at::Tensor& s
   const at::Device device = scores.device();
   const at::Tensor cpu_boxes = boxes.detach().to(at::kCPU, at::kFloat).contiguous();
   const at::Tensor by_class = scores.detach().to(at::kCPU, at::kFloat).transpose(1, 2).contiguous();
-  const at::Tensor window = windows(clip_window, cpu_boxes, B);
+  const at::Tensor window = windows(clip_window, cpu_boxes, B, options.combined);
   const at::Tensor rows =
       num_valid.defined() ? num_valid.to(at::kCPU, at::kLong).contiguous() : at::full({B}, A, at::kLong);
 
@@ -254,13 +282,11 @@ NmsResult batch_non_max_suppression(const at::Tensor& boxes, const at::Tensor& s
   const int64_t* row_data = rows.data_ptr<int64_t>();
   const Output out{found.boxes.data_ptr<float>(), found.scores.data_ptr<float>(), found.classes.data_ptr<int64_t>(),
                    result.indices.data_ptr<int64_t>(), found.count.data_ptr<int64_t>()};
-  at::parallel_for(0, B, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b) {
-      const Image image{
-          box_data + b * A * Q * 4, score_data + b * C * A, std::clamp<int64_t>(row_data[b], 0, A), A, Q, C};
-      detect(image, window_data + b * 4, options,
-             {out.boxes + b * D * 4, out.scores + b * D, out.classes + b * D, out.indices + b * D, out.count + b});
-    }
+  kernels::parallel_for(B, [&](int64_t b) {
+    const Image image{
+        box_data + b * A * Q * 4, score_data + b * C * A, std::clamp<int64_t>(row_data[b], 0, A), A, Q, C};
+    detect(image, window_data + b * 4, options,
+           {out.boxes + b * D * 4, out.scores + b * D, out.classes + b * D, out.indices + b * D, out.count + b});
   });
   if (!device.is_cpu()) {
     for (at::Tensor* t : {&found.boxes, &found.scores, &found.classes, &found.count, &result.indices})

@@ -85,7 +85,7 @@ NmsOptions build_nms_options(const config::ConfigNode<proto::BatchNonMaxSuppress
   options.soft_nms_sigma = cfg->soft_nms_sigma();
   options.class_agnostic = cfg->use_class_agnostic_nms();
   options.change_coordinate_frame = cfg->change_coordinate_frame();
-  options.prune = !cfg->use_combined_nms();
+  options.combined = cfg->use_combined_nms();
   options.padding_score = cfg->use_static_shapes() && !cfg->use_combined_nms() ? -1.0f : 0.0f;
   return options;
 }

@@ -81,7 +81,7 @@ torch::jit::Module served_module(models::DetectionModel& model, const ServedResi
   number("soft_nms_sigma", nms.soft_nms_sigma);
   number("absent_score", nms.padding_score);
   flag("class_agnostic", nms.class_agnostic);
-  flag("prune", nms.prune);
+  flag("prune", !nms.combined);
   flag("to_content", nms.change_coordinate_frame);
   served.define(kServedScript);
   served.eval();

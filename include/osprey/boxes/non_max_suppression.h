@@ -18,8 +18,10 @@ struct NmsOptions {
   bool class_agnostic =
       false;  ///< suppress among all classes, on each box's best class; max_detections_per_class is unused
   bool change_coordinate_frame = true;  ///< results are fractions of the clip window
-  bool prune = true;                    ///< drop boxes that clipping leaves without area, and negative scores
-  float padding_score = 0;              ///< score of the padded rows
+  /// As TensorFlow's combined operator: equal scores in the order in which a binary heap gives them, nothing dropped
+  /// after clipping, and the unit square where no clip window is given.
+  bool combined = false;
+  float padding_score = 0;  ///< score of the padded rows
 };
 
 /// Detections, and the input row (anchor) each came from.
@@ -31,18 +33,20 @@ struct NmsResult {
 /// Batched multi-class non-maximum suppression with a result of fixed size.
 ///
 /// The computation, in words that another implementation can follow:
-///  1. per class, candidates are the rows with score > score_threshold, best first, equal scores by lower row;
+///  1. per class, candidates are the rows with score > score_threshold, best first, equal scores by lower row
+///     (`combined`: as std::priority_queue over the scores, filled row by row, gives them);
 ///  2. hard: a candidate is kept unless its IoU with a kept one is > iou_threshold; soft: its score is multiplied by
 ///     exp(-iou^2 / (2 sigma)) for every kept one and it is queued again until its score stays; at most
 ///     max_detections_per_class are kept. Corners may be flipped; boxes without area have IoU 0;
 ///  3. the kept boxes of all classes are sorted by score; equal scores by lower class, then by order of keeping;
-///  4. boxes are clipped to the window, those of no area dropped (`prune`), the first D remain;
+///  4. boxes are clipped to the window, those of no area dropped (not if `combined`), the first D remain;
 ///  5. with change_coordinate_frame the boxes become fractions of the window.
 /// No gradients. Runs on the CPU, images in parallel; tensors of another device are copied there and back.
 ///
 /// boxes        [B, A, 4], or [B, A, C, 4] with a box per class; float
 /// scores       [B, A, C] float, without background; NaN is never a candidate
-/// clip_window  [4] or [B, 4]; undefined: the hull of all boxes of the batch, and change_coordinate_frame must be false
+/// clip_window  [4] or [B, 4]; undefined: the hull of all boxes of the batch (`combined`: the unit
+///              square), and change_coordinate_frame must be false
 /// num_valid    [B] int64: rows from there on are padding; undefined: all rows are real
 /// throws       c10::Error when shapes or types disagree
 /// source       Bodla et al., "Soft-NMS", ICCV 2017, for sigma > 0
@@ -58,7 +62,8 @@ struct Kept {
 /// Steps 1 and 2 for one class, on memory of the CPU.
 /// boxes   [n, 4], rows `box_stride` floats apart      scores  [n]
 Kept non_max_suppression(const float* boxes, int64_t box_stride, const float* scores, int64_t n,
-                         int64_t max_output_size, float iou_threshold, float score_threshold, float soft_nms_sigma = 0);
+                         int64_t max_output_size, float iou_threshold, float score_threshold, float soft_nms_sigma = 0,
+                         bool combined = false);
 
 /// The same for tensors: boxes [N, 4], scores [N].
 Kept non_max_suppression(const at::Tensor& boxes, const at::Tensor& scores, int64_t max_output_size,
