@@ -19,12 +19,5 @@ if [ "$ci" = true ]; then
   [ "$built" -le 1500 ] || { echo "test.sh: the build took $built s; the limit is 1500 s" >&2; exit 1; }
 fi
 
-# Known shortfalls are run apart: their results are shown, and they are named, but they do not fail the suite.
-open_tests=$(sed -n 's/^\([a-zA-Z][^ ]*\) .*/\1/p' tests/open.txt | sed 's/[.]/\\./g' | paste -sd '|')
-if [ -n "$open_tests" ]; then
-  echo "Open (tests/open.txt):"
-  ctest --test-dir build/release -j "$(nproc)" -R "^($open_tests)\$" | grep -E 'Test +#' || true
-  set -- -E "^($open_tests)\$" "$@"
-fi
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}  # tests run side by side; more threads each would only wait for each other
 ctest --test-dir build/release --output-on-failure --timeout 300 -j "$(nproc)" "$@"

@@ -43,7 +43,9 @@ std::unique_ptr<at::ObserverContext> before(const at::RecordFunction& function) 
 
 // Memory that was handed out and not written yet may hold anything.
 bool only_allocates(const std::string& operation) {
-  return operation.find("aten::empty") == 0 || operation.find("aten::new_empty") == 0;
+  for (const char* name : {"aten::empty", "aten::new_empty", "aten::resize"})
+    if (operation.starts_with(name)) return true;
+  return false;
 }
 
 void after(const at::RecordFunction& function, at::ObserverContext*) {
