@@ -17,8 +17,8 @@ mkdir -p "$out/data"
 started=$SECONDS
 
 echo "== Data: synthetic shapes, other seeds for training and test"
-"$bin/create_records" --format shapes --num_images 1200 --seed 1 --label_map "$out/data/label_map.pbtxt" --output "$out/data/train.record"
-"$bin/create_records" --format shapes --num_images 150 --seed 1000001 --label_map "$out/data/label_map.pbtxt" --output "$out/data/test.record"
+"$bin/create_records" --format shapes --num_images 6000 --seed 1 --label_map "$out/data/label_map.pbtxt" --output "$out/data/train.record"
+"$bin/create_records" --format shapes --num_images 400 --seed 1000001 --label_map "$out/data/label_map.pbtxt" --output "$out/data/test.record"
 
 echo "== Training"
 config=(--pipeline_config configs/quickstart.config --data_dir "$out/data")

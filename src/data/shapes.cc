@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::array<const char*, 3> kClasses{"circle", "rectangle", "triangle"};
 constexpr double kSmallest = 1.0 / 12, kLargest = 1.0 / 2;  // of the side
-constexpr double kSeen = 0.6;                               // of an object's pixels
+constexpr double kTurn = 0.35;                              // radians to either side
+constexpr double kSeen = 0.7;                               // of an object's pixels
 constexpr int kTries = 40;                                  // for a place where nothing is hidden too much
 
 // SplitMix64 (Steele, Lea and Flood 2014): the same numbers on every machine.
@@ -87,9 +88,9 @@ struct Shape {
 Shape draw_shape(Draws& draws, int size) {
   Shape shape;
   shape.kind = draws.whole(0, static_cast<int>(kClasses.size()) - 1);
-  const double side = size * kSmallest * std::pow(kLargest / kSmallest, draws.uniform(0, 1));
+  const double side = size * draws.uniform(kSmallest, kLargest);
   const double aspect = shape.kind == 0 ? draws.uniform(0.85, 1) : draws.uniform(0.6, 1);
-  const double turn = draws.uniform(0, 2 * M_PI);
+  const double turn = draws.uniform(-kTurn, kTurn);
   const cv::Point2d centre(draws.uniform(0, size), draws.uniform(0, size));
   std::vector<cv::Point2d> unit;  // longest extent 1
   if (shape.kind == 0) {
@@ -176,7 +177,7 @@ class Shapes final : public AnnotationSource {
       placed.pixels = cv::countNonZero(mask);
       placed.box = cv::boundingRect(mask);
       if (placed.pixels == 0 || placed.box.area() < kSeen * whole.area()) continue;
-      if (std::min(placed.box.width, placed.box.height) < side / 24) continue;
+      if (std::min(placed.box.width, placed.box.height) < side / 16) continue;
       cv::Mat after = owner.clone();
       after.setTo(cv::Scalar(static_cast<double>(all.size())), mask);
       bool seen = true;

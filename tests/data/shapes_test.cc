@@ -50,7 +50,7 @@ TEST(Shapes, KeepsItsPromises) {
       classes.insert(image.objects[i].name);
       EXPECT_GE(std::min(box.ymin, box.xmin), 0);
       EXPECT_LE(std::max(box.ymax, box.xmax), side);
-      EXPECT_GE(std::min(box.height(), box.width()), side / 24);
+      EXPECT_GE(std::min(box.height(), box.width()), side / 16);
       EXPECT_LE(std::max(box.height(), box.width()), side / 2 + 2);
       EXPECT_GT(image.objects[i].area_px, 0.25f * box.area());
       EXPECT_LE(image.objects[i].area_px, box.area());
