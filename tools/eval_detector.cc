@@ -94,6 +94,7 @@ class Evaluation {
     pipeline_ = osprey::config::load_pipeline(
         config, osprey::config::Overrides{flags.config.config_override, flags.config.overrides});
     osprey::config::check(pipeline_, osprey::config::Purpose::kEvaluate);
+    osprey::config::require_configured_paths(pipeline_, {"eval_input_reader"});
     if (flags.sample_1_of_n > 0)
       for (auto& reader : *pipeline_.message->mutable_eval_input_reader())
         reader.set_sample_1_of_n_examples(static_cast<uint32_t>(flags.sample_1_of_n));

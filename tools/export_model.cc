@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/cli.h"
+#include "osprey/config/validate.h"
 #include "osprey/export/exporter.h"
 
 int main(int argc, char** argv) {
@@ -30,6 +31,7 @@ int main(int argc, char** argv) {
       [&] {
         const auto pipeline =
             osprey::config::load_pipeline(config.pipeline_config, {config.config_override, config.overrides});
+        osprey::config::check(pipeline, osprey::config::Purpose::kExport);
         const osprey::ExportReport report = osprey::export_model(pipeline, checkpoint, output_dir, options);
         fmt::print(
             "{}/model.pt agrees with the checkpoint on {} {}: {} detections, boxes within {:.2g}, scores within "

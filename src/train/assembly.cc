@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include "osprey/base/error.h"
+#include "osprey/config/validate.h"
 #include "osprey/data/fake_source.h"
 #include "osprey/data/loader.h"
 #include "osprey/models/builder.h"
@@ -67,7 +68,9 @@ const char* name_of(Precision precision) { return precision == Precision::kBfloa
 Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
   Assembly result;
   result.pipeline = std::move(pipeline);
-  refuse_placeholders(result.pipeline, !options.use_fake_data);
+  std::vector<std::string> paths{"train_config.fine_tune_checkpoint"};
+  if (!options.use_fake_data) paths.insert(paths.end(), {"train_input_reader", "eval_input_reader"});
+  config::require_configured_paths(result.pipeline, paths);
   check_train_config(result.root());
   const at::Device device = device_of(options.device);
 

@@ -92,28 +92,4 @@ void prefix_paths(config::Pipeline& pipeline, const std::string& folder) {
   });
 }
 
-void refuse_placeholders(const config::Pipeline& pipeline, bool with_data) {
-  std::string findings;
-  const auto look = [&](const std::string& path, const std::string& value) {
-    if (value.find("PATH_TO_BE_CONFIGURED") == std::string::npos) return;
-    const config::Origin origin = pipeline.sources ? pipeline.sources->origin(path) : config::Origin{};
-    findings +=
-        (findings.empty() ? "" : "\n") +
-        config::describe(origin, path,
-                         "still holds the placeholder PATH_TO_BE_CONFIGURED; put the real path there, or use --set " +
-                             path + "=...");
-  };
-  if (with_data)
-    each_reader(*pipeline.message, [&](proto::InputReader& reader, const std::string& path) {
-      look(path + ".label_map_path", reader.label_map_path());
-      for (int i = 0; i < reader.tf_record_input_reader().input_path_size(); ++i)
-        look(fmt::format("{}.tf_record_input_reader.input_path[{}]", path, i),
-             reader.tf_record_input_reader().input_path(i));
-    });
-  const std::string& checkpoint = pipeline.message->train_config().fine_tune_checkpoint();
-  if (checkpoint.find("PATH_TO_BE_CONFIGURED") != std::string::npos)
-    look("train_config.fine_tune_checkpoint", checkpoint);
-  if (!findings.empty()) throw ConfigError(findings);
-}
-
 }  // namespace osprey::train

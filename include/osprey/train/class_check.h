@@ -34,8 +34,4 @@ std::vector<std::string> class_names(const std::optional<config::LabelMap>& map,
 /// Puts a folder before every relative input and label map path of the readers.
 void prefix_paths(config::Pipeline& pipeline, const std::string& folder);
 
-/// throws ConfigError that names every path field that still holds the placeholder PATH_TO_BE_CONFIGURED
-/// with_data  false: readers are not looked at (made-up data)
-void refuse_placeholders(const config::Pipeline& pipeline, bool with_data);
-
 }  // namespace osprey::train
