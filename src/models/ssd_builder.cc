@@ -67,6 +67,7 @@ std::unique_ptr<DetectionModel> make(const SsdNode& cfg, const ModelOptions& mod
   head.depths = extractor->depths();
   head.anchors_per_location = anchor_generator->num_anchors_per_location();
   head.freeze_batch_norm = cfg->freeze_batchnorm();
+  head.keras = cfg->feature_extractor().type().ends_with("_keras");
   if (head.depths.size() != head.anchors_per_location.size())
     cfg.fail("anchor_generator", fmt::format("is made for {} feature maps, but the feature extractor gives {}",
                                              head.anchors_per_location.size(), head.depths.size()));

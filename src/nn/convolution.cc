@@ -80,8 +80,9 @@ ConvBlock::ConvBlock(const ConvBlockOptions& options, const Hyperparams& hyperpa
                           hyperparams.initializer, fans_of(options),
                           options.depthwise ? hyperparams.depthwise_regularizer : hyperparams.regularizer);
   const bool normalize = options.normalize && hyperparams.batch_norm;
-  if (!normalize || hyperparams.force_use_bias)
-    biases_ = add_variable("biases", {out_depth_}, Initializer::constant(options.bias_init));
+  if ((!normalize && options.bias) || hyperparams.force_use_bias)
+    biases_ = add_variable("biases", {out_depth_}, Initializer::constant(options.bias_init), {},
+                           hyperparams.bias_regularizer);
   if (normalize)
     batch_norm_ = register_module("BatchNorm", std::make_shared<BatchNorm>(out_depth_, *hyperparams.batch_norm));
 }

@@ -19,7 +19,7 @@ std::string our_name(const std::string& tf_name) { return replace(tf_name, '/', 
 
 std::vector<int64_t> tf_shape(const std::string& our_name, at::IntArrayRef shape) {
   if (shape.size() != 4) return shape.vec();
-  if (is_depthwise(our_name)) return {shape[2], shape[3], shape[0], 1};
+  if (is_depthwise(our_name)) return {shape[2], shape[3], shape[0], shape[1]};
   return {shape[2], shape[3], shape[1], shape[0]};
 }
 
@@ -31,7 +31,7 @@ at::Tensor to_tf_layout(const std::string& our_name, const at::Tensor& tensor) {
 at::Tensor from_tf_layout(const std::string& our_name, const at::Tensor& tensor, at::IntArrayRef our_shape) {
   if (tensor.dim() != 4) return tensor.reshape(our_shape);
   if (!is_depthwise(our_name)) return tensor.permute({3, 2, 0, 1}).contiguous();
-  return tensor.permute({2, 3, 0, 1}).reshape(our_shape);  // channel * multiplier + m, as TensorFlow orders the outputs
+  return tensor.permute({2, 3, 0, 1}).reshape(our_shape);
 }
 
 }  // namespace osprey::nn

@@ -14,6 +14,7 @@ struct BoxPredictorOptions {
   std::vector<int64_t> depths;  ///< channels of each feature map
   std::vector<int64_t> anchors_per_location;  ///< of each feature map
   bool freeze_batch_norm = false;
+  bool keras = false;  ///< of a Keras (TF2) model, where defaults of some layers differ
 };
 
 /// Feature maps in, box encodings and class scores for every anchor out. Its layers live in the root scope of the

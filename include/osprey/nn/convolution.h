@@ -54,6 +54,7 @@ struct ConvBlockOptions {
   bool depthwise = false;  ///< one filter per input channel; the variable is then called depthwise_weights
   bool normalize = true;   ///< false: no batch norm, whatever the hyperparams say
   bool activate = true;    ///< false: no activation, whatever the hyperparams say
+  bool bias = true;        ///< biases where nothing normalises
   double bias_init = 0;    ///< first value of the biases
 };
 

@@ -17,6 +17,7 @@ namespace osprey::nn {
 struct Hyperparams {
   Regularizer regularizer;
   Regularizer depthwise_regularizer;  ///< of depthwise kernels
+  Regularizer bias_regularizer;       ///< of biases; configs never set it
   Initializer initializer = Initializer::truncated_normal(0, 0.09);
   Activation activation = Activation::kRelu6;
   std::optional<BatchNormOptions> batch_norm = BatchNormOptions{};  ///< nothing: biases instead

@@ -11,7 +11,7 @@ namespace osprey::nn {
 ///
 /// Names: module names are the variable scopes, so "A.B.weights" is "A/B/weights".
 /// Layouts: a convolution is [out, in, h, w] here and [h, w, in, out] there; a depthwise kernel (its leaf name holds
-/// "depthwise") is [in * multiplier, 1, h, w] here and [h, w, in, multiplier] there; everything else is the same.
+/// "depthwise") is [in, multiplier, h, w] here and [h, w, in, multiplier] there; everything else is the same.
 std::string tf_name(const std::string& our_name);
 std::string our_name(const std::string& tf_name);
 

@@ -39,4 +39,26 @@ struct MultiResolutionOptions {
 std::unique_ptr<Neck> make_multi_resolution_neck(const MultiResolutionOptions& options, const Backbone& backbone,
                                                  const Hyperparams& hyperparams);
 
+/// Feature pyramid: every level of the backbone, brought to one depth, with the coarser levels added to it; coarser
+/// ones beyond the backbone follow by convolutions of stride 2. source  Lin et al., "Feature Pyramid Networks for
+/// Object Detection", CVPR 2017; Lin et al., "Focal Loss for Dense Object Detection", ICCV 2017, for the coarse levels
+struct FeaturePyramidOptions {
+  std::vector<std::string> endpoints;      ///< of the backbone, finest first; each half the side of the one before
+  std::vector<std::string> coarse_scopes;  ///< names of the convolutions that make the levels beyond the backbone
+  int64_t depth = 256;                     ///< of every map
+  bool use_explicit_padding = false;
+  bool use_depthwise = false;  ///< separable convolutions, but for the projections ("FPN-lite")
+};
+/// throws c10::Error in forward where a level is not half as large as the one before
+std::unique_ptr<Neck> make_feature_pyramid_neck(const FeaturePyramidOptions& options, const Backbone& backbone,
+                                                const Hyperparams& hyperparams);
+
+/// Pooling pyramid: one map of the backbone, halved again and again by max pooling, so that one predictor fits all.
+/// source  Jin et al., "Pooling Pyramid Network for Object Detection", 2018
+struct PoolingPyramidOptions {
+  std::string endpoint;
+  int64_t num_layers = 6;
+};
+std::unique_ptr<Neck> make_pooling_pyramid_neck(const PoolingPyramidOptions& options, const Backbone& backbone);
+
 }  // namespace osprey::nn

@@ -16,19 +16,20 @@ constexpr Stage kStages[] = {{2, 32},  {1, 64},  {2, 128}, {1, 128}, {2, 256}, {
                              {1, 512}, {1, 512}, {1, 512}, {1, 512}, {1, 512}, {2, 1024}, {1, 1024}};
 
 /// What the original uses unless the config overrides it.
-Hyperparams own_hyperparams(bool freeze_batch_norm) {
+Hyperparams own_hyperparams(const BackboneOptions& options) {
   Hyperparams result;
-  result.regularizer = result.depthwise_regularizer = {Regularizer::Kind::kL2, 0.00004};
+  result.regularizer = {Regularizer::Kind::kL2, 0.00004};
+  if (options.regularize_depthwise) result.depthwise_regularizer = result.regularizer;
   result.initializer = Initializer::truncated_normal(0, 0.09);
-  result.batch_norm = BatchNormOptions{.decay = 0.9997, .epsilon = 0.001, .scale = true, .train = !freeze_batch_norm};
+  result.batch_norm =
+      BatchNormOptions{.decay = 0.9997, .epsilon = 0.001, .scale = true, .train = !options.freeze_batch_norm};
   return result;
 }
 
 class MobilenetV1 final : public Backbone {
  public:
   explicit MobilenetV1(const BackboneOptions& options) {
-    const Hyperparams hyperparams =
-        options.hyperparams ? *options.hyperparams : own_hyperparams(options.freeze_batch_norm);
+    const Hyperparams hyperparams = options.hyperparams ? *options.hyperparams : own_hyperparams(options);
     const Padding padding = options.use_explicit_padding ? Padding::kFixed : Padding::kSame;
     int64_t depth = 3;
     const auto add = [&](const std::string& name, ConvBlockOptions block) {

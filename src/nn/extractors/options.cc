@@ -43,4 +43,65 @@ int64_t pad_to_multiple(const ExtractorNode& node) {
   return node->pad_to_multiple();
 }
 
+void refuse_pyramid(const ExtractorNode& node) {
+  if (node->feature_pyramid_oneof_case() != proto::SsdFeatureExtractor::FEATURE_PYRAMID_ONEOF_NOT_SET)
+    node.fail(node->has_fpn() ? "fpn" : "bifpn", "is not used by " + node->type());
+}
+
+std::unique_ptr<FeatureExtractor> multi_resolution_extractor(const ExtractorNode& node,
+                                                             const FeatureExtractorOptions& options,
+                                                             const std::string& backbone,
+                                                             std::vector<MultiResolutionOptions::Map> maps,
+                                                             int64_t min_image_side) {
+  return multi_resolution_extractor(node, options, backbone, backbone_options(node, options), std::move(maps),
+                                    min_image_side);
+}
+
+std::unique_ptr<FeatureExtractor> multi_resolution_extractor(const ExtractorNode& node,
+                                                             const FeatureExtractorOptions& options,
+                                                             const std::string& backbone, BackboneOptions base,
+                                                             std::vector<MultiResolutionOptions::Map> maps,
+                                                             int64_t min_image_side) {
+  MultiResolutionOptions neck = multi_resolution_options(node);
+  neck.maps = first_maps(node, std::move(maps));
+  for (const MultiResolutionOptions::Map& map : neck.maps)
+    if (!map.from.empty()) base.last_endpoint = map.from;
+  std::shared_ptr<Backbone> network = Backbone::Types::instance().build(backbone, base);
+  std::shared_ptr<Neck> made = make_multi_resolution_neck(neck, *network, neck_hyperparams(node, options));
+  return std::make_unique<BackboneFeatureExtractor>(
+      std::move(network), std::move(made),
+      BackboneFeatureExtractor::Options{kMinusOneToOne, pad_to_multiple(node), min_image_side});
+}
+
+std::unique_ptr<FeatureExtractor> pyramid_extractor(const ExtractorNode& node, const FeatureExtractorOptions& options,
+                                                    const PyramidSetting& setting) {
+  if (node->has_bifpn()) node.fail("bifpn", "is not used by " + node->type());
+  const auto fpn = node.child("fpn", node->fpn());
+  const int64_t last = setting.first_level + static_cast<int64_t>(setting.endpoints.size()) - 1;
+  if (fpn->min_level() < setting.first_level || fpn->min_level() > last)
+    fpn.fail("min_level", fmt::format("must be in [{}, {}] for {}", setting.first_level, last, node->type()));
+  if (fpn->max_level() < fpn->min_level()) fpn.fail("max_level", "must be >= min_level");
+  if (fpn->max_level() > 30) fpn.fail("max_level", "must be <= 30");
+  if (fpn->additional_layer_depth() < 1) fpn.fail("additional_layer_depth", "must be >= 1");
+
+  FeaturePyramidOptions neck;
+  for (int64_t level = fpn->min_level(); level <= fpn->max_level(); ++level) {
+    if (level <= last) {
+      neck.endpoints.push_back(setting.endpoints[static_cast<size_t>(level - setting.first_level)]);
+    } else {
+      neck.coarse_scopes.push_back(fmt::format("{}{}", setting.coarse_scope, setting.first_coarse + level - last - 1));
+    }
+  }
+  neck.depth = std::max<int64_t>(static_cast<int64_t>(fpn->additional_layer_depth() * node->depth_multiplier()),
+                                 node->min_depth());
+  neck.use_explicit_padding = node->use_explicit_padding();
+  neck.use_depthwise = node->use_depthwise();
+  std::shared_ptr<Backbone> backbone =
+      Backbone::Types::instance().build(setting.backbone, backbone_options(node, options));
+  std::shared_ptr<Neck> pyramid = make_feature_pyramid_neck(neck, *backbone, neck_hyperparams(node, options));
+  return std::make_unique<BackboneFeatureExtractor>(
+      std::move(backbone), std::move(pyramid),
+      BackboneFeatureExtractor::Options{setting.normalization, pad_to_multiple(node), setting.min_image_side});
+}
+
 }  // namespace osprey::nn

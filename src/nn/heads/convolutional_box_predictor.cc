@@ -3,6 +3,7 @@
 // al., "MobileNetV2", CVPR 2018, section 6.2.
 #include <fmt/format.h>
 
+#include "nn/heads/per_anchor.h"
 #include "osprey/nn/box_predictor.h"
 #include "osprey/nn/convolution.h"
 #include "osprey/nn/dropout.h"
@@ -29,11 +30,6 @@ struct Branch {
 at::Tensor run(const std::vector<std::shared_ptr<ConvBlock>>& blocks, at::Tensor x) {
   for (const auto& block : blocks) x = block->forward(x);
   return x;
-}
-
-/// [B, anchors * columns, H, W] to [B, H * W * anchors, columns].
-at::Tensor per_anchor(const at::Tensor& x, int64_t columns) {
-  return x.permute({0, 2, 3, 1}).reshape({x.size(0), -1, columns});
 }
 
 class ConvolutionalBoxPredictor final : public BoxPredictor {

@@ -1,0 +1,52 @@
+#pragma once
+#include <array>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "osprey/nn/convolution.h"
+
+namespace osprey::nn {
+
+struct SeparableConvBlockOptions {
+  int64_t in_depth = 0;
+  int64_t out_depth = 0;
+  std::array<int64_t, 2> kernel = {3, 3};
+  int64_t stride = 1;
+  Padding padding = Padding::kSame;
+  int64_t depth_multiplier = 1;                                     ///< filters per input channel
+  std::optional<Initializer> depthwise_initializer = std::nullopt;  ///< nothing: the one of the hyperparams
+  bool normalize = true;  ///< false: no batch norm, whatever the hyperparams say
+  bool activate = true;   ///< false: no activation, whatever the hyperparams say
+  bool bias = true;       ///< biases where nothing normalises
+  double bias_init = 0;   ///< first value of the biases
+};
+
+/// A depthwise convolution and a 1x1 convolution with nothing between them, then batch norm and activation, under one
+/// scope.
+///
+/// Variables: depthwise_weights [in, multiplier, h, w]; pointwise_weights; biases where there is no batch norm (or the
+/// hyperparams insist); BatchNorm/...
+class SeparableConvBlock : public Layer {
+ public:
+  SeparableConvBlock(const SeparableConvBlockOptions& options, const Hyperparams& hyperparams);
+
+  /// x  [B, in_depth, H, W]
+  at::Tensor forward(const at::Tensor& x);
+  int64_t out_depth() const { return pointwise_weights_.size(0); }
+
+ private:
+  ConvolutionOptions depthwise_;
+  Activation activation_;
+  at::Tensor depthwise_weights_, pointwise_weights_, biases_;
+  std::shared_ptr<BatchNorm> batch_norm_;
+};
+
+/// Adds a convolution to `parent` under `scope`: a ConvBlock or, with `separable`, the SeparableConvBlock of the same
+/// depths, kernel and stride, whose depthwise half may have an initializer of its own. Returns its forward.
+std::function<at::Tensor(const at::Tensor&)> add_convolution(
+    torch::nn::Module& parent, const std::string& scope, bool separable, const ConvBlockOptions& options,
+    const Hyperparams& hyperparams, const std::optional<Initializer>& depthwise_initializer = {});
+
+}  // namespace osprey::nn

@@ -1,0 +1,163 @@
+// ResNet v1: residual units that activate after the sum.
+// He et al., "Deep Residual Learning for Image Recognition", CVPR 2016, table 1; 200 units as in He et al., "Identity
+// Mappings in Deep Residual Networks", ECCV 2016.
+//
+// Where a block halves its map: here its last unit runs at the full side, an endpoint is the map before halving, and
+// every second value goes on to the next block. (Others halve in the first unit of the next block: the same variables,
+// other numbers.)
+#include <fmt/format.h>
+
+#include "osprey/nn/backbone.h"
+#include "osprey/nn/convolution.h"
+
+namespace osprey::nn {
+namespace {
+
+struct Version {
+  int depth;  ///< of the network, in layers
+  std::array<int64_t, 4> units;
+  bool bottleneck;
+};
+constexpr Version kVersions[] = {{18, {2, 2, 2, 2}, false},  {34, {3, 4, 6, 3}, false},  {50, {3, 4, 6, 3}, true},
+                                 {101, {3, 4, 23, 3}, true}, {152, {3, 8, 36, 3}, true}, {200, {3, 24, 36, 3}, true}};
+
+/// What the original uses unless the config overrides it.
+Hyperparams own_hyperparams(const BackboneOptions& options) {
+  Hyperparams result;
+  result.regularizer = {Regularizer::Kind::kL2, 0.0001};
+  result.initializer = Initializer::variance_scaling(2, Initializer::Mode::kFanIn, false);
+  result.activation = Activation::kRelu;
+  result.batch_norm = BatchNormOptions{.train = !options.freeze_batch_norm};
+  return result;
+}
+
+/// Hyperparams of a config decide about everything but three constants of batch norm, which the original's network sets
+/// closer to the layers than its configs.
+Hyperparams hyperparams_of(const BackboneOptions& options) {
+  Hyperparams result = options.hyperparams ? *options.hyperparams : own_hyperparams(options);
+  if (result.batch_norm) {
+    result.batch_norm->decay = 0.997;
+    result.batch_norm->epsilon = 1e-5;
+    result.batch_norm->scale = true;
+  }
+  return result;
+}
+
+struct UnitOptions {
+  int64_t in_depth, out_depth;
+  int64_t inner_depth;  ///< of the 3x3 convolution
+  bool bottleneck;
+};
+
+/// Two 3x3 convolutions, or a 3x3 between two 1x1 convolutions, around which the input is added.
+class Unit final : public torch::nn::Module {
+ public:
+  Unit(const UnitOptions& options, const Hyperparams& hyperparams) {
+    const auto add = [&](const std::string& name, int64_t in, int64_t out, int64_t kernel, bool activate) {
+      return register_module(
+          name,
+          std::make_shared<ConvBlock>(
+              ConvBlockOptions{.in_depth = in, .out_depth = out, .kernel = {kernel, kernel}, .activate = activate},
+              hyperparams));
+    };
+    if (options.in_depth != options.out_depth)
+      shortcut_ = add("shortcut", options.in_depth, options.out_depth, 1, false);
+    if (options.bottleneck) {
+      blocks_ = {add("conv1", options.in_depth, options.inner_depth, 1, true),
+                 add("conv2", options.inner_depth, options.inner_depth, 3, true),
+                 add("conv3", options.inner_depth, options.out_depth, 1, false)};
+    } else {
+      blocks_ = {add("conv1", options.in_depth, options.inner_depth, 3, true),
+                 add("conv2", options.inner_depth, options.out_depth, 3, false)};
+    }
+  }
+
+  at::Tensor forward(const at::Tensor& x) {
+    at::Tensor y = x;
+    for (const auto& block : blocks_) y = block->forward(y);
+    return at::clamp_min(y + (shortcut_ ? shortcut_->forward(x) : x), 0);  // ReLU, whatever the hyperparams say
+  }
+
+ private:
+  std::shared_ptr<ConvBlock> shortcut_;
+  std::vector<std::shared_ptr<ConvBlock>> blocks_;
+};
+
+class ResnetV1 final : public Backbone {
+ public:
+  ResnetV1(const Version& version, const BackboneOptions& options)
+      : scope_(fmt::format("resnet_v1_{}", version.depth)) {
+    const Hyperparams hyperparams = hyperparams_of(options);
+    const auto scaled = [&](int64_t depth) {
+      return std::max(static_cast<int64_t>(static_cast<double>(depth) * options.depth_multiplier), options.min_depth);
+    };
+    const int64_t root = scaled(64);
+    root_ = register_module(
+        "conv1", std::make_shared<ConvBlock>(
+                     ConvBlockOptions{
+                         .in_depth = 3, .out_depth = root, .kernel = {7, 7}, .stride = 2, .padding = Padding::kFixed},
+                     hyperparams));
+    int64_t depth = root;
+    for (size_t b = 0; b < version.units.size(); ++b) {
+      const std::string name = fmt::format("block{}", b + 1);
+      const int64_t inner = scaled(int64_t{64} << b);
+      Block block{name, version.bottleneck ? inner * 4 : inner, {}};
+      for (int64_t u = 0; u < version.units[b]; ++u) {
+        block.units.push_back(add_child(
+            *this, fmt::format("{}/unit_{}/{}", name, u + 1, version.bottleneck ? "bottleneck_v1" : "basic_v1"),
+            std::make_shared<Unit>(UnitOptions{depth, block.depth, inner, version.bottleneck}, hyperparams)));
+        depth = block.depth;
+      }
+      blocks_.push_back(std::move(block));
+      if (name == options.last_endpoint) break;
+    }
+  }
+
+  Endpoints forward(const at::Tensor& images, const std::set<std::string>& wanted, const Context&) override {
+    Endpoints endpoints;
+    at::Tensor x = max_pool(root_->forward(images), 3, 2, Padding::kSame);
+    for (size_t b = 0; b < blocks_.size() && endpoints.size() < wanted.size(); ++b) {
+      if (b > 0) x = every_second(x);
+      for (const auto& unit : blocks_[b].units) x = unit->forward(x);
+      if (wanted.count(blocks_[b].name) > 0) endpoints[blocks_[b].name] = x;
+    }
+    return endpoints;
+  }
+
+  int64_t depth(const std::string& endpoint) const override {
+    for (const Block& block : blocks_)
+      if (block.name == endpoint) return block.depth;
+    throw std::out_of_range(scope_ + " has no endpoint " + endpoint);
+  }
+
+  std::string scope() const override { return scope_; }
+
+ private:
+  struct Block {
+    std::string name;
+    int64_t depth;
+    std::vector<std::shared_ptr<Unit>> units;
+  };
+  static at::Tensor every_second(const at::Tensor& x) {
+    return at::slice(at::slice(x, 2, 0, std::nullopt, 2), 3, 0, std::nullopt, 2)
+        .contiguous(at::MemoryFormat::ChannelsLast);
+  }
+
+  std::string scope_;
+  std::shared_ptr<ConvBlock> root_;
+  std::vector<Block> blocks_;
+};
+
+template <size_t kIndex>
+std::unique_ptr<Backbone> make(const BackboneOptions& options) {
+  return std::make_unique<ResnetV1>(kVersions[kIndex], options);
+}
+OSPREY_REGISTER_TYPE(Backbone, "resnet_v1_18", &make<0>);
+OSPREY_REGISTER_TYPE(Backbone, "resnet_v1_34", &make<1>);
+OSPREY_REGISTER_TYPE(Backbone, "resnet_v1_50", &make<2>);
+OSPREY_REGISTER_TYPE(Backbone, "resnet_v1_101", &make<3>);
+OSPREY_REGISTER_TYPE(Backbone, "resnet_v1_152", &make<4>);
+OSPREY_REGISTER_TYPE(Backbone, "resnet_v1_200", &make<5>);
+
+}  // namespace
+}  // namespace osprey::nn

@@ -1,0 +1,32 @@
+// RetinaNet's extractor, with the batch norms of the detection configs.
+// Lin et al., "Focal Loss for Dense Object Detection", ICCV 2017.
+#include <fmt/format.h>
+
+#include "nn/extractors/options.h"
+
+namespace osprey::nn {
+namespace {
+
+/// Minus the mean of ImageNet, channel by channel; values stay in 0 .. 255.
+constexpr Normalization kMinusMean{{1, 1, 1}, {-123.68f, -116.779f, -103.939f}};
+
+template <int kDepth>
+std::unique_ptr<FeatureExtractor> make(const ExtractorNode& node, const FeatureExtractorOptions& options) {
+  if (node->use_explicit_padding()) node.fail("use_explicit_padding", "must be false for " + node->type());
+  return pyramid_extractor(node, options,
+                           {.backbone = fmt::format("resnet_v1_{}", kDepth),
+                            .endpoints = {"block1", "block2", "block3", "block4"},
+                            .coarse_scope = "bottom_up_block",
+                            .first_coarse = 5,
+                            .normalization = kMinusMean,
+                            .min_image_side = 129});
+}
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet18_v1_fpn", &make<18>);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet34_v1_fpn", &make<34>);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet50_v1_fpn", &make<50>);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet101_v1_fpn", &make<101>);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet152_v1_fpn", &make<152>);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet200_v1_fpn", &make<200>);
+
+}  // namespace
+}  // namespace osprey::nn

@@ -1,0 +1,83 @@
+#include <fmt/format.h>
+
+#include "osprey/nn/convolution.h"
+#include "osprey/nn/neck.h"
+#include "osprey/nn/separable_convolution.h"
+
+namespace osprey::nn {
+namespace {
+
+class FeaturePyramidNeck final : public Neck {
+ public:
+  FeaturePyramidNeck(const FeaturePyramidOptions& options, const Backbone& backbone, const Hyperparams& hyperparams)
+      : endpoints_(options.endpoints),
+        depths_(options.endpoints.size() + options.coarse_scopes.size(), options.depth),
+        crop_(options.use_explicit_padding) {
+    TORCH_CHECK(!endpoints_.empty(), "a feature pyramid needs an endpoint of the backbone");
+    const ConvBlockOptions smooth{.in_depth = options.depth,
+                                  .out_depth = options.depth,
+                                  .kernel = {3, 3},
+                                  .padding = options.use_explicit_padding ? Padding::kFixed : Padding::kSame};
+    for (size_t level = 0; level < endpoints_.size(); ++level) {
+      projections_.push_back(
+          add_child(*this, fmt::format("fpn/projection_{}", level + 1),
+                    std::make_shared<ConvBlock>(ConvBlockOptions{.in_depth = backbone.depth(endpoints_[level]),
+                                                                 .out_depth = options.depth,
+                                                                 .normalize = false,
+                                                                 .activate = false},
+                                                hyperparams)));
+      if (level + 1 < endpoints_.size())
+        smoothings_.push_back(add_convolution(*this, fmt::format("fpn/smoothing_{}", level + 1), options.use_depthwise,
+                                              smooth, hyperparams));
+    }
+    ConvBlockOptions halve = smooth;
+    halve.stride = 2;
+    for (const std::string& scope : options.coarse_scopes)
+      coarse_.push_back(add_convolution(*this, "fpn/" + scope, options.use_depthwise, halve, hyperparams));
+  }
+
+  std::vector<at::Tensor> forward(const Endpoints& endpoints, const Context&) override {
+    std::vector<at::Tensor> maps(endpoints_.size());
+    at::Tensor sum;  // of this level and all coarser ones
+    for (size_t level = endpoints_.size(); level-- > 0;) {
+      const at::Tensor own = projections_[level]->forward(endpoints.at(endpoints_[level]));
+      sum = sum.defined() ? add_upsampled(own, sum) : own;
+      maps[level] = level < smoothings_.size() ? smoothings_[level](sum) : sum;
+    }
+    for (const auto& halve : coarse_) maps.push_back(halve(maps.back()));
+    return maps;
+  }
+
+  std::set<std::string> endpoints() const override { return {endpoints_.begin(), endpoints_.end()}; }
+  std::vector<int64_t> depths() const override { return depths_; }
+
+ private:
+  /// The coarse map, each value four times, and the fine one. With explicit padding the fine map may be larger by a row
+  /// or column, which the original cuts off.
+  at::Tensor add_upsampled(const at::Tensor& fine, const at::Tensor& coarse) const {
+    const int64_t height = 2 * coarse.size(2), width = 2 * coarse.size(3);
+    at::Tensor own = fine;
+    if (crop_) own = own.slice(2, 0, height).slice(3, 0, width);
+    TORCH_CHECK(own.size(2) == height && own.size(3) == width,
+                "the levels of a feature pyramid must halve: ", fine.size(2), "x", fine.size(3), " is not twice ",
+                coarse.size(2), "x", coarse.size(3),
+                "; pad_to_multiple, or an image side that is a multiple of it, makes them");
+    if (own.is_meta()) return own;
+    return own + at::upsample_nearest2d(coarse, {height, width});
+  }
+
+  std::vector<std::string> endpoints_;
+  std::vector<int64_t> depths_;
+  bool crop_;
+  std::vector<std::shared_ptr<ConvBlock>> projections_;
+  std::vector<std::function<at::Tensor(const at::Tensor&)>> smoothings_, coarse_;
+};
+
+}  // namespace
+
+std::unique_ptr<Neck> make_feature_pyramid_neck(const FeaturePyramidOptions& options, const Backbone& backbone,
+                                                const Hyperparams& hyperparams) {
+  return std::make_unique<FeaturePyramidNeck>(options, backbone, hyperparams);
+}
+
+}  // namespace osprey::nn

@@ -1,0 +1,57 @@
+#include "osprey/nn/separable_convolution.h"
+
+namespace osprey::nn {
+
+SeparableConvBlock::SeparableConvBlock(const SeparableConvBlockOptions& options, const Hyperparams& hyperparams)
+    : depthwise_{.kernel = options.kernel,
+                 .stride = options.stride,
+                 .groups = options.in_depth,
+                 .padding = options.padding},
+      activation_(options.activate ? hyperparams.activation : Activation::kNone) {
+  const auto area = static_cast<double>(options.kernel[0] * options.kernel[1]);
+  const auto in = static_cast<double>(options.in_depth), multiplier = static_cast<double>(options.depth_multiplier);
+  depthwise_weights_ = add_variable("depthwise_weights",
+                                    {options.in_depth, options.depth_multiplier, options.kernel[0], options.kernel[1]},
+                                    options.depthwise_initializer.value_or(hyperparams.initializer),
+                                    {area * in, area * multiplier}, hyperparams.depthwise_regularizer);
+  pointwise_weights_ = add_variable(
+      "pointwise_weights", {options.out_depth, options.in_depth * options.depth_multiplier, 1, 1},
+      hyperparams.initializer, {in * multiplier, static_cast<double>(options.out_depth)}, hyperparams.regularizer);
+  const bool normalize = options.normalize && hyperparams.batch_norm;
+  if ((!normalize && options.bias) || hyperparams.force_use_bias)
+    biases_ = add_variable("biases", {options.out_depth}, Initializer::constant(options.bias_init), {},
+                           hyperparams.bias_regularizer);
+  if (normalize)
+    batch_norm_ = register_module("BatchNorm", std::make_shared<BatchNorm>(options.out_depth, *hyperparams.batch_norm));
+}
+
+at::Tensor SeparableConvBlock::forward(const at::Tensor& x) {
+  const at::Tensor kernels =
+      depthwise_weights_.size(1) == 1 ? depthwise_weights_ : depthwise_weights_.flatten(0, 1).unsqueeze(1);
+  const at::Tensor y = convolve(convolve(x, kernels, {}, depthwise_), pointwise_weights_, biases_, {});
+  return batch_norm_ ? batch_norm_->forward(y, activation_) : activate(y, activation_);
+}
+
+std::function<at::Tensor(const at::Tensor&)> add_convolution(torch::nn::Module& parent, const std::string& scope,
+                                                             bool separable, const ConvBlockOptions& options,
+                                                             const Hyperparams& hyperparams,
+                                                             const std::optional<Initializer>& depthwise_initializer) {
+  if (!separable)
+    return [block = add_child(parent, scope, std::make_shared<ConvBlock>(options, hyperparams))](const at::Tensor& x) {
+      return block->forward(x);
+    };
+  const SeparableConvBlockOptions pair{.in_depth = options.in_depth,
+                                       .out_depth = options.out_depth,
+                                       .kernel = options.kernel,
+                                       .stride = options.stride,
+                                       .padding = options.padding,
+                                       .depthwise_initializer = depthwise_initializer,
+                                       .normalize = options.normalize,
+                                       .activate = options.activate,
+                                       .bias = options.bias,
+                                       .bias_init = options.bias_init};
+  return [block = add_child(parent, scope, std::make_shared<SeparableConvBlock>(pair, hyperparams))](
+             const at::Tensor& x) { return block->forward(x); };
+}
+
+}  // namespace osprey::nn

@@ -1,0 +1,158 @@
+// Feature pyramids and the predictor that is shared among their levels.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "osprey/config/parse.h"
+#include "osprey/nn/builder.h"
+#include "osprey/nn/neck.h"
+#include "osprey/protos/box_predictor.pb.h"
+#include "osprey/protos/ssd.pb.h"
+#include "support/golden.h"
+
+namespace osprey::nn {
+namespace {
+
+using ::osprey::testing::expect_close;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+const std::string kHyperparams =
+    "conv_hyperparams { activation: RELU_6 regularizer { l2_regularizer { weight: 0.1 } } "
+    "initializer { truncated_normal_initializer { stddev: 0.1 } } batch_norm { scale: true } }";
+
+std::shared_ptr<FeatureExtractor> extractor(const std::string& text) {
+  const auto parsed = config::parse<proto::SsdFeatureExtractor>(text + " " + kHyperparams, "extractor");
+  const auto result = build_feature_extractor(parsed.node(), {});
+  initialize_model(*result, 1);
+  result->eval();
+  return result;
+}
+
+std::shared_ptr<BoxPredictor> predictor(const std::string& fields, const BoxPredictorOptions& model) {
+  const auto parsed = config::parse<proto::BoxPredictor>(
+      "weight_shared_convolutional_box_predictor { " + fields + " " + kHyperparams + " }", "predictor");
+  const auto result = build_box_predictor(parsed.node(), model);
+  initialize_model(*result, 1);
+  result->eval();
+  return result;
+}
+
+const BoxPredictorOptions kTwoLevels{.num_class_slots = 4, .depths = {8, 8}, .anchors_per_location = {3, 3}};
+
+std::vector<std::string> names(const torch::nn::Module& module) {
+  std::vector<std::string> result;
+  for (const auto& item : module.named_parameters()) result.push_back(item.key());
+  return result;
+}
+
+TEST(FeaturePyramid, HalvesFromLevelToLevelAlsoBeyondTheBackbone) {
+  const auto pyramid = extractor(
+      "type: 'ssd_mobilenet_v1_fpn' depth_multiplier: 0.25 min_depth: 8 fpn { min_level: 3 max_level: 7 "
+      "additional_layer_depth: 64 }");
+  EXPECT_THAT(pyramid->depths(), ElementsAre(16, 16, 16, 16, 16));
+  std::vector<int64_t> sides;
+  for (const at::Tensor& map : pyramid->forward(at::zeros({1, 3, 128, 128}), {})) sides.push_back(map.size(2));
+  EXPECT_THAT(sides, ElementsAre(16, 8, 4, 2, 1));
+}
+
+TEST(FeaturePyramid, MaySkipTheCoarseLevels) {
+  const auto pyramid =
+      extractor("type: 'ssd_resnet18_v1_fpn' depth_multiplier: 0.25 min_depth: 8 fpn { min_level: 2 max_level: 4 }");
+  std::vector<int64_t> sides;
+  for (const at::Tensor& map : pyramid->forward(at::zeros({1, 3, 64, 64}), {})) sides.push_back(map.size(2));
+  EXPECT_THAT(sides, ElementsAre(16, 8, 4));
+}
+
+TEST(FeaturePyramid, SaysWhichSidesDoNotHalve) {
+  const auto pyramid = extractor("type: 'ssd_mobilenet_v1_fpn' depth_multiplier: 0.25 min_depth: 8");
+  EXPECT_THAT(
+      [&] {
+        pyramid->forward(at::zeros({1, 3, 100, 100}), {});
+      },
+      ThrowsMessage<c10::Error>(HasSubstr("7x7 is not twice 4x4")));
+  const auto padded = extractor("type: 'ssd_mobilenet_v1_fpn' depth_multiplier: 0.25 min_depth: 8 pad_to_multiple: 32");
+  EXPECT_EQ(padded->forward(at::zeros({1, 3, 100, 100}), {})[0].size(2), 16);
+}
+
+TEST(FeaturePyramid, NamesLevelsThatTheBackboneDoesNotHave) {
+  EXPECT_THAT([] { extractor("type: 'ssd_mobilenet_v1_fpn' fpn { min_level: 1 }"); },
+              ThrowsMessage<ConfigError>(HasSubstr("fpn.min_level: must be in [2, 5]")));
+  EXPECT_THAT([] { extractor("type: 'ssd_resnet50_v1_fpn' fpn { min_level: 4 max_level: 3 }"); },
+              ThrowsMessage<ConfigError>(HasSubstr("fpn.max_level")));
+}
+
+TEST(PoolingPyramid, PoolsOneMapAgainAndAgain) {
+  const auto pyramid = extractor("type: 'ssd_mobilenet_v1_ppn' depth_multiplier: 0.25 min_depth: 8 num_layers: 3");
+  const auto maps = pyramid->forward(at::rand({1, 3, 96, 96}), {});
+  ASSERT_EQ(maps.size(), 3u);
+  expect_close(maps[1], at::max_pool2d(maps[0], {2, 2}, {2, 2}), 0, 0, "the second level");
+  EXPECT_EQ(maps[2].size(2), 2);
+}
+
+TEST(WeightSharedPredictor, TreatsEveryLevelAlike) {
+  const auto shared = predictor("depth: 8 num_layers_before_predictor: 2 class_prediction_bias_init: -2", kTwoLevels);
+  const at::Tensor map = at::rand({2, 8, 4, 4});
+  const auto output = shared->forward({map, map}, {});
+  ASSERT_EQ(output.box_encodings.sizes(), at::IntArrayRef({2, 96, 4}));
+  ASSERT_EQ(output.class_logits.sizes(), at::IntArrayRef({2, 96, 4}));
+  expect_close(output.class_logits.slice(1, 0, 48), output.class_logits.slice(1, 48), 0, 0, "levels");
+  EXPECT_LT(output.class_logits.mean().item<float>(), -1);
+}
+
+TEST(WeightSharedPredictor, NormalisesEveryLevelByItself) {
+  EXPECT_THAT(names(*predictor("depth: 8 num_layers_before_predictor: 1 share_prediction_tower: true", kTwoLevels)),
+              ::testing::UnorderedElementsAre(
+                  "WeightSharedConvolutionalBoxPredictor.PredictionTower.conv2d_0.weights",
+                  "WeightSharedConvolutionalBoxPredictor.PredictionTower.conv2d_0.BatchNorm.feature_0.gamma",
+                  "WeightSharedConvolutionalBoxPredictor.PredictionTower.conv2d_0.BatchNorm.feature_0.beta",
+                  "WeightSharedConvolutionalBoxPredictor.PredictionTower.conv2d_0.BatchNorm.feature_1.gamma",
+                  "WeightSharedConvolutionalBoxPredictor.PredictionTower.conv2d_0.BatchNorm.feature_1.beta",
+                  "WeightSharedConvolutionalBoxPredictor.BoxPredictor.weights",
+                  "WeightSharedConvolutionalBoxPredictor.BoxPredictor.biases",
+                  "WeightSharedConvolutionalBoxPredictor.ClassPredictor.weights",
+                  "WeightSharedConvolutionalBoxPredictor.ClassPredictor.biases"));
+}
+
+TEST(WeightSharedPredictor, ProjectsLevelsOfAnotherDepth) {
+  BoxPredictorOptions model = kTwoLevels;
+  model.depths = {8, 12, 8};
+  model.anchors_per_location = {3, 3, 3};
+  const auto shared = predictor("depth: 8 num_layers_before_predictor: 1", model);
+  EXPECT_THAT(names(*shared),
+              ::testing::Contains("WeightSharedConvolutionalBoxPredictor.ProjectionLayer.conv2d_0.weights"));
+  const auto output = shared->forward({at::rand({1, 8, 2, 2}), at::rand({1, 12, 2, 2}), at::rand({1, 8, 1, 1})}, {});
+  EXPECT_EQ(output.box_encodings.size(1), 27);
+}
+
+TEST(WeightSharedPredictor, KerasPenalisesSeparableConvolutionsOnlyWhereAsked) {
+  BoxPredictorOptions keras = kTwoLevels;
+  keras.keras = true;
+  const std::string fields = "depth: 8 num_layers_before_predictor: 1 use_depthwise: true share_prediction_tower: true";
+  const auto penalised = [&](const std::string& more, const BoxPredictorOptions& model) {
+    return regularized_weights(*predictor(fields + more, model)).size();
+  };
+  EXPECT_EQ(penalised("", kTwoLevels), 6u);
+  EXPECT_EQ(penalised("", keras), 1u);  // the depthwise half of the tower
+  EXPECT_EQ(penalised(" apply_conv_hyperparams_pointwise: true", keras), 2u);
+  EXPECT_EQ(penalised(" apply_conv_hyperparams_pointwise: true apply_conv_hyperparams_to_heads: true", keras), 6u);
+}
+
+TEST(WeightSharedPredictor, ClipsBoxEncodings) {
+  const auto shared = predictor("depth: 8 box_encodings_clip_range { min: -0.01 max: 0.02 }", kTwoLevels);
+  const auto output = shared->forward({at::randn({1, 8, 4, 4}), at::randn({1, 8, 4, 4})}, {});
+  EXPECT_FLOAT_EQ(output.box_encodings.min().item<float>(), -0.01f);
+  EXPECT_FLOAT_EQ(output.box_encodings.max().item<float>(), 0.02f);
+}
+
+TEST(WeightSharedPredictor, RefusesLevelsWithDifferentNumbersOfAnchors) {
+  BoxPredictorOptions model = kTwoLevels;
+  model.anchors_per_location = {3, 6};
+  EXPECT_THAT([&] { predictor("depth: 8", model); },
+              ThrowsMessage<ConfigError>(HasSubstr("every feature map must have the same number of anchors")));
+  EXPECT_THAT([] { predictor("num_layers_before_predictor: 2", kTwoLevels); },
+              ThrowsMessage<ConfigError>(HasSubstr("depth: must be >= 1")));
+}
+
+}  // namespace
+}  // namespace osprey::nn
