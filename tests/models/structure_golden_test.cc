@@ -13,7 +13,8 @@ std::string penalised_scope(const std::string& operation) {
   std::vector<std::string> parts;
   std::stringstream stream(operation.substr(0, operation.find("/Regularizer")));
   for (std::string part; std::getline(stream, part, '/');)
-    if (parts.empty() || parts.back() != part) parts.push_back(part);
+    if (part != "top_down" && (parts.empty() || parts.back() != part))
+      parts.push_back(part);  // a scope of operations only
   parts.pop_back();
   std::string result;
   for (const std::string& part : parts) result += (result.empty() ? "" : "/") + part;
