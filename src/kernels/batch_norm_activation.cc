@@ -79,15 +79,24 @@ void check(const at::Tensor& x) {
   TORCH_CHECK(x.numel() > 0, "batch norm of an empty map ", x.sizes());
 }
 
+cpu::Curve curve_of(Epilogue::Curve curve) {
+  if (curve == Epilogue::Curve::kSwish) return cpu::Curve::kSwish;
+  return curve == Epilogue::Curve::kHardSwish ? cpu::Curve::kHardSwish : cpu::Curve::kClamp;
+}
+
 /// What the loops need of a batch norm, with the tensors that it points into.
 struct Affine {
-  Affine(const at::Tensor& gamma, const at::Tensor& beta, const NormalizedClamped& statistics, int64_t depth,
-         const ClampRange& range)
+  Affine(const at::Tensor& gamma, const at::Tensor& beta, const BatchNormed& statistics, int64_t depth,
+         const Epilogue& epilogue)
       : scale(or_value(gamma, depth, 1) * statistics.inverse_deviation),
         shift(or_value(beta, depth, 0)),
         mean(statistics.mean),
-        loops{mean.const_data_ptr<float>(), scale.const_data_ptr<float>(), shift.const_data_ptr<float>(), range.low,
-              range.high} {}
+        loops{mean.const_data_ptr<float>(),
+              scale.const_data_ptr<float>(),
+              shift.const_data_ptr<float>(),
+              epilogue.low,
+              epilogue.high,
+              curve_of(epilogue.curve)} {}
   at::Tensor scale, shift, mean;
   cpu::ChannelAffine loops;
 };
@@ -99,13 +108,13 @@ bool fuses_batch_norm(const at::Tensor& x) {
          x.is_contiguous(at::MemoryFormat::ChannelsLast);
 }
 
-NormalizedClamped batch_norm_clamp(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, double epsilon,
-                                   const ClampRange& range) {
+BatchNormed batch_norm_activation(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, double epsilon,
+                                  const Epilogue& epilogue) {
   check(x);
   at::NoGradGuard no_grad;
   const Rows rows(x);
-  NormalizedClamped result{at::empty_like(x, x.options(), at::MemoryFormat::ChannelsLast), channels(rows.depth),
-                           channels(rows.depth)};
+  BatchNormed result{at::empty_like(x, x.options(), at::MemoryFormat::ChannelsLast), channels(rows.depth),
+                     channels(rows.depth)};
   // Sums of differences from the first row stay exact where the mean is far from zero.
   const at::Tensor center = x.permute({0, 2, 3, 1}).reshape({-1, rows.depth})[0].to(at::kFloat).contiguous();
   with_elements(x, [&](auto* type) {
@@ -121,7 +130,7 @@ NormalizedClamped batch_norm_clamp(const at::Tensor& x, const at::Tensor& gamma,
       result.mean.mutable_data_ptr<float>()[c] = static_cast<float>(center.const_data_ptr<float>()[c] + mean);
       result.inverse_deviation.mutable_data_ptr<float>()[c] = static_cast<float>(1 / std::sqrt(variance + epsilon));
     }
-    const Affine affine(gamma, beta, result, rows.depth, range);
+    const Affine affine(gamma, beta, result, rows.depth, epilogue);
     T* out = elements<T>(result.y);
     rows.for_each_block([&](int64_t, int64_t first, int64_t number) {
       cpu::normalize_rows(in + first * rows.depth, number, rows.depth, affine.loops, out + first * rows.depth);
@@ -130,15 +139,15 @@ NormalizedClamped batch_norm_clamp(const at::Tensor& x, const at::Tensor& gamma,
   return result;
 }
 
-BatchNormGradients batch_norm_clamp_backward(const at::Tensor& gradient_y, const at::Tensor& x, const at::Tensor& gamma,
-                                             const at::Tensor& beta, const NormalizedClamped& statistics,
-                                             const ClampRange& range) {
+BatchNormGradients batch_norm_activation_backward(const at::Tensor& gradient_y, const at::Tensor& x,
+                                                  const at::Tensor& gamma, const at::Tensor& beta,
+                                                  const BatchNormed& statistics, const Epilogue& epilogue) {
   check(x);
   at::NoGradGuard no_grad;
   TORCH_CHECK(gradient_y.sizes() == x.sizes(), "expected a gradient of size ", x.sizes(), ", got ", gradient_y.sizes());
   const at::Tensor gradient = gradient_y.to(x.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
   const Rows rows(x);
-  const Affine affine(gamma, beta, statistics, rows.depth, range);
+  const Affine affine(gamma, beta, statistics, rows.depth, epilogue);
   BatchNormGradients result{at::empty_like(x, x.options(), at::MemoryFormat::ChannelsLast), channels(rows.depth),
                             channels(rows.depth)};
   const at::Tensor slope = channels(rows.depth), offset = channels(rows.depth);

@@ -8,38 +8,37 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// The activation as a clamp, where it is one.
-std::optional<kernels::ClampRange> clamp_range(Activation activation) {
-  if (activation == Activation::kNone) return kernels::ClampRange{};
-  if (activation == Activation::kRelu) return kernels::ClampRange{.low = 0};
-  if (activation == Activation::kRelu6) return kernels::ClampRange{.low = 0, .high = 6};
+/// The activation as the kernels know it, where they do.
+std::optional<kernels::Epilogue> epilogue_of(Activation activation) {
+  if (activation == Activation::kNone) return kernels::Epilogue{};
+  if (activation == Activation::kRelu) return kernels::Epilogue{.low = 0};
+  if (activation == Activation::kRelu6) return kernels::Epilogue{.low = 0, .high = 6};
+  if (activation == Activation::kSwish) return kernels::Epilogue{.curve = kernels::Epilogue::Curve::kSwish};
+  if (activation == Activation::kHardSwish) return kernels::Epilogue{.curve = kernels::Epilogue::Curve::kHardSwish};
   return std::nullopt;
 }
 
-/// Batch norm and clamp by our own kernel.
+/// Batch norm and activation by our own kernel.
 class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
  public:
   static variable_list forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& gamma,
-                               const at::Tensor& beta, double epsilon, double low, double high) {
-    const kernels::ClampRange range{static_cast<float>(low), static_cast<float>(high)};
-    const kernels::NormalizedClamped result = kernels::batch_norm_clamp(x, gamma, beta, epsilon, range);
+                               const at::Tensor& beta, double epsilon, Activation activation) {
+    const kernels::BatchNormed result =
+        kernels::batch_norm_activation(x, gamma, beta, epsilon, *epilogue_of(activation));
     context->save_for_backward({x, gamma, beta, result.mean, result.inverse_deviation});
-    context->saved_data["low"] = low;
-    context->saved_data["high"] = high;
+    context->saved_data["activation"] = static_cast<int64_t>(activation);
     context->mark_non_differentiable({result.mean, result.inverse_deviation});
     return {result.y, result.mean, result.inverse_deviation};
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
-    const kernels::ClampRange range{static_cast<float>(context->saved_data["low"].toDouble()),
-                                    static_cast<float>(context->saved_data["high"].toDouble())};
+    const auto activation = static_cast<Activation>(context->saved_data["activation"].toInt());
     const at::Tensor &x = saved[0], &gamma = saved[1], &beta = saved[2];
-    kernels::BatchNormGradients result =
-        kernels::batch_norm_clamp_backward(gradients[0], x, gamma, beta, {{}, saved[3], saved[4]}, range);
+    kernels::BatchNormGradients result = kernels::batch_norm_activation_backward(
+        gradients[0], x, gamma, beta, {{}, saved[3], saved[4]}, *epilogue_of(activation));
     return {
-        result.x, gamma.defined() ? result.gamma : at::Tensor(), beta.defined() ? result.beta : at::Tensor(), {}, {},
-        {}};
+        result.x, gamma.defined() ? result.gamma : at::Tensor(), beta.defined() ? result.beta : at::Tensor(), {}, {}};
   }
 };
 
@@ -85,10 +84,8 @@ class RectifiedBatchNorm : public torch::autograd::Function<RectifiedBatchNorm> 
 NormalizedActivation batch_norm_activation(const at::Tensor& x, const at::Tensor& gamma_or_none,
                                            const at::Tensor& beta_or_none, double epsilon, Activation activation) {
   at::Tensor gamma = gamma_or_none, beta = beta_or_none;
-  const std::optional<kernels::ClampRange> range = clamp_range(activation);
-  if (range && kernels::fuses_batch_norm(x)) {
-    const variable_list result =
-        FusedBatchNorm::apply(x, gamma, beta, epsilon, double{range->low}, double{range->high});
+  if (epilogue_of(activation) && kernels::fuses_batch_norm(x)) {
+    const variable_list result = FusedBatchNorm::apply(x, gamma, beta, epsilon, activation);
     return {result[0], result[1], result[2]};
   }
   if (x.scalar_type() != at::kFloat) {  // float parameters keep the statistics of a bfloat16 map in float
@@ -96,7 +93,7 @@ NormalizedActivation batch_norm_activation(const at::Tensor& x, const at::Tensor
     if (!gamma.defined()) gamma = at::ones({x.size(1)}, like);
     if (!beta.defined()) beta = at::zeros({x.size(1)}, like);
   }
-  if (range && activation != Activation::kNone) {
+  if (activation == Activation::kRelu || activation == Activation::kRelu6) {
     const variable_list result = RectifiedBatchNorm::apply(x, gamma, beta, epsilon, activation == Activation::kRelu6);
     return {result[0], result[1], result[2]};
   }

@@ -8,7 +8,11 @@ BackboneFeatureExtractor::BackboneFeatureExtractor(std::shared_ptr<Backbone> bac
   register_module(backbone_->scope(), backbone_);
   for (const auto& item : named_parameters()) backbone_variables_.push_back(item.key());
   for (const auto& item : named_buffers()) backbone_variables_.push_back(item.key());
-  adopt_children(*backbone_, *neck_);
+  if (neck_->scope().empty()) {
+    adopt_children(*backbone_, *neck_);
+  } else {
+    register_module(neck_->scope(), neck_);
+  }
 }
 
 std::vector<at::Tensor> BackboneFeatureExtractor::forward(const at::Tensor& images, const Context& context) {

@@ -32,6 +32,16 @@ at::Tensor SeparableConvBlock::forward(const at::Tensor& x) {
   return batch_norm_ ? batch_norm_->forward(y, activation_) : activate(y, activation_);
 }
 
+KerasSeparable keras_separable(const Hyperparams& given, bool pointwise_too) {
+  KerasSeparable result{given, given.initializer};
+  result.hyperparams.depthwise_regularizer = given.regularizer;
+  if (!pointwise_too) {
+    result.hyperparams.initializer = Initializer::variance_scaling(1, Initializer::Mode::kFanAverage, true);
+    result.hyperparams.regularizer = {};
+  }
+  return result;
+}
+
 std::function<at::Tensor(const at::Tensor&)> add_convolution(torch::nn::Module& parent, const std::string& scope,
                                                              bool separable, const ConvBlockOptions& options,
                                                              const Hyperparams& hyperparams,

@@ -14,6 +14,7 @@ using ::osprey::testing::expect_close;
 struct Case {
   int64_t batch, depth, height, width;
 };
+const Epilogue kEpilogues[] = {{0, 6}, {.curve = Epilogue::Curve::kSwish}, {.curve = Epilogue::Curve::kHardSwish}};
 constexpr Case kCases[] = {{2, 3, 1, 1}, {1, 17, 5, 7}, {4, 33, 37, 29}, {2, 128, 40, 40}, {3, 1, 9, 9}, {8, 64, 3, 2}};
 
 at::Tensor map_of(const Case& item, double mean, at::ScalarType type) {
@@ -25,8 +26,8 @@ at::Tensor map_of(const Case& item, double mean, at::ScalarType type) {
 }
 
 /// The reference: the definition, in double precision.
-NormalizedClamped reference(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, double epsilon,
-                            const ClampRange& range) {
+BatchNormed reference(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, double epsilon,
+                      const Epilogue& range) {
   const at::Tensor exact = x.to(at::kDouble);
   const at::Tensor mean = exact.mean({0, 2, 3}), centered = exact - mean.view({1, -1, 1, 1});
   const at::Tensor inverse = (centered.square().mean({0, 2, 3}) + epsilon).rsqrt();
@@ -34,82 +35,95 @@ NormalizedClamped reference(const at::Tensor& x, const at::Tensor& gamma, const 
   at::Tensor y = centered * channel(inverse);
   if (gamma.defined()) y = y * channel(gamma);
   if (beta.defined()) y = y + channel(beta);
+  if (range.curve == Epilogue::Curve::kSwish) return {at::silu(y), mean, inverse};
+  if (range.curve == Epilogue::Curve::kHardSwish) return {at::hardswish(y), mean, inverse};
   return {y.clamp(range.low, range.high), mean, inverse};
 }
 
-TEST(BatchNormClamp, EqualsItsDefinition) {
+TEST(BatchNormActivation, EqualsItsDefinition) {
   for (const Case& item : kCases) {
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
       const at::Tensor x = map_of(item, 20, type), gamma = at::linspace(0.5, 2, item.depth),
                        beta = at::linspace(-1, 3, item.depth);
-      const ClampRange range{0, 6};
-      const NormalizedClamped ours = batch_norm_clamp(x, gamma, beta, 1e-3, range),
-                              exact = reference(x, gamma, beta, 1e-3, range);
-      EXPECT_EQ(ours.y.scalar_type(), type);
-      expect_close(ours.y, exact.y, type == at::kFloat ? 1e-5 : 4e-3, 1e-4, "y");
-      expect_close(ours.mean, exact.mean, 1e-6, 0, "mean");
-      expect_close(ours.inverse_deviation, exact.inverse_deviation, 1e-4, 0, "inverse deviation");
-    }
-  }
-}
-
-TEST(BatchNormClamp, GradientsAreThoseOfTheDefinition) {
-  for (const Case& item : kCases) {
-    for (const bool affine : {true, false}) {
-      const at::Tensor x = map_of(item, 3, at::kFloat);
-      at::Tensor gamma, beta;
-      if (affine) gamma = at::linspace(0.5, 2, item.depth), beta = at::linspace(-1, 3, item.depth);
-      const at::Tensor wanted = at::randn_like(x);
-      const ClampRange range{0, 6};
-      const BatchNormGradients ours =
-          batch_norm_clamp_backward(wanted, x, gamma, beta, batch_norm_clamp(x, gamma, beta, 1e-3, range), range);
-
-      const at::Tensor exact = x.to(at::kDouble).requires_grad_();
-      at::Tensor exact_gamma, exact_beta;
-      if (affine)
-        exact_gamma = gamma.to(at::kDouble).requires_grad_(), exact_beta = beta.to(at::kDouble).requires_grad_();
-      (reference(exact, exact_gamma, exact_beta, 1e-3, range).y * wanted).sum().backward();
-      expect_close(ours.x, exact.grad(), 1e-3, 2e-4, "gradient of x");
-      if (affine) {
-        expect_close(ours.gamma, exact_gamma.grad(), 1e-4, 1e-3, "gradient of gamma");
-        expect_close(ours.beta, exact_beta.grad(), 1e-4, 1e-3, "gradient of beta");
+      for (const Epilogue& range : kEpilogues) {
+        const BatchNormed ours = batch_norm_activation(x, gamma, beta, 1e-3, range),
+                          exact = reference(x, gamma, beta, 1e-3, range);
+        EXPECT_EQ(ours.y.scalar_type(), type);
+        expect_close(ours.y, exact.y, type == at::kFloat ? 1e-5 : 4e-3, 1e-4, "y");
+        expect_close(ours.mean, exact.mean, 1e-6, 0, "mean");
+        expect_close(ours.inverse_deviation, exact.inverse_deviation, 1e-4, 0, "inverse deviation");
       }
     }
   }
 }
 
-TEST(BatchNormClamp, StaysExactFarFromZero) {
+void expect_gradients(const Case& item, bool affine, const Epilogue& range) {
+  const at::Tensor x = map_of(item, 3, at::kFloat);
+  at::Tensor gamma, beta;
+  if (affine) gamma = at::linspace(0.5, 2, item.depth), beta = at::linspace(-1, 3, item.depth);
+  const at::Tensor wanted = at::randn_like(x);
+  const BatchNormGradients ours =
+      batch_norm_activation_backward(wanted, x, gamma, beta, batch_norm_activation(x, gamma, beta, 1e-3, range), range);
+
+  const at::Tensor exact = x.to(at::kDouble).requires_grad_();
+  at::Tensor exact_gamma, exact_beta;
+  if (affine) exact_gamma = gamma.to(at::kDouble).requires_grad_(), exact_beta = beta.to(at::kDouble).requires_grad_();
+  (reference(exact, exact_gamma, exact_beta, 1e-3, range).y * wanted).sum().backward();
+  expect_close(ours.x, exact.grad(), 1e-3, 2e-4, "gradient of x");
+  if (affine) {
+    expect_close(ours.gamma, exact_gamma.grad(), 1e-4, 1e-3, "gradient of gamma");
+    expect_close(ours.beta, exact_beta.grad(), 1e-4, 1e-3, "gradient of beta");
+  }
+}
+
+TEST(BatchNormActivation, GradientsAreThoseOfTheDefinition) {
+  for (const Case& item : kCases)
+    for (const Epilogue& range : kEpilogues)
+      for (const bool affine : {true, false}) expect_gradients(item, affine, range);
+}
+
+TEST(BatchNormActivation, SwishIsExactOverTheWholeRange) {
+  // Beta moves the normalised values to where the exponential is huge, and to where it vanishes.
+  const at::Tensor x = map_of({2, 64, 16, 16}, 0, at::kFloat), beta = at::linspace(-120, 120, 64);
+  for (const Epilogue& range : kEpilogues) {
+    const at::Tensor ours = batch_norm_activation(x, {}, beta, 1e-3, range).y;
+    EXPECT_TRUE(ours.isfinite().all().item<bool>());
+    expect_close(ours, reference(x, {}, beta, 1e-3, range).y, 2e-6, 1e-5, "y");
+  }
+}
+
+TEST(BatchNormActivation, StaysExactFarFromZero) {
   // A mean of 1000 and a deviation of 1: a sum of squares in float32 would lose the variance.
   const at::Tensor x = map_of({4, 8, 32, 32}, 1000, at::kFloat);
-  const NormalizedClamped ours = batch_norm_clamp(x, {}, {}, 1e-3, {}), exact = reference(x, {}, {}, 1e-3, {});
+  const BatchNormed ours = batch_norm_activation(x, {}, {}, 1e-3, {}), exact = reference(x, {}, {}, 1e-3, {});
   expect_close(ours.inverse_deviation, exact.inverse_deviation, 1e-4, 0, "inverse deviation");
   expect_close(ours.y, exact.y, 0, 1e-3, "y");
 }
 
-TEST(BatchNormClamp, ThreadsDoNotChangeABit) {
+TEST(BatchNormActivation, ThreadsDoNotChangeABit) {
   const at::Tensor x = map_of({4, 33, 37, 29}, 1, at::kFloat);
   const int before = at::get_num_threads();
   at::set_num_threads(1);
-  const NormalizedClamped one = batch_norm_clamp(x, {}, {}, 1e-3, {});
+  const BatchNormed one = batch_norm_activation(x, {}, {}, 1e-3, {});
   at::set_num_threads(3);
-  const NormalizedClamped three = batch_norm_clamp(x, {}, {}, 1e-3, {});
+  const BatchNormed three = batch_norm_activation(x, {}, {}, 1e-3, {});
   at::set_num_threads(before);
   EXPECT_TRUE(at::equal(one.y, three.y));
   EXPECT_TRUE(at::equal(one.inverse_deviation, three.inverse_deviation));
 }
 
-TEST(BatchNormClamp, NanStaysNan) {
+TEST(BatchNormActivation, NanStaysNan) {
   at::Tensor x = map_of({1, 2, 3, 3}, 0, at::kFloat);
   x.select(1, 1).fill_(NAN);
-  const NormalizedClamped result = batch_norm_clamp(x, {}, {}, 1e-3, {0, 6});
+  const BatchNormed result = batch_norm_activation(x, {}, {}, 1e-3, {0, 6});
   EXPECT_TRUE(result.y.select(1, 1).isnan().all().item<bool>());
   EXPECT_FALSE(result.y.select(1, 0).isnan().any().item<bool>());
 }
 
-TEST(BatchNormClamp, RefusesOtherLayouts) {
+TEST(BatchNormActivation, RefusesOtherLayouts) {
   EXPECT_FALSE(fuses_batch_norm(at::zeros({2, 3, 4, 4})));
   EXPECT_FALSE(fuses_batch_norm(at::zeros({2, 3})));
-  EXPECT_THROW(batch_norm_clamp(at::zeros({2, 3, 4, 4}), {}, {}, 1e-3, {}), c10::Error);
+  EXPECT_THROW(batch_norm_activation(at::zeros({2, 3, 4, 4}), {}, {}, 1e-3, {}), c10::Error);
 }
 
 }  // namespace

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "osprey/base/error.h"
 #include "osprey/config/pipeline.h"
 #include "osprey/models/builder.h"
+#include "osprey/nn/keras_names.h"
 #include "osprey/nn/name_map.h"
 #include "support/golden.h"
 
@@ -40,6 +40,10 @@ inline config::Pipeline golden_pipeline(const std::filesystem::path& file, const
       std::filesystem::path(golden.at("config").get<std::string>()).filename().replace_extension("").string();
   const auto data = file.parent_path().parent_path().parent_path();  // <data>/golden/models/<file>
   config::Pipeline pipeline = config::load_pipeline((data / "data" / "pipeline_configs" / (name + ".config")).string());
+  // The original was built for the largest picture of a resizer without a fixed size.
+  auto& resizer = *pipeline.message->mutable_model()->mutable_ssd()->mutable_image_resizer();
+  if (resizer.has_keep_aspect_ratio_resizer())
+    resizer.mutable_keep_aspect_ratio_resizer()->set_pad_to_max_dimension(true);
   return pipeline;
 }
 
@@ -51,34 +55,24 @@ inline void set_input(config::Pipeline& pipeline, const nlohmann::json& golden) 
   ssd.set_num_classes(golden.at("num_classes"));
 }
 
-/// Calls `check` for each file whose model can be built and lists, aloud, those that cannot be built yet.
+/// Calls `check` for each file with its contents and its pipeline.
+/// sized  the file names the input size and the number of classes that it was made with
 template <class Check>
-void for_each_built(const std::vector<std::filesystem::path>& files, bool sized, Check check) {
-  std::vector<std::string> missing;
-  int built = 0;
+void for_each_model(const std::vector<std::filesystem::path>& files, bool sized, Check check) {
   for (const auto& file : files) {
     SCOPED_TRACE(file.filename().string());
     const nlohmann::json golden = read_json(file);
     config::Pipeline pipeline = golden_pipeline(file, golden);
     if (sized) set_input(pipeline, golden);
-    try {
-      models::build_model(pipeline.root(), {.seed = 0, .device = at::kMeta});
-    } catch (const ConfigError& error) {
-      const std::string message = error.what();
-      ASSERT_NE(message.find("is not supported yet: "), std::string::npos) << message;
-      missing.push_back(file.stem().string());
-      continue;
+    if constexpr (std::is_invocable_v<Check, const nlohmann::json&, const config::Pipeline&,
+                                      const std::filesystem::path&>) {
+      check(golden, pipeline, file);
+    } else {
+      check(golden, pipeline);
     }
-    ++built;
-    check(golden, pipeline);
   }
-  std::cout << built << " of " << files.size() << " golden models checked";
-  if (!missing.empty()) std::cout << "; not built yet:";
-  for (const std::string& name : missing) std::cout << "\n  " << name;
-  std::cout << std::endl;
-  if (test_data()) {
-    EXPECT_GT(built, 0);
-  }
+  std::cout << files.size() << " golden models checked" << std::endl;
+  EXPECT_FALSE(files.empty());
 }
 
 /// The values that the golden files give to a variable, in TensorFlow's layout (their `doc.init` says the formula).
@@ -105,11 +99,43 @@ inline at::Tensor formula_values(const std::string& tf_name, const std::vector<i
   return values;
 }
 
-inline void set_formula_values(torch::nn::Module& model) {
+/// What the original of a golden file calls one of our variables.
+inline std::string original_name(const nlohmann::json& golden, const std::string& our_name) {
+  return golden.at("runtime") == "TF2" ? nn::keras_name(our_name) : nn::tf_name(our_name);
+}
+
+/// Our names of a model's variables by those of the original.
+inline std::map<std::string, std::string> names_by_original(const torch::nn::Module& model,
+                                                            const nlohmann::json& golden) {
+  std::map<std::string, std::string> result;
+  for (const auto& variable : models::variables(model)) result[original_name(golden, variable.first)] = variable.first;
+  return result;
+}
+
+/// Whether the original makes a variable that its detector never uses: the end of EfficientNet as a classifier.
+inline bool is_unused(const std::string& original_name) {
+  for (const char* const prefix : {"top_conv2d/", "top_bn/", "logits/"})
+    if (original_name.starts_with(prefix)) return true;
+  return original_name.starts_with("stack_6/") && !original_name.starts_with("stack_6/block_0/");
+}
+
+/// How many such variables a golden file has; those of a forward_ file stand in the file of its structure.
+inline int64_t count_unused(const std::filesystem::path& file) {
+  std::string name = file.filename().string();
+  if (name.starts_with("forward_")) name = name.substr(std::string("forward_").size());
+  int64_t count = 0;
+  const std::filesystem::path structure = file.parent_path() / name;
+  const nlohmann::json golden = read_json(structure);
+  for (const auto& variable : golden.at("variables")) count += is_unused(variable.at(0));
+  return count;
+}
+
+inline void set_formula_values(torch::nn::Module& model, const nlohmann::json& golden) {
   at::NoGradGuard no_grad;
-  for (const auto& [name, tensor] : models::variables(model))
-    tensor.copy_(nn::from_tf_layout(name, formula_values(nn::tf_name(name), nn::tf_shape(name, tensor.sizes())),
-                                    tensor.sizes()));
+  for (const auto& [name, tensor] : models::variables(model)) {
+    const at::Tensor values = formula_values(original_name(golden, name), nn::tf_shape(name, tensor.sizes()));
+    tensor.copy_(nn::from_tf_layout(name, values, tensor.sizes()));
+  }
 }
 
 /// The picture of the golden files: 127.5 + 127.5 sin(0.07 y + 0.11 x + 1.3 c + 0.0013 y x + 0.9 b); [B, 3, H, W].

@@ -5,14 +5,19 @@
 
 namespace osprey::kernels {
 
-/// What is done to a normalised value: it is moved into [low, high]. The gradient is that of the values strictly
-/// inside.
-struct ClampRange {
+/// What is done to a normalised value.
+struct Epilogue {
+  enum class Curve {
+    kClamp,      ///< it is moved into [low, high]; the gradient is that of the values strictly inside
+    kSwish,      ///< v * sigmoid(v), to a few units in the last place
+    kHardSwish,  ///< v * min(max(v + 3, 0), 6) / 6
+  };
   float low = -std::numeric_limits<float>::infinity();
   float high = std::numeric_limits<float>::infinity();
+  Curve curve = Curve::kClamp;
 };
 
-struct NormalizedClamped {
+struct BatchNormed {
   at::Tensor y;                  ///< like x
   at::Tensor mean;               ///< [C] float32: of the batch
   at::Tensor inverse_deviation;  ///< [C] float32: 1 / sqrt(biased variance of the batch + epsilon)
@@ -27,22 +32,21 @@ struct BatchNormGradients {
 /// is has to go through the operations of libtorch.
 bool fuses_batch_norm(const at::Tensor& x);
 
-/// y = clamp((x - mean) * inverse_deviation * gamma + beta): batch norm by the statistics of the batch and a rectifier,
-/// in one pass for the statistics and one for the values. Sums are made in fixed blocks, so threads do not change a
-/// bit.
+/// y = epilogue((x - mean) * inverse_deviation * gamma + beta): batch norm by the statistics of the batch and an
+/// activation, in one pass for the statistics and one for the values. Sums are made in fixed blocks, so threads do not
+/// change a bit.
 ///
 /// x      [B, C, H, W] for which fuses_batch_norm holds, not empty
 /// gamma  [C] float32; undefined: 1      beta  [C] float32; undefined: 0
 /// No gradients flow; see below.
 /// source  Ioffe and Szegedy, "Batch Normalization", ICML 2015, algorithm 1
-NormalizedClamped batch_norm_clamp(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, double epsilon,
-                                   const ClampRange& range);
+BatchNormed batch_norm_activation(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, double epsilon,
+                                  const Epilogue& epilogue);
 
-/// The gradients of `batch_norm_clamp`, which keeps nothing but its input: what was clamped is worked out again.
-/// gradient_y  like x
-/// statistics  as `batch_norm_clamp` gave them (y is not looked at)
-BatchNormGradients batch_norm_clamp_backward(const at::Tensor& gradient_y, const at::Tensor& x, const at::Tensor& gamma,
-                                             const at::Tensor& beta, const NormalizedClamped& statistics,
-                                             const ClampRange& range);
+/// The gradients of `batch_norm_activation`, which keeps nothing but its input: the normalised values are worked out
+/// again. gradient_y  like x statistics  as `batch_norm_activation` gave them (y is not looked at)
+BatchNormGradients batch_norm_activation_backward(const at::Tensor& gradient_y, const at::Tensor& x,
+                                                  const at::Tensor& gamma, const at::Tensor& beta,
+                                                  const BatchNormed& statistics, const Epilogue& epilogue);
 
 }  // namespace osprey::kernels

@@ -20,6 +20,7 @@ struct BackboneOptions {
   int64_t min_depth = 8;
   bool use_explicit_padding = false;
   bool freeze_batch_norm = false;
+  bool keras = false;                      ///< as in the original's Keras models, where they compute something else
   bool regularize_depthwise = true;        ///< where the backbone's own hyperparams leave it open
   std::optional<Hyperparams> hyperparams;  ///< nothing: the backbone's own
   std::string last_endpoint;               ///< layers behind it are not made; empty: all that the backbone has

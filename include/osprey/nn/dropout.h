@@ -23,4 +23,22 @@ class Dropout : public Layer {
   int64_t salt_ = 0;
 };
 
+/// Sets all that a branch adds for an example to zero at random while training and scales it up otherwise, so that the
+/// branch keeps its mean. Which examples, is keyed as in `Dropout`.
+/// source  Huang et al., "Deep Networks with Stochastic Depth", ECCV 2016
+class DropPath : public Layer {
+ public:
+  /// drop_rate  in [0, 1)
+  explicit DropPath(double drop_rate) : drop_rate_(drop_rate) {}
+
+  void on_named(const std::string& full_name, uint64_t seed) override;
+
+  /// x  [B, C, H, W]; returned as it is in evaluation, or where the context has no keys
+  at::Tensor forward(const at::Tensor& x, const Context& context) const;
+
+ private:
+  double drop_rate_;
+  int64_t salt_ = 0;
+};
+
 }  // namespace osprey::nn

@@ -8,8 +8,7 @@
 
 namespace osprey::nn {
 
-/// Makes the feature maps that predictions are made from out of those of a backbone. Its layers live in the backbone's
-/// scope.
+/// Makes the feature maps that predictions are made from out of those of a backbone.
 class Neck : public torch::nn::Module {
  public:
   /// Finest first.
@@ -18,6 +17,8 @@ class Neck : public torch::nn::Module {
   virtual std::set<std::string> endpoints() const = 0;
   /// Channels of each feature map.
   virtual std::vector<int64_t> depths() const = 0;
+  /// The scope of its layers within the extractor; empty: that of the backbone.
+  virtual std::string scope() const { return ""; }
 };
 
 /// SSD's maps: some are endpoints of the backbone, each further one halves the one before by a 1x1 convolution and a
@@ -35,6 +36,9 @@ struct MultiResolutionOptions {
   bool insert_1x1_conv = true;  ///< false: no 1x1 convolution in between
   bool use_explicit_padding = false;
   bool use_depthwise = false;  ///< the convolution of stride 2 becomes a depthwise and a 1x1 convolution
+  /// As in the original's Keras models: with use_depthwise one separable convolution, without batch norm in between;
+  /// the new layers have a scope of their own, "FeatureMaps".
+  bool keras = false;
 };
 std::unique_ptr<Neck> make_multi_resolution_neck(const MultiResolutionOptions& options, const Backbone& backbone,
                                                  const Hyperparams& hyperparams);
@@ -48,10 +52,17 @@ struct FeaturePyramidOptions {
   int64_t depth = 256;                     ///< of every map
   bool use_explicit_padding = false;
   bool use_depthwise = false;  ///< separable convolutions, but for the projections ("FPN-lite")
+  /// As in the original's Keras models: a finer level is made of the smoothed coarser one, not of the sum before its
+  /// smoothing, and separable convolutions have other first weights and penalties.
+  bool keras = false;
 };
 /// throws c10::Error in forward where a level is not half as large as the one before
 std::unique_ptr<Neck> make_feature_pyramid_neck(const FeaturePyramidOptions& options, const Backbone& backbone,
                                                 const Hyperparams& hyperparams);
+
+/// Name in a Keras model of a variable below the scope "fpn", such as "smoothing_1.BatchNorm.gamma".
+/// extractor  the scope of the whole extractor there, e.g. "ResNet50V1_FPN"
+std::string feature_pyramid_keras_name(const std::string& extractor, const std::string& name);
 
 /// Pooling pyramid: one map of the backbone, halved again and again by max pooling, so that one predictor fits all.
 /// source  Jin et al., "Pooling Pyramid Network for Object Detection", 2018

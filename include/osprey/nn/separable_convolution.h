@@ -43,6 +43,14 @@ class SeparableConvBlock : public Layer {
   std::shared_ptr<BatchNorm> batch_norm_;
 };
 
+/// What Keras's separable convolution makes of hyperparams that are written for plain ones: the depthwise half follows
+/// them; the other half is drawn as Glorot does and has no penalty, unless it is `pointwise_too`.
+struct KerasSeparable {
+  Hyperparams hyperparams;
+  Initializer depthwise_initializer;
+};
+KerasSeparable keras_separable(const Hyperparams& given, bool pointwise_too);
+
 /// Adds a convolution to `parent` under `scope`: a ConvBlock or, with `separable`, the SeparableConvBlock of the same
 /// depths, kernel and stride, whose depthwise half may have an initializer of its own. Returns its forward.
 std::function<at::Tensor(const at::Tensor&)> add_convolution(

@@ -4,6 +4,7 @@
 
 #include "osprey/nn/backbone.h"
 #include "osprey/nn/convolution.h"
+#include "osprey/nn/keras_names.h"
 
 namespace osprey::nn {
 namespace {
@@ -76,6 +77,21 @@ class MobilenetV1 final : public Backbone {
 
 std::unique_ptr<Backbone> make(const BackboneOptions& options) { return std::make_unique<MobilenetV1>(options); }
 OSPREY_REGISTER_TYPE(Backbone, "mobilenet_v1", &make);
+
+/// Conv2d_0 is conv1, Conv2d_3_pointwise is conv_pw_3, and a batch norm has the name of its convolution and _bn.
+std::string keras_name_of(const std::string& name) {
+  const auto [scope, leaf] = split_name(name);
+  std::string layer = scope.substr(0, scope.find('.'));
+  const bool normalises = scope.size() > layer.size();
+  if (layer == "Conv2d_0") {
+    layer = "conv1";
+  } else {
+    const size_t end = layer.rfind('_');  // Conv2d_<number>_<kind>
+    layer = fmt::format("conv_{}_{}", layer.substr(end) == "_depthwise" ? "dw" : "pw", layer.substr(7, end - 7));
+  }
+  return layer + (normalises ? "_bn/" : "/") + keras_leaf(leaf);
+}
+[[maybe_unused]] const bool named = add_keras_names("FeatureExtractor.MobilenetV1.", &keras_name_of);
 
 }  // namespace
 }  // namespace osprey::nn

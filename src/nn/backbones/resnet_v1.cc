@@ -2,13 +2,14 @@
 // He et al., "Deep Residual Learning for Image Recognition", CVPR 2016, table 1; 200 units as in He et al., "Identity
 // Mappings in Deep Residual Networks", ECCV 2016.
 //
-// Where a block halves its map: here its last unit runs at the full side, an endpoint is the map before halving, and
-// every second value goes on to the next block. (Others halve in the first unit of the next block: the same variables,
-// other numbers.)
+// Where a block halves its map: its last unit runs at the full side, an endpoint is the map before halving, and every
+// second value goes on to the next block. In Keras the first unit of the next block halves, in its first convolution:
+// the same variables, other numbers.
 #include <fmt/format.h>
 
 #include "osprey/nn/backbone.h"
 #include "osprey/nn/convolution.h"
+#include "osprey/nn/keras_names.h"
 
 namespace osprey::nn {
 namespace {
@@ -35,7 +36,7 @@ Hyperparams own_hyperparams(const BackboneOptions& options) {
 /// closer to the layers than its configs.
 Hyperparams hyperparams_of(const BackboneOptions& options) {
   Hyperparams result = options.hyperparams ? *options.hyperparams : own_hyperparams(options);
-  if (result.batch_norm) {
+  if (result.batch_norm && !options.keras) {
     result.batch_norm->decay = 0.997;
     result.batch_norm->epsilon = 1e-5;
     result.batch_norm->scale = true;
@@ -47,28 +48,31 @@ struct UnitOptions {
   int64_t in_depth, out_depth;
   int64_t inner_depth;  ///< of the 3x3 convolution
   bool bottleneck;
+  int64_t stride;  ///< of the first convolution and the shortcut
 };
 
 /// Two 3x3 convolutions, or a 3x3 between two 1x1 convolutions, around which the input is added.
 class Unit final : public torch::nn::Module {
  public:
   Unit(const UnitOptions& options, const Hyperparams& hyperparams) {
-    const auto add = [&](const std::string& name, int64_t in, int64_t out, int64_t kernel, bool activate) {
+    const auto add = [&](const std::string& name, int64_t in, int64_t out, int64_t kernel, bool activate,
+                         int64_t stride) {
       return register_module(
           name,
           std::make_shared<ConvBlock>(
-              ConvBlockOptions{.in_depth = in, .out_depth = out, .kernel = {kernel, kernel}, .activate = activate},
+              ConvBlockOptions{
+                  .in_depth = in, .out_depth = out, .kernel = {kernel, kernel}, .stride = stride, .activate = activate},
               hyperparams));
     };
-    if (options.in_depth != options.out_depth)
-      shortcut_ = add("shortcut", options.in_depth, options.out_depth, 1, false);
+    if (options.in_depth != options.out_depth || options.stride > 1)
+      shortcut_ = add("shortcut", options.in_depth, options.out_depth, 1, false, options.stride);
     if (options.bottleneck) {
-      blocks_ = {add("conv1", options.in_depth, options.inner_depth, 1, true),
-                 add("conv2", options.inner_depth, options.inner_depth, 3, true),
-                 add("conv3", options.inner_depth, options.out_depth, 1, false)};
+      blocks_ = {add("conv1", options.in_depth, options.inner_depth, 1, true, options.stride),
+                 add("conv2", options.inner_depth, options.inner_depth, 3, true, 1),
+                 add("conv3", options.inner_depth, options.out_depth, 1, false, 1)};
     } else {
-      blocks_ = {add("conv1", options.in_depth, options.inner_depth, 3, true),
-                 add("conv2", options.inner_depth, options.out_depth, 3, false)};
+      blocks_ = {add("conv1", options.in_depth, options.inner_depth, 3, true, options.stride),
+                 add("conv2", options.inner_depth, options.out_depth, 3, false, 1)};
     }
   }
 
@@ -86,7 +90,7 @@ class Unit final : public torch::nn::Module {
 class ResnetV1 final : public Backbone {
  public:
   ResnetV1(const Version& version, const BackboneOptions& options)
-      : scope_(fmt::format("resnet_v1_{}", version.depth)) {
+      : scope_(fmt::format("resnet_v1_{}", version.depth)), keras_(options.keras) {
     const Hyperparams hyperparams = hyperparams_of(options);
     const auto scaled = [&](int64_t depth) {
       return std::max(static_cast<int64_t>(static_cast<double>(depth) * options.depth_multiplier), options.min_depth);
@@ -105,7 +109,9 @@ class ResnetV1 final : public Backbone {
       for (int64_t u = 0; u < version.units[b]; ++u) {
         block.units.push_back(add_child(
             *this, fmt::format("{}/unit_{}/{}", name, u + 1, version.bottleneck ? "bottleneck_v1" : "basic_v1"),
-            std::make_shared<Unit>(UnitOptions{depth, block.depth, inner, version.bottleneck}, hyperparams)));
+            std::make_shared<Unit>(
+                UnitOptions{depth, block.depth, inner, version.bottleneck, keras_ && b > 0 && u == 0 ? 2 : 1},
+                hyperparams)));
         depth = block.depth;
       }
       blocks_.push_back(std::move(block));
@@ -115,9 +121,9 @@ class ResnetV1 final : public Backbone {
 
   Endpoints forward(const at::Tensor& images, const std::set<std::string>& wanted, const Context&) override {
     Endpoints endpoints;
-    at::Tensor x = max_pool(root_->forward(images), 3, 2, Padding::kSame);
+    at::Tensor x = max_pool(root_->forward(images), 3, 2, keras_ ? Padding::kFixed : Padding::kSame);
     for (size_t b = 0; b < blocks_.size() && endpoints.size() < wanted.size(); ++b) {
-      if (b > 0) x = every_second(x);
+      if (b > 0 && !keras_) x = every_second(x);
       for (const auto& unit : blocks_[b].units) x = unit->forward(x);
       if (wanted.count(blocks_[b].name) > 0) endpoints[blocks_[b].name] = x;
     }
@@ -144,6 +150,7 @@ class ResnetV1 final : public Backbone {
   }
 
   std::string scope_;
+  bool keras_;
   std::shared_ptr<ConvBlock> root_;
   std::vector<Block> blocks_;
 };
@@ -158,6 +165,26 @@ OSPREY_REGISTER_TYPE(Backbone, "resnet_v1_50", &make<2>);
 OSPREY_REGISTER_TYPE(Backbone, "resnet_v1_101", &make<3>);
 OSPREY_REGISTER_TYPE(Backbone, "resnet_v1_152", &make<4>);
 OSPREY_REGISTER_TYPE(Backbone, "resnet_v1_200", &make<5>);
+
+/// block2.unit_1.bottleneck_v1.conv3.weights is conv3_block1_3_conv/kernel; the shortcut is convolution 0.
+std::string keras_name_of(const std::string& name) {
+  const auto [scope, leaf] = split_name(name);
+  const bool normalises = scope.ends_with(".BatchNorm");
+  const std::string layer = normalises ? scope.substr(0, scope.rfind('.')) : scope;
+  const std::string end = (normalises ? "_bn/" : "_conv/") + keras_leaf(leaf);
+  if (layer == "conv1") return "conv1" + end;
+  int block = 0, unit = 0, convolution = 0;
+  if (std::sscanf(layer.c_str(), "block%d.unit_%d.bottleneck_v1.conv%d", &block, &unit, &convolution) < 2)
+    throw std::out_of_range("no Keras name is known for " + name);
+  return fmt::format("conv{}_block{}_{}{}", block + 1, unit, convolution, end);
+}
+
+bool add_names() {
+  for (const int depth : {50, 101, 152})
+    add_keras_names(fmt::format("FeatureExtractor.resnet_v1_{}.", depth), &keras_name_of);
+  return true;
+}
+[[maybe_unused]] const bool named = add_names();
 
 }  // namespace
 }  // namespace osprey::nn

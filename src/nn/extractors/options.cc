@@ -4,6 +4,8 @@
 
 namespace osprey::nn {
 
+bool is_keras(const ExtractorNode& node) { return node->type().ends_with("_keras"); }
+
 Hyperparams neck_hyperparams(const ExtractorNode& node, const FeatureExtractorOptions& options) {
   return read_hyperparams(node.child("conv_hyperparams", node->conv_hyperparams()), options.freeze_batch_norm);
 }
@@ -16,6 +18,7 @@ BackboneOptions backbone_options(const ExtractorNode& node, const FeatureExtract
   result.min_depth = node->min_depth();
   result.use_explicit_padding = node->use_explicit_padding();
   result.freeze_batch_norm = options.freeze_batch_norm;
+  result.keras = is_keras(node);
   if (node->override_base_feature_extractor_hyperparams()) result.hyperparams = neck_hyperparams(node, options);
   return result;
 }
@@ -26,11 +29,13 @@ MultiResolutionOptions multi_resolution_options(const ExtractorNode& node) {
   result.min_depth = node->min_depth();
   result.use_explicit_padding = node->use_explicit_padding();
   result.use_depthwise = node->use_depthwise();
+  result.keras = is_keras(node);
   return result;
 }
 
 std::vector<MultiResolutionOptions::Map> first_maps(const ExtractorNode& node,
                                                     std::vector<MultiResolutionOptions::Map> maps) {
+  if (!node->has_num_layers()) return maps;
   const auto count = static_cast<int64_t>(maps.size());
   if (node->num_layers() < 1 || node->num_layers() > count)
     node.fail("num_layers", fmt::format("must be in [1, {}]", count));
@@ -96,6 +101,7 @@ std::unique_ptr<FeatureExtractor> pyramid_extractor(const ExtractorNode& node, c
                                  node->min_depth());
   neck.use_explicit_padding = node->use_explicit_padding();
   neck.use_depthwise = node->use_depthwise();
+  neck.keras = is_keras(node);
   std::shared_ptr<Backbone> backbone =
       Backbone::Types::instance().build(setting.backbone, backbone_options(node, options));
   std::shared_ptr<Neck> pyramid = make_feature_pyramid_neck(neck, *backbone, neck_hyperparams(node, options));

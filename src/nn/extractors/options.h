@@ -16,6 +16,9 @@ inline constexpr Normalization kMinusOneToOne{{2.0f / 255, 2.0f / 255, 2.0f / 25
 inline constexpr Normalization kImageNetStatistics{{1 / (255 * 0.229f), 1 / (255 * 0.224f), 1 / (255 * 0.225f)},
                                                    {-0.485f / 0.229f, -0.456f / 0.224f, -0.406f / 0.225f}};
 
+/// Whether the type is one of the original's Keras (TF2) models.
+bool is_keras(const ExtractorNode& node);
+
 /// Depths, padding and, where the config overrides the backbone's own, the hyperparams.
 BackboneOptions backbone_options(const ExtractorNode& node, const FeatureExtractorOptions& options);
 
@@ -25,7 +28,7 @@ Hyperparams neck_hyperparams(const ExtractorNode& node, const FeatureExtractorOp
 /// Everything but the maps.
 MultiResolutionOptions multi_resolution_options(const ExtractorNode& node);
 
-/// The first `num_layers` of the maps.
+/// The first `num_layers` of the maps; all where the config leaves it out.
 std::vector<MultiResolutionOptions::Map> first_maps(const ExtractorNode& node,
                                                     std::vector<MultiResolutionOptions::Map> maps);
 

@@ -1,4 +1,5 @@
 #include "nn/extractors/options.h"
+#include "osprey/nn/keras_names.h"
 
 namespace osprey::nn {
 namespace {
@@ -12,6 +13,11 @@ std::unique_ptr<FeatureExtractor> make(const ExtractorNode& node, const FeatureE
        .first_coarse = 14});
 }
 OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_mobilenet_v1_fpn", &make);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_mobilenet_v1_fpn_keras", &make);
+
+[[maybe_unused]] const bool named = add_keras_names("FeatureExtractor.MobilenetV1.fpn.", [](const std::string& name) {
+  return feature_pyramid_keras_name("ssd_mobile_net_v1_fpn_keras_feature_extractor", name);
+});
 
 }  // namespace
 }  // namespace osprey::nn

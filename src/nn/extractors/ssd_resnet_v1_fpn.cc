@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "nn/extractors/options.h"
+#include "osprey/nn/keras_names.h"
 
 namespace osprey::nn {
 namespace {
@@ -27,6 +28,18 @@ OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet50_v1_fpn", &make<50>);
 OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet101_v1_fpn", &make<101>);
 OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet152_v1_fpn", &make<152>);
 OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet200_v1_fpn", &make<200>);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet50_v1_fpn_keras", &make<50>);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet101_v1_fpn_keras", &make<101>);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet152_v1_fpn_keras", &make<152>);
+
+bool add_names() {
+  for (const int depth : {50, 101, 152})
+    add_keras_names(fmt::format("FeatureExtractor.resnet_v1_{}.fpn.", depth), [depth](const std::string& name) {
+      return feature_pyramid_keras_name(fmt::format("ResNet{}V1_FPN", depth), name);
+    });
+  return true;
+}
+[[maybe_unused]] const bool named = add_names();
 
 }  // namespace
 }  // namespace osprey::nn

@@ -7,6 +7,7 @@
 #include "osprey/nn/box_predictor.h"
 #include "osprey/nn/convolution.h"
 #include "osprey/nn/dropout.h"
+#include "osprey/nn/keras_names.h"
 #include "osprey/protos/box_predictor.pb.h"
 
 namespace osprey::nn {
@@ -20,6 +21,21 @@ struct Options {
   double class_bias = 0;
   std::optional<std::array<double, 2>> clip = std::nullopt;  // of the box encodings
 };
+
+/// Where the layers of one feature map live, with the last slash.
+struct Scopes {
+  std::string shared, box, classes, dropout;
+};
+
+Scopes scopes_of(size_t map, size_t num_maps, bool keras) {
+  if (keras)
+    return {fmt::format("BoxPredictor/SharedConvolutions_{}/", map),
+            fmt::format("BoxPredictor/ConvolutionalBoxHead_{}/", map),
+            fmt::format("BoxPredictor/ConvolutionalClassHead_{}/", map), fmt::format("BoxPredictor/{}/", map)};
+  // With a single feature map the original opens no scope of its own.
+  const std::string scope = num_maps > 1 ? fmt::format("BoxPredictor_{}/", map) : "";
+  return {scope, scope, scope, scope};
+}
 
 /// The layers of one feature map.
 struct Branch {
@@ -36,11 +52,14 @@ class ConvolutionalBoxPredictor final : public BoxPredictor {
  public:
   ConvolutionalBoxPredictor(const Options& options, const BoxPredictorOptions& model, const Hyperparams& hyperparams)
       : options_(options), num_class_slots_(model.num_class_slots) {
-    for (size_t i = 0; i < model.depths.size(); ++i) {
-      // With a single feature map the original opens no scope of its own.
-      const std::string scope = model.depths.size() > 1 ? fmt::format("BoxPredictor_{}/", i) : "";
-      branches_.push_back(build_branch(scope, model.depths[i], model.anchors_per_location[i], hyperparams));
+    Hyperparams depthwise = hyperparams;
+    if (model.keras) {  // the original hands these to arguments that depthwise layers do not look at
+      depthwise.initializer = Initializer::variance_scaling(1, Initializer::Mode::kFanAverage, /*uniform=*/true);
+      depthwise.depthwise_regularizer = {};
     }
+    for (size_t i = 0; i < model.depths.size(); ++i)
+      branches_.push_back(build_branch(scopes_of(i, model.depths.size(), model.keras), model.depths[i],
+                                       model.anchors_per_location[i], hyperparams, depthwise));
   }
 
   Output forward(const std::vector<at::Tensor>& feature_maps, const Context& context) override {
@@ -63,32 +82,35 @@ class ConvolutionalBoxPredictor final : public BoxPredictor {
   int64_t box_code_size() const override { return options_.code_size; }
 
  private:
-  Branch build_branch(const std::string& scope, int64_t depth, int64_t anchors, const Hyperparams& hyperparams) {
+  Branch build_branch(const Scopes& scopes, int64_t depth, int64_t anchors, const Hyperparams& hyperparams,
+                      const Hyperparams& depthwise) {
     Branch branch;
     const int64_t inner = std::max(std::min(depth, options_.max_depth), options_.min_depth);
     for (int64_t i = 0; inner > 0 && i < options_.num_layers; ++i) {
       branch.shared.push_back(
-          add_child(*this, fmt::format("{}Conv2d_{}_1x1_{}", scope, i, inner),
+          add_child(*this, fmt::format("{}Conv2d_{}_1x1_{}", scopes.shared, i, inner),
                     std::make_shared<ConvBlock>(ConvBlockOptions{.in_depth = depth, .out_depth = inner}, hyperparams)));
       depth = inner;
     }
-    branch.box = build_head(scope + "BoxEncodingPredictor", depth, anchors * options_.code_size, 0, hyperparams);
-    branch.classes =
-        build_head(scope + "ClassPredictor", depth, anchors * num_class_slots_, options_.class_bias, hyperparams);
+    branch.box = build_head(scopes.box + "BoxEncodingPredictor", depth, anchors * options_.code_size, 0, hyperparams,
+                            depthwise);
+    branch.classes = build_head(scopes.classes + "ClassPredictor", depth, anchors * num_class_slots_,
+                                options_.class_bias, hyperparams, depthwise);
     if (options_.keep_probability < 1)
-      branch.dropout = add_child(*this, scope + "Dropout", std::make_shared<Dropout>(options_.keep_probability));
+      branch.dropout = add_child(*this, scopes.dropout + "Dropout", std::make_shared<Dropout>(options_.keep_probability));
     return branch;
   }
 
   std::vector<std::shared_ptr<ConvBlock>> build_head(const std::string& scope, int64_t depth, int64_t out, double bias,
-                                                     const Hyperparams& hyperparams) {
+                                                     const Hyperparams& hyperparams,
+                                                     const Hyperparams& depthwise) {
     std::vector<std::shared_ptr<ConvBlock>> blocks;
     const std::array<int64_t, 2> kernel = {options_.kernel, options_.kernel};
     if (options_.use_depthwise)
       blocks.push_back(
           add_child(*this, scope + "_depthwise",
                     std::make_shared<ConvBlock>(
-                        ConvBlockOptions{.in_depth = depth, .kernel = kernel, .depthwise = true}, hyperparams)));
+                        ConvBlockOptions{.in_depth = depth, .kernel = kernel, .depthwise = true}, depthwise)));
     ConvBlockOptions last{
         .in_depth = depth, .out_depth = out, .normalize = false, .activate = false, .bias_init = bias};
     if (!options_.use_depthwise) last.kernel = kernel;
@@ -130,6 +152,17 @@ std::unique_ptr<BoxPredictor> make(const config::ConfigNode<proto::Convolutional
       read_hyperparams(cfg.child("conv_hyperparams", cfg->conv_hyperparams()), model.freeze_batch_norm));
 }
 OSPREY_REGISTER(BoxPredictor, &make);
+
+/// The scopes are those of Keras already; a batch norm has the name of its convolution and a suffix.
+std::string keras_name_of(const std::string& name) {
+  const auto [scope, leaf] = split_name(name);
+  const bool normalises = scope.ends_with(".BatchNorm");
+  std::string place = "BoxPredictor/" + (normalises ? scope.substr(0, scope.rfind('.')) : scope);
+  std::replace(place.begin(), place.end(), '.', '/');
+  if (!normalises) return place + "/" + keras_leaf(leaf);
+  return place + (scope.starts_with("SharedConvolutions") ? "_norm/" : "_batchnorm/") + leaf;
+}
+[[maybe_unused]] const bool named = add_keras_names("BoxPredictor.", &keras_name_of);
 
 }  // namespace
 }  // namespace osprey::nn

@@ -8,6 +8,7 @@
 #include "osprey/nn/box_predictor.h"
 #include "osprey/nn/convolution.h"
 #include "osprey/nn/dropout.h"
+#include "osprey/nn/keras_names.h"
 #include "osprey/nn/separable_convolution.h"
 #include "osprey/protos/box_predictor.pb.h"
 
@@ -30,7 +31,7 @@ struct Settings {
 
 using Convolution = std::function<at::Tensor(const at::Tensor&)>;
 
-const std::string kScope = "WeightSharedConvolutionalBoxPredictor/";
+constexpr const char* kScope = "WeightSharedConvolutionalBoxPredictor/";
 
 class WeightSharedBoxPredictor final : public BoxPredictor {
  public:
@@ -45,7 +46,7 @@ class WeightSharedBoxPredictor final : public BoxPredictor {
     box_ = build_head("BoxPredictor", inner, anchors * options.code_size, 0, settings.heads);
     classes_ = build_head("ClassPredictor", inner, anchors * num_class_slots_, options.class_bias, settings.heads);
     if (options.keep_probability < 1)
-      dropout_ = add_child(*this, kScope + "Dropout", std::make_shared<Dropout>(options.keep_probability));
+      dropout_ = add_child(*this, std::string(kScope) + "Dropout", std::make_shared<Dropout>(options.keep_probability));
   }
 
   Output forward(const std::vector<at::Tensor>& feature_maps, const Context& context) override {
@@ -120,7 +121,7 @@ class WeightSharedBoxPredictor final : public BoxPredictor {
 
   Convolution build_head(const std::string& name, int64_t depth, int64_t out, double bias,
                          const Hyperparams& hyperparams) {
-    return add_convolution(*this, kScope + name, options_.use_depthwise,
+    return add_convolution(*this, std::string(kScope) + name, options_.use_depthwise,
                            {.in_depth = depth,
                             .out_depth = out,
                             .kernel = {options_.kernel, options_.kernel},
@@ -157,15 +158,12 @@ Settings read_settings(const config::ConfigNode<proto::WeightSharedConvolutional
   Settings settings{given, given, given, {}};
   if (!model.keras) settings.tower.activation = Activation::kRelu6;
   if (!model.keras || !cfg->use_depthwise()) return settings;
-  const Initializer glorot = Initializer::variance_scaling(1, Initializer::Mode::kFanAverage, true);
-  settings.tower.depthwise_regularizer = settings.heads.depthwise_regularizer = given.regularizer;
-  settings.tower_depthwise = given.initializer;
-  if (!cfg->apply_conv_hyperparams_pointwise()) {
-    settings.tower.initializer = glorot;
-    settings.tower.regularizer = {};
-  }
+  const KerasSeparable tower = keras_separable(settings.tower, cfg->apply_conv_hyperparams_pointwise());
+  settings.tower = tower.hyperparams;
+  settings.tower_depthwise = tower.depthwise_initializer;
+  settings.heads.depthwise_regularizer = given.regularizer;
   if (!cfg->apply_conv_hyperparams_to_heads()) {
-    settings.heads.initializer = glorot;
+    settings.heads.initializer = Initializer::variance_scaling(1, Initializer::Mode::kFanAverage, true);
     settings.heads.regularizer = settings.heads.depthwise_regularizer = {};
   }
   return settings;
@@ -199,6 +197,17 @@ std::unique_ptr<BoxPredictor> make(const config::ConfigNode<proto::WeightSharedC
   return std::make_unique<WeightSharedBoxPredictor>(options, model, read_settings(cfg, model));
 }
 OSPREY_REGISTER(BoxPredictor, &make);
+
+/// Keras puts the last convolutions into a scope of their head; towers are where they are in slim.
+std::string keras_name_of(const std::string& name) {
+  const auto [scope, leaf] = split_name(name);
+  std::string place = scope;
+  std::replace(place.begin(), place.end(), '.', '/');
+  if (scope == "BoxPredictor") place = "WeightSharedConvolutionalBoxHead/" + place;
+  if (scope == "ClassPredictor") place = "WeightSharedConvolutionalClassHead/" + place;
+  return std::string(kScope) + place + "/" + keras_leaf(leaf);
+}
+[[maybe_unused]] const bool named = add_keras_names("WeightSharedConvolutionalBoxPredictor.", &keras_name_of);
 
 }  // namespace
 }  // namespace osprey::nn

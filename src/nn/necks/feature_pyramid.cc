@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "osprey/nn/convolution.h"
+#include "osprey/nn/keras_names.h"
 #include "osprey/nn/neck.h"
 #include "osprey/nn/separable_convolution.h"
 
@@ -12,8 +13,16 @@ class FeaturePyramidNeck final : public Neck {
   FeaturePyramidNeck(const FeaturePyramidOptions& options, const Backbone& backbone, const Hyperparams& hyperparams)
       : endpoints_(options.endpoints),
         depths_(options.endpoints.size() + options.coarse_scopes.size(), options.depth),
-        crop_(options.use_explicit_padding) {
+        crop_(options.use_explicit_padding),
+        descend_smoothed_(options.keras) {
     TORCH_CHECK(!endpoints_.empty(), "a feature pyramid needs an endpoint of the backbone");
+    Hyperparams added = hyperparams;
+    std::optional<Initializer> depthwise_initializer;
+    if (options.keras && options.use_depthwise) {
+      const KerasSeparable keras = keras_separable(hyperparams, /*pointwise_too=*/false);
+      added = keras.hyperparams;
+      depthwise_initializer = keras.depthwise_initializer;
+    }
     const ConvBlockOptions smooth{.in_depth = options.depth,
                                   .out_depth = options.depth,
                                   .kernel = {3, 3},
@@ -28,21 +37,23 @@ class FeaturePyramidNeck final : public Neck {
                                                 hyperparams)));
       if (level + 1 < endpoints_.size())
         smoothings_.push_back(add_convolution(*this, fmt::format("fpn/smoothing_{}", level + 1), options.use_depthwise,
-                                              smooth, hyperparams));
+                                              smooth, added, depthwise_initializer));
     }
     ConvBlockOptions halve = smooth;
     halve.stride = 2;
     for (const std::string& scope : options.coarse_scopes)
-      coarse_.push_back(add_convolution(*this, "fpn/" + scope, options.use_depthwise, halve, hyperparams));
+      coarse_.push_back(
+          add_convolution(*this, "fpn/" + scope, options.use_depthwise, halve, added, depthwise_initializer));
   }
 
   std::vector<at::Tensor> forward(const Endpoints& endpoints, const Context&) override {
     std::vector<at::Tensor> maps(endpoints_.size());
-    at::Tensor sum;  // of this level and all coarser ones
+    at::Tensor descending;  // what the coarser levels hand down
     for (size_t level = endpoints_.size(); level-- > 0;) {
       const at::Tensor own = projections_[level]->forward(endpoints.at(endpoints_[level]));
-      sum = sum.defined() ? add_upsampled(own, sum) : own;
+      const at::Tensor sum = descending.defined() ? add_upsampled(own, descending) : own;
       maps[level] = level < smoothings_.size() ? smoothings_[level](sum) : sum;
+      descending = descend_smoothed_ ? maps[level] : sum;
     }
     for (const auto& halve : coarse_) maps.push_back(halve(maps.back()));
     return maps;
@@ -68,7 +79,7 @@ class FeaturePyramidNeck final : public Neck {
 
   std::vector<std::string> endpoints_;
   std::vector<int64_t> depths_;
-  bool crop_;
+  bool crop_, descend_smoothed_;
   std::vector<std::shared_ptr<ConvBlock>> projections_;
   std::vector<std::function<at::Tensor(const at::Tensor&)>> smoothings_, coarse_;
 };
@@ -78,6 +89,14 @@ class FeaturePyramidNeck final : public Neck {
 std::unique_ptr<Neck> make_feature_pyramid_neck(const FeaturePyramidOptions& options, const Backbone& backbone,
                                                 const Hyperparams& hyperparams) {
   return std::make_unique<FeaturePyramidNeck>(options, backbone, hyperparams);
+}
+
+std::string feature_pyramid_keras_name(const std::string& extractor, const std::string& name) {
+  if (name.starts_with("bottom_up")) return keras_block_name(extractor, name);
+  const std::string place = extractor + "/FeatureMaps/top_down";
+  if (!name.starts_with("projection")) return keras_block_name(place, name);
+  const auto [scope, leaf] = split_name(name);
+  return place + "/" + scope + "/" + keras_leaf(leaf);
 }
 
 }  // namespace osprey::nn

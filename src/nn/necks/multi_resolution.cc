@@ -2,6 +2,7 @@
 
 #include "osprey/nn/convolution.h"
 #include "osprey/nn/neck.h"
+#include "osprey/nn/separable_convolution.h"
 
 namespace osprey::nn {
 namespace {
@@ -32,7 +33,7 @@ class MultiResolutionNeck final : public Neck {
     std::vector<at::Tensor> maps;
     for (const Level& level : levels_) {
       at::Tensor x = level.endpoint.empty() ? maps.back() : endpoints.at(level.endpoint);
-      for (const auto& block : level.blocks) x = block->forward(x);
+      for (const auto& block : level.blocks) x = block(x);
       maps.push_back(x);
     }
     return maps;
@@ -50,17 +51,18 @@ class MultiResolutionNeck final : public Neck {
  private:
   struct Level {
     std::string endpoint;  // of the backbone; empty for a map made here
-    std::vector<std::shared_ptr<ConvBlock>> blocks;
+    std::vector<std::function<at::Tensor(const at::Tensor&)>> blocks;
   };
 
   template <class Scaled>
   void build(Level& level, const std::string& base, size_t index, const MultiResolutionOptions::Map& map,
              const Scaled& scaled, const MultiResolutionOptions& options, const Hyperparams& hyperparams) {
     int64_t depth = depths_.back();
+    const std::string place = options.keras ? "FeatureMaps/" : "";
     const auto add = [&](const std::string& scope, ConvBlockOptions block) {
       block.in_depth = depth;
-      level.blocks.push_back(add_child(*this, scope, std::make_shared<ConvBlock>(block, hyperparams)));
-      depth = level.blocks.back()->out_depth();
+      level.blocks.push_back(add_convolution(*this, place + scope, /*separable=*/false, block, hyperparams));
+      if (!block.depthwise) depth = block.out_depth;
     };
     if (options.insert_1x1_conv) {
       const int64_t half = scaled(static_cast<double>(map.depth) / 2);
@@ -68,11 +70,18 @@ class MultiResolutionNeck final : public Neck {
     }
     const int64_t full = scaled(static_cast<double>(map.depth));
     const std::string scope = fmt::format("{}_2_Conv2d_{}_{}x{}_s2_{}", base, index, map.kernel, map.kernel, full);
-    const ConvBlockOptions halving{.out_depth = full,
-                                   .kernel = {map.kernel, map.kernel},
-                                   .stride = 2,
-                                   .padding = options.use_explicit_padding ? Padding::kFixed : Padding::kSame,
-                                   .depthwise = options.use_depthwise};
+    ConvBlockOptions halving{.out_depth = full,
+                             .kernel = {map.kernel, map.kernel},
+                             .stride = 2,
+                             .padding = options.use_explicit_padding ? Padding::kFixed : Padding::kSame};
+    if (options.keras && options.use_depthwise) {
+      const KerasSeparable keras = keras_separable(hyperparams, /*pointwise_too=*/false);
+      halving.in_depth = depth;
+      level.blocks.push_back(
+          add_convolution(*this, place + scope, true, halving, keras.hyperparams, keras.depthwise_initializer));
+      return;
+    }
+    halving.depthwise = options.use_depthwise;
     add(options.use_depthwise ? scope + "_depthwise" : scope, halving);
     if (options.use_depthwise) add(scope, {.out_depth = full});
   }

@@ -58,21 +58,76 @@ OSPREY_INLINE void moments(const T* __restrict x, int64_t rows, int64_t depth, c
       });
 }
 
+/// e^x of numbers that are not too large: 2^n times a polynomial of what is left, which the compiler can vectorise.
+OSPREY_INLINE float exponential(float x) {
+  x = x < -87.0f ? -87.0f : x;
+  x = x > 88.0f ? 88.0f : x;
+  const float shifted = x * 1.44269504f + 12582912.0f;  // the last bits hold the nearest integer to x / ln 2
+  const float n = shifted - 12582912.0f;
+  const float r = x - n * 0.693359375f + n * 2.12194440e-4f;
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  const float power = std::bit_cast<float>((std::bit_cast<int32_t>(shifted) + 127) << 23);
+  return (p * r * r + r + 1.0f) * power;
+}
+
+/// The curves: `value` of a normalised number, and `back`, which takes a gradient through it.
+struct Clamp {
+  float low, high;
+  OSPREY_INLINE float value(float v) const {
+    v = v < low ? low : v;
+    return v > high ? high : v;
+  }
+  OSPREY_INLINE float back(float v, float gradient) const { return (v > low) & (v < high) ? gradient : 0.0f; }
+};
+struct Swish {
+  OSPREY_INLINE float value(float v) const { return v / (1.0f + exponential(-v)); }
+  OSPREY_INLINE float back(float v, float gradient) const {
+    const float gate = 1.0f / (1.0f + exponential(-v));
+    return gradient * gate * (1.0f + v * (1.0f - gate));
+  }
+};
+struct HardSwish {
+  OSPREY_INLINE float value(float v) const {
+    float gate = v + 3.0f;
+    gate = gate < 0.0f ? 0.0f : gate;
+    gate = gate > 6.0f ? 6.0f : gate;
+    return v * gate * (1.0f / 6.0f);
+  }
+  OSPREY_INLINE float back(float v, float gradient) const {
+    const float slope = v >= 3.0f ? 1.0f : v * (1.0f / 3.0f) + 0.5f;
+    return v > -3.0f ? gradient * slope : 0.0f;
+  }
+};
+
+/// Calls `run` with the curve of `affine`.
+template <class Run>
+OSPREY_INLINE void with_curve(const ChannelAffine& affine, Run run) {
+  if (affine.curve == Curve::kSwish) {
+    run(Swish{});
+  } else if (affine.curve == Curve::kHardSwish) {
+    run(HardSwish{});
+  } else {
+    run(Clamp{affine.low, affine.high});
+  }
+}
+
 template <class T>
 OSPREY_INLINE void normalize(const T* __restrict x, int64_t rows, int64_t depth, const ChannelAffine& affine,
                              T* __restrict y) {
   const float* __restrict mean = affine.mean;
   const float* __restrict scale = affine.scale;
   const float* __restrict shift = affine.shift;
-  const float low = affine.low, high = affine.high;
-  for (int64_t row = 0; row < rows; ++row) {
-    for (int64_t c = 0; c < depth; ++c) {
-      float value = (load(x + row * depth + c) - mean[c]) * scale[c] + shift[c];
-      value = value < low ? low : value;
-      value = value > high ? high : value;
-      store(y + row * depth + c, value);
-    }
-  }
+  with_curve(
+      affine, [=](auto curve) __attribute__((always_inline)) {
+        for (int64_t row = 0; row < rows; ++row)
+          for (int64_t c = 0; c < depth; ++c)
+            store(y + row * depth + c, curve.value((load(x + row * depth + c) - mean[c]) * scale[c] + shift[c]));
+      });
 }
 
 template <class T>
@@ -81,15 +136,16 @@ OSPREY_INLINE void gradient_moments(const T* __restrict gradient, const T* __res
   const float* __restrict mean = affine.mean;
   const float* __restrict scale = affine.scale;
   const float* __restrict shift = affine.shift;
-  const float low = affine.low, high = affine.high;
-  gather(
-      rows, depth, scratch, sum,
-      product, [=](int64_t row, int64_t c, float& a, float& b) __attribute__((always_inline)) {
-        const float centered = load(x + row * depth + c) - mean[c];
-        const float value = centered * scale[c] + shift[c];
-        const float g = (value > low) & (value < high) ? load(gradient + row * depth + c) : 0.0f;
-        a += g;
-        b += g * centered;
+  with_curve(
+      affine, [=](auto curve) __attribute__((always_inline)) {
+        gather(
+            rows, depth, scratch, sum,
+            product, [=](int64_t row, int64_t c, float& a, float& b) __attribute__((always_inline)) {
+              const float centered = load(x + row * depth + c) - mean[c];
+              const float g = curve.back(centered * scale[c] + shift[c], load(gradient + row * depth + c));
+              a += g;
+              b += g * centered;
+            });
       });
 }
 
@@ -100,15 +156,16 @@ OSPREY_INLINE void gradients(const T* __restrict gradient, const T* __restrict x
   const float* __restrict mean = affine.mean;
   const float* __restrict scale = affine.scale;
   const float* __restrict shift = affine.shift;
-  const float low = affine.low, high = affine.high;
-  for (int64_t row = 0; row < rows; ++row) {
-    for (int64_t c = 0; c < depth; ++c) {
-      const float centered = load(x + row * depth + c) - mean[c];
-      const float value = centered * scale[c] + shift[c];
-      const float g = (value > low) & (value < high) ? load(gradient + row * depth + c) : 0.0f;
-      store(result + row * depth + c, scale[c] * g + slope[c] * centered + offset[c]);
-    }
-  }
+  with_curve(
+      affine, [=](auto curve) __attribute__((always_inline)) {
+        for (int64_t row = 0; row < rows; ++row) {
+          for (int64_t c = 0; c < depth; ++c) {
+            const float centered = load(x + row * depth + c) - mean[c];
+            const float g = curve.back(centered * scale[c] + shift[c], load(gradient + row * depth + c));
+            store(result + row * depth + c, scale[c] * g + slope[c] * centered + offset[c]);
+          }
+        }
+      });
 }
 
 }  // namespace

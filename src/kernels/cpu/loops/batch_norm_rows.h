@@ -5,12 +5,15 @@
 /// the best that the machine has is taken. A float16 of the brain kind is passed as its bits.
 namespace osprey::kernels::cpu {
 
+enum class Curve { kClamp, kSwish, kHardSwish };
+
 /// Per channel, all [depth].
 struct ChannelAffine {
   const float* mean;
   const float* scale;  ///< gamma * inverse deviation
   const float* shift;  ///< beta
-  float low, high;     ///< the clamp of (x - mean) * scale + shift
+  float low, high;     ///< of the clamp
+  Curve curve;         ///< that (x - mean) * scale + shift is put through
 };
 
 /// sum += x - center, square += (x - center)^2 over the rows.   scratch  [2 * depth]
@@ -19,11 +22,11 @@ void add_moments(const float* x, int64_t rows, int64_t depth, const float* cente
 void add_moments(const uint16_t* x, int64_t rows, int64_t depth, const float* center, float* scratch, double* sum,
                  double* square);
 
-/// y = clamp((x - mean) * scale + shift)
+/// y = curve((x - mean) * scale + shift)
 void normalize_rows(const float* x, int64_t rows, int64_t depth, const ChannelAffine& affine, float* y);
 void normalize_rows(const uint16_t* x, int64_t rows, int64_t depth, const ChannelAffine& affine, uint16_t* y);
 
-/// With g the gradient of y where it was not clamped and zero elsewhere: sum += g, product += g * (x - mean).
+/// With g the gradient of y times the slope of the curve: sum += g, product += g * (x - mean).
 void add_gradient_moments(const float* gradient, const float* x, int64_t rows, int64_t depth,
                           const ChannelAffine& affine, float* scratch, double* sum, double* product);
 void add_gradient_moments(const uint16_t* gradient, const uint16_t* x, int64_t rows, int64_t depth,

@@ -1,0 +1,57 @@
+#include "osprey/nn/inverted_residual.h"
+
+namespace osprey::nn {
+
+InvertedResidual::InvertedResidual(const InvertedResidualOptions& options, const Hyperparams& hyperparams)
+    : expanded_depth_(std::max(options.expanded_depth, options.in_depth)),
+      residual_(options.residual && options.stride == 1 && options.in_depth == options.out_depth) {
+  Hyperparams inner = hyperparams;
+  inner.activation = options.activation;
+  const std::array<int64_t, 2> kernel = {options.kernel, options.kernel};
+  if (expanded_depth_ > options.in_depth) {
+    ConvBlockOptions expand{.in_depth = options.in_depth, .out_depth = expanded_depth_};
+    if (options.fused) {
+      expand.kernel = kernel;
+      expand.stride = options.stride;
+      expand.padding = options.padding;
+    }
+    expand_ = add_child(*this, options.expand_scope, std::make_shared<ConvBlock>(expand, inner));
+  }
+  if (!options.fused)
+    depthwise_ = add_child(*this, options.depthwise_scope,
+                           std::make_shared<ConvBlock>(ConvBlockOptions{.in_depth = expanded_depth_,
+                                                                        .kernel = kernel,
+                                                                        .stride = options.stride,
+                                                                        .padding = options.padding,
+                                                                        .depthwise = true},
+                                                       inner));
+  if (options.squeeze_excite) {
+    SqueezeExciteOptions squeeze = *options.squeeze_excite;
+    squeeze.depth = expanded_depth_;
+    squeeze_excite_ = std::make_shared<SqueezeExcite>(squeeze, hyperparams);
+    if (options.squeeze_scope.empty()) {
+      adopt_children(*this, *squeeze_excite_);
+    } else {
+      add_child(*this, options.squeeze_scope, squeeze_excite_);
+    }
+  }
+  project_ =
+      add_child(*this, options.project_scope,
+                std::make_shared<ConvBlock>(
+                    ConvBlockOptions{.in_depth = expanded_depth_, .out_depth = options.out_depth, .activate = false},
+                    hyperparams));
+  if (residual_ && options.drop_rate > 0)
+    drop_ = register_module("drop", std::make_shared<DropPath>(options.drop_rate));
+}
+
+at::Tensor InvertedResidual::forward(const at::Tensor& x, const Context& context, at::Tensor* expansion) {
+  at::Tensor y = expand_ ? expand_->forward(x) : x;
+  if (expansion != nullptr) *expansion = y;
+  if (depthwise_) y = depthwise_->forward(y);
+  if (squeeze_excite_) y = squeeze_excite_->forward(y);
+  y = project_->forward(y);
+  if (drop_) y = drop_->forward(y, context);
+  return residual_ ? y + x : y;
+}
+
+}  // namespace osprey::nn

@@ -1,0 +1,139 @@
+// Blocks that networks are made of: squeeze and excitation, separable convolutions, weighted fusion, dropped branches.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "osprey/config/parse.h"
+#include "osprey/nn/builder.h"
+#include "osprey/nn/dropout.h"
+#include "osprey/nn/inverted_residual.h"
+#include "osprey/nn/separable_convolution.h"
+#include "osprey/nn/weighted_fusion.h"
+#include "osprey/protos/ssd.pb.h"
+#include "support/golden.h"
+
+namespace osprey::nn {
+namespace {
+
+using ::osprey::testing::expect_close;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+at::Tensor ramp(at::IntArrayRef sizes) {
+  return at::arange(c10::multiply_integers(sizes), at::kFloat).mul_(0.37).sin_().view(sizes);
+}
+
+Hyperparams plain() {
+  Hyperparams result;
+  result.initializer = Initializer::normal(0, 0.3);
+  result.batch_norm = std::nullopt;
+  return result;
+}
+
+at::Tensor variable(const torch::nn::Module& module, const std::string& name) {
+  return module.named_parameters()[name];
+}
+
+TEST(SqueezeExcite, WeighsChannelsByTheirMeans) {
+  for (const auto gate : {SqueezeExciteOptions::Gate::kSigmoid, SqueezeExciteOptions::Gate::kHardSigmoid}) {
+    SqueezeExcite block({.depth = 6, .squeezed_depth = 2, .gate = gate}, plain());
+    initialize_model(block, 3);
+    const at::Tensor x = ramp({2, 6, 3, 5});
+    const at::Tensor inner =
+        at::relu(at::conv2d(x.mean({2, 3}, true), variable(block, "Conv.weights"), variable(block, "Conv.biases")));
+    const at::Tensor outer = at::conv2d(inner, variable(block, "Conv_1.weights"), variable(block, "Conv_1.biases"));
+    const at::Tensor weights =
+        gate == SqueezeExciteOptions::Gate::kSigmoid ? at::sigmoid(outer) : at::clamp(outer + 3, 0, 6) * 0.16667;
+    expect_close(block.forward(x), x * weights, 1e-6, 1e-6, "gated map");
+  }
+}
+
+TEST(SeparableConvBlock, IsADepthwiseAndAPointwiseConvolution) {
+  SeparableConvBlock block({.in_depth = 3, .out_depth = 5, .depth_multiplier = 2, .activate = false}, plain());
+  initialize_model(block, 3);
+  const at::Tensor kernels = variable(block, "depthwise_weights"), x = ramp({2, 3, 7, 7});
+  ASSERT_EQ(kernels.sizes().vec(), (std::vector<int64_t>{3, 2, 3, 3}));
+  std::vector<at::Tensor> maps;  // channel by channel, each filter of it
+  for (int64_t c = 0; c < 3; ++c)
+    for (int64_t m = 0; m < 2; ++m)
+      maps.push_back(at::conv2d(x.slice(1, c, c + 1), kernels[c][m].view({1, 1, 3, 3}), {}, 1, 1));
+  const at::Tensor expected =
+      at::conv2d(at::cat(maps, 1), variable(block, "pointwise_weights"), variable(block, "biases"));
+  expect_close(block.forward(x), expected, 1e-5, 1e-5, "output");
+}
+
+TEST(WeightedFusion, FollowsItsMethod) {
+  const at::Tensor a = ramp({1, 2, 2, 2}), b = a + 1, c = a * -2;
+  const auto fuse = [&](FusionMethod method, const std::vector<float>& values) {
+    WeightedFusion fusion(method, 3);
+    at::NoGradGuard no_grad;
+    for (const at::Tensor& weights : fusion.parameters()) weights.copy_(at::tensor(values).view({3, 1}));
+    return fusion.forward({a, b, c});
+  };
+  expect_close(fuse(FusionMethod::kSum, {}), a + b + c, 1e-6, 1e-6, "sum");
+  expect_close(fuse(FusionMethod::kWeightedSum, {2, -1, 0.5}), a * 2 - b + c * 0.5, 1e-6, 1e-6, "weighted sum");
+  // The original's softmax runs over one value.
+  expect_close(fuse(FusionMethod::kAttention, {2, -1, 0.5}), a + b + c, 1e-6, 1e-6, "attention");
+  expect_close(fuse(FusionMethod::kFastAttention, {2, -1, 0.5}), (a * 2 + c * 0.5) / 2.5001, 1e-6, 1e-6,
+               "fast attention");
+  WeightedFusion sum(FusionMethod::kSum, 2);
+  EXPECT_TRUE(sum.parameters().empty());
+}
+
+TEST(DropPath, DropsWholeExamplesByTheirKeys) {
+  DropPath drop(0.25);
+  drop.on_named("a.drop", 1);
+  const at::Tensor x = at::ones({4000, 2, 1, 1}), keys = at::arange(4000, at::kLong);
+  const at::Tensor y = drop.forward(x, {keys});
+  EXPECT_TRUE(at::equal(y.select(1, 0), y.select(1, 1)));
+  EXPECT_NEAR(y.eq(0).to(at::kFloat).mean().item<double>(), 0.25, 0.03);
+  EXPECT_NEAR(y.max().item<double>(), 1 / 0.75, 1e-6);
+  // A mask belongs to the example, wherever it stands in the batch.
+  EXPECT_TRUE(at::equal(drop.forward(x, {keys.flip(0)}), y.flip(0)));
+  DropPath other(0.25);
+  other.on_named("b.drop", 1);
+  EXPECT_FALSE(at::equal(other.forward(x, {keys}), y));
+  drop.eval();
+  EXPECT_TRUE(at::equal(drop.forward(x, {keys}), x));
+}
+
+TEST(InvertedResidual, AddsItsInputWhereItFits) {
+  Hyperparams hyperparams = plain();
+  const at::Tensor x = ramp({1, 4, 6, 6});
+  const auto run = [&](bool residual) {
+    InvertedResidual block({.in_depth = 4, .expanded_depth = 8, .out_depth = 4, .residual = residual}, hyperparams);
+    initialize_model(block, 5);
+    at::Tensor expansion;
+    const at::Tensor y = block.forward(x, {}, &expansion);
+    EXPECT_EQ(expansion.size(1), 8);
+    return y;
+  };
+  expect_close(run(true), run(false) + x, 1e-6, 1e-6, "with and without its input");
+}
+
+void expect_error(const std::string& text, const std::string& message) {
+  const auto parsed = config::parse<proto::SsdFeatureExtractor>(text, "test");
+  EXPECT_THAT([&] { build_feature_extractor(parsed.node(), {}); }, ThrowsMessage<ConfigError>(HasSubstr(message)))
+      << text;
+}
+
+TEST(FeatureExtractors, NameTheFieldThatTheyCannotFollow) {
+  expect_error("type: 'ssd_inception_v2'", "override_base_feature_extractor_hyperparams");
+  expect_error("type: 'ssd_inception_v3' fpn {}", "fpn");
+  expect_error("type: 'ssd_mobilenet_v3_large' bifpn {}", "bifpn");
+  expect_error("type: 'ssd_mobiledet_cpu' use_explicit_padding: true", "use_explicit_padding");
+  expect_error("type: 'embedded_ssd_mobilenet_v1' pad_to_multiple: 32", "pad_to_multiple");
+  const std::string efficientdet = "type: 'ssd_efficientnet-b0_bifpn_keras' ";
+  expect_error(efficientdet + "fpn {}", "fpn");
+  expect_error(efficientdet + "depth_multiplier: 0.5", "depth_multiplier");
+  expect_error(efficientdet + "use_depthwise: true", "use_depthwise");
+  expect_error(efficientdet + "use_explicit_padding: true", "use_explicit_padding");
+  expect_error(efficientdet + "override_base_feature_extractor_hyperparams: true",
+               "override_base_feature_extractor_hyperparams");
+  expect_error(efficientdet + "bifpn { combine_method: 'mean' }", "combine_method");
+  expect_error(efficientdet + "bifpn { min_level: 6 }", "min_level");
+  expect_error(efficientdet + "bifpn { max_level: 2 }", "max_level");
+  expect_error(efficientdet + "bifpn { num_iterations: 0 }", "num_iterations");
+}
+
+}  // namespace
+}  // namespace osprey::nn
