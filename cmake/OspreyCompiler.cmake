@@ -11,9 +11,12 @@ if(NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 add_library(osprey_compile_options INTERFACE)
-target_compile_options(osprey_compile_options INTERFACE -Wall -Wextra -Wshadow -Wno-unused-parameter 
-  # Left-out members of an options struct have their defaults; GCC 12 reports false positives of the second inside the standard library.
-  $<$<BOOL:${OSPREY_WERROR}>:-Werror -Wno-error=missing-field-initializers -Wno-error=maybe-uninitialized>)
+target_compile_options(osprey_compile_options INTERFACE -Wall -Wextra -Wshadow -Wno-unused-parameter
+  # Left-out members of an options struct have their defaults.
+  -Wno-missing-field-initializers
+  # GCC 12 reports false positives inside the standard library.
+  -Wno-maybe-uninitialized
+  $<$<BOOL:${OSPREY_WERROR}>:-Werror>)
 if(OSPREY_SANITIZE)
   # Global, because a sanitizer has to see the whole program.
   add_compile_options(-fsanitize=${OSPREY_SANITIZE} -fno-omit-frame-pointer)
