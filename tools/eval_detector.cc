@@ -52,8 +52,8 @@ void show(const std::string& text, const std::string& json, const std::string& j
 void evaluate_files(const Flags& flags) {
   const osprey::eval::CocoReport report =
       osprey::eval::evaluate_coco_files(flags.ground_truth, flags.detections, flags.num_threads);
-  for (const std::string& warning : report.warnings) spdlog::warn("{}", warning);
-  spdlog::info("read in {:.2f} s, evaluated in {:.2f} s", report.read_seconds, report.evaluate_seconds);
+  for (const std::string& warning : report.warnings) SPDLOG_WARN("{}", warning);
+  SPDLOG_INFO("read in {:.2f} s, evaluated in {:.2f} s", report.read_seconds, report.evaluate_seconds);
   show(report.summary, report.json, flags.json);
 }
 
@@ -67,7 +67,7 @@ class Progress {
     if (isatty(STDERR_FILENO)) {
       fmt::print(stderr, "\r{}\033[K{}", line, done >= total ? "\n" : "");
     } else if (done >= next_) {
-      spdlog::info("{}", line);
+      SPDLOG_INFO("{}", line);
       next_ = done + std::max<int64_t>(1, total / 10);
     }
   }
@@ -99,8 +99,8 @@ class Evaluation {
       for (auto& reader : *pipeline_.message->mutable_eval_input_reader())
         reader.set_sample_1_of_n_examples(static_cast<uint32_t>(flags.sample_1_of_n));
     if (pipeline_.message->eval_input_reader_size() > 1)
-      spdlog::info("the config has {} eval_input_reader; number {} is evaluated (--eval_reader)",
-                   pipeline_.message->eval_input_reader_size(), flags.reader);
+      SPDLOG_INFO("the config has {} eval_input_reader; number {} is evaluated (--eval_reader)",
+                  pipeline_.message->eval_input_reader_size(), flags.reader);
     const c10::Device device(!flags.device.empty() ? flags.device : at::hasCUDA() ? "cuda" : "cpu");
     evaluator_.emplace(pipeline_.root(), osprey::eval::CheckpointEvaluatorOptions{
                                              .reader = flags.reader, .skip_bad = flags.skip_bad, .device = device});
@@ -135,9 +135,9 @@ class Evaluation {
     const osprey::eval::EvaluationResult result = evaluator_->evaluate(file, step);
     if (!events_) events_.emplace(output_.string());
     osprey::eval::write_evaluation(result, output_.string(), step, evaluator_->options(), &*events_);
-    spdlog::info("{}: {} images in {:.1f} s{}; results in {}", file.string(), result.num_images, seconds_since(start),
-                 result.num_skipped > 0 ? fmt::format(", {} records skipped", result.num_skipped) : "",
-                 output_.string());
+    SPDLOG_INFO("{}: {} images in {:.1f} s{}; results in {}", file.string(), result.num_images, seconds_since(start),
+                result.num_skipped > 0 ? fmt::format(", {} records skipped", result.num_skipped) : "",
+                output_.string());
     const std::string heading = flags_.all || flags_.watch ? fmt::format("step {}\n", step) : "";
     const std::string json = osprey::eval::metrics_json(result, step);
     if (flags_.watch) {
@@ -154,14 +154,14 @@ class Evaluation {
   void watch() {
     const int64_t last = static_cast<int64_t>(pipeline_.message->train_config().num_steps());
     auto waiting_since = Clock::now();
-    spdlog::info("watching {} for checkpoints", checkpoints_.string());
+    SPDLOG_INFO("watching {} for checkpoints", checkpoints_.string());
     while (last == 0 || last_step_ < last) {
       const std::optional<Entry> newest = osprey::checkpoint::latest(checkpoints_);
       if (newest && newest->step > last_step_) {
         evaluate(newest->file);
         waiting_since = Clock::now();
       } else if (seconds_since(waiting_since) > flags_.eval_timeout) {
-        spdlog::info("no new checkpoint in {} for {} s", checkpoints_.string(), flags_.eval_timeout);
+        SPDLOG_INFO("no new checkpoint in {} for {} s", checkpoints_.string(), flags_.eval_timeout);
         return;
       } else {
         std::this_thread::sleep_for(std::chrono::milliseconds(500));

@@ -122,8 +122,8 @@ std::vector<Remark> deprecated_fields(const Pipeline& pipeline) {
 void check(const Pipeline& pipeline, Purpose purpose) {
   validate(pipeline);
   require_supported(pipeline, purpose);
-  for (const Remark& remark : deprecated_fields(pipeline)) spdlog::info("{}", remark.line());
-  for (const Remark& remark : unsupported_choices(pipeline, purpose).listed) spdlog::warn("{}", remark.line());
+  for (const Remark& remark : deprecated_fields(pipeline)) SPDLOG_INFO("{}", remark.line());
+  for (const Remark& remark : unsupported_choices(pipeline, purpose).listed) SPDLOG_WARN("{}", remark.line());
 }
 
 }  // namespace osprey::config

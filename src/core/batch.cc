@@ -23,6 +23,15 @@ Batch to(const Batch& batch, const at::Device& device) {
       batch, [&](const at::Tensor& tensor) { return tensor.to(device, tensor.scalar_type(), /*non_blocking=*/true); });
 }
 
+int64_t bytes_of(const Batch& batch) {
+  int64_t bytes = 0;
+  transformed(batch, [&](const at::Tensor& tensor) {
+    bytes += static_cast<int64_t>(tensor.nbytes());
+    return tensor;
+  });
+  return bytes;
+}
+
 Batch slice(const Batch& batch, int64_t begin, int64_t end) {
   Batch result = transformed(batch, [&](const at::Tensor& tensor) { return tensor.slice(0, begin, end); });
   result.ids.assign(batch.ids.begin() + begin, batch.ids.begin() + end);

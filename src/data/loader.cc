@@ -13,6 +13,7 @@
 #include "data/epoch_order.h"
 #include "data/prefetcher.h"
 #include "data/single_threaded.h"
+#include "osprey/base/memory.h"
 #include "osprey/config/label_map.h"
 #include "osprey/data/collate.h"
 #include "osprey/data/decoder_builder.h"
@@ -159,7 +160,7 @@ class Loader final : public RecordSource {
     for (const RowReport& row : loaded.rows) {
       for (const auto& [record, message] : row.bad) {
         if (!bad_.insert(record).second) continue;
-        spdlog::warn("left out: {}", message);
+        SPDLOG_WARN("left out: {}", message);
         const double share = static_cast<double>(bad_.size()) / static_cast<double>(num_examples());
         if (parts_.options.training && share > parts_.options.max_bad_fraction)
           throw DataError(
@@ -175,8 +176,8 @@ class Loader final : public RecordSource {
 
   void tell_dropped(const RowReport& row) {
     if (dropped_boxes_ == 0)
-      spdlog::warn("{}: image '{}' has {} boxes, max_number_of_boxes is {}: the rest is left out", parts_.reader,
-                   row.id, row.boxes, parts_.shape.max_boxes);
+      SPDLOG_WARN("{}: image '{}' has {} boxes, max_number_of_boxes is {}: the rest is left out", parts_.reader, row.id,
+                  row.boxes, parts_.shape.max_boxes);
     dropped_boxes_ += row.dropped;
     epoch_dropped_ += row.dropped;
     ++epoch_cut_images_;
@@ -185,13 +186,13 @@ class Loader final : public RecordSource {
 
   void end_epoch() {
     if (epoch_dropped_ > 0)
-      spdlog::warn("{}: {} boxes of {} images left out, for max_number_of_boxes is {}; the worst image '{}' has {}",
-                   parts_.reader, epoch_dropped_, epoch_cut_images_, parts_.shape.max_boxes, worst_.id, worst_.boxes);
+      SPDLOG_WARN("{}: {} boxes of {} images left out, for max_number_of_boxes is {}; the worst image '{}' has {}",
+                  parts_.reader, epoch_dropped_, epoch_cut_images_, parts_.shape.max_boxes, worst_.id, worst_.boxes);
     epoch_dropped_ = epoch_cut_images_ = 0;
     worst_ = {};
     if (told_report_) return;
     told_report_ = true;
-    for (const std::string& line : read_report_.lines()) spdlog::warn("{}: {}", parts_.reader, line);
+    for (const std::string& line : read_report_.lines()) SPDLOG_WARN("{}: {}", parts_.reader, line);
   }
 
   Parts parts_;
@@ -225,6 +226,24 @@ std::shared_ptr<const config::LabelMap> label_map_of(const config::ConfigNode<pr
     reader.fail("label_map_path", fmt::format("'{}' has ids up to {}, num_classes is {}", reader->label_map_path(),
                                               map->max_id(), num_classes));
   return map;
+}
+
+/// How many batches to make ahead: as many as are wanted and fit. The start says what they take.
+int64_t planned_batches(int64_t wanted, const BatchShape& shape, const config::ConfigNode<proto::InputReader>& reader,
+                        const std::string& name) {
+  BatchShape plain = shape;
+  plain.pin_memory = false;
+  const auto mib = [](int64_t bytes) { return (bytes + (1 << 20) - 1) >> 20; };
+  const int64_t batch = bytes_of(empty_batch(plain)), limit = static_cast<int64_t>(reader->max_host_memory_mb()) << 20;
+  const int64_t planned = limit > 0 ? std::clamp<int64_t>(limit / batch - 1, 1, wanted) : wanted;
+  const int64_t needed = batch * (planned + 1), available = available_bytes();  // one is in use
+  if (available > 0 && needed > available)
+    reader.fail("num_prefetch_batches",
+                fmt::format("{} batches of {} MiB do not fit into the {} MiB of memory that are "
+                            "free; lower it or batch_size, or set max_host_memory_mb",
+                            planned + 1, mib(batch), mib(available)));
+  SPDLOG_INFO("{}: up to {} batches of {} MiB in memory", name, planned + 1, mib(batch));
+  return planned;
 }
 
 void check_options(const SourceOptions& options, const config::Node& reader) {
@@ -292,7 +311,8 @@ std::unique_ptr<RecordSource> make_source(const config::ConfigNode<proto::InputR
       options.num_workers > 0 ? options.num_workers : std::max<int64_t>(1, std::thread::hardware_concurrency());
   const int64_t ahead =
       options.prefetch_batches > 0 ? options.prefetch_batches : std::max(1, reader->num_prefetch_batches());
-  return std::make_unique<Loader>(std::move(parts), threads, ahead);
+  const int64_t planned = planned_batches(ahead, shape, reader, name);
+  return std::make_unique<Loader>(std::move(parts), threads, planned);
 }
 
 }  // namespace osprey::data

@@ -1,6 +1,7 @@
 #include <google/protobuf/descriptor.h>
 
 #include "osprey/config/registry.h"
+#include "osprey/config/resolve.h"
 #include "osprey/data/loader.h"
 
 namespace osprey::data {
@@ -14,19 +15,6 @@ int64_t num_classes_of(const config::Node& meta_architecture) {
   return field == nullptr ? 0 : message.GetReflection()->GetInt32(message, field);
 }
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-// The reader's own limit, else the deprecated one of train_config, else the default.
-int64_t max_boxes_of(const Root& root, const config::ConfigNode<proto::InputReader>& reader) {
-  if (reader->max_number_of_boxes() < 0) reader.fail("max_number_of_boxes", "must be >= 0");
-  const bool from_train_config = !reader->has_max_number_of_boxes() && root->train_config().has_max_number_of_boxes();
-  if (from_train_config && root->train_config().max_number_of_boxes() < 0)
-    root.fail("train_config.max_number_of_boxes", "must be >= 0");
-  return from_train_config ? root->train_config().max_number_of_boxes() : reader->max_number_of_boxes();
-}
-
-#pragma GCC diagnostic pop
-
 SourceOptions common_options(const Root& root, const config::ConfigNode<proto::InputReader>& reader) {
   const auto model = root.child("model", root->model());
   const std::optional<config::Node> meta_architecture = config::chosen(model, "model");
@@ -36,7 +24,7 @@ SourceOptions common_options(const Root& root, const config::ConfigNode<proto::I
   options.resizer = build_image_resizer_of(*meta_architecture);
   options.multi_label = root->train_config().merge_multiple_label_boxes();
   options.confidences = root->model().has_ssd() && root->model().ssd().use_confidences_as_targets();
-  options.max_boxes = max_boxes_of(root, reader);
+  options.max_boxes = config::max_number_of_boxes(*root, *reader);
   options.float_images = reader->float_images();
   options.seed = root->train_config().seed();
   options.max_bad_fraction = root->train_config().max_bad_fraction();

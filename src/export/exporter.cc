@@ -81,7 +81,7 @@ std::vector<at::Tensor> parity_pictures(const config::Pipeline& pipeline, const 
     }
     real = true;
   } catch (const DataError& error) {
-    spdlog::warn("the export is compared on noise instead of evaluation pictures: {}", error.what());
+    SPDLOG_WARN("the export is compared on noise instead of evaluation pictures: {}", error.what());
     at::Generator generator = at::detail::createCPUGenerator(1);
     for (int64_t i = 0; i < wanted; ++i)
       pictures.push_back(at::randint(0, 256, {240 + 37 * i, 320, 3}, generator, at::kByte));

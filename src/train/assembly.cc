@@ -5,13 +5,14 @@
 #include <spdlog/spdlog.h>
 
 #include "osprey/base/error.h"
+#include "osprey/base/memory.h"
+#include "osprey/config/resolve.h"
 #include "osprey/config/validate.h"
 #include "osprey/data/fake_source.h"
 #include "osprey/data/loader.h"
 #include "osprey/models/builder.h"
 #include "osprey/optim/builder.h"
 #include "osprey/train/class_check.h"
-#include "osprey/train/memory.h"
 
 namespace osprey::train {
 namespace {
@@ -27,18 +28,6 @@ at::Device device_of(const std::string& name) {
   } catch (const c10::Error&) {
     throw ConfigError(fmt::format("--device {}: must be cpu, cuda or cuda:<n>", name));
   }
-}
-
-Precision precision_of(const proto::TrainConfig& train) {
-  switch (train.precision()) {
-    case proto::TrainConfig::FP32:
-      return Precision::kFloat32;
-    case proto::TrainConfig::BF16:
-      return Precision::kBfloat16;
-    case proto::TrainConfig::AUTO:
-      break;
-  }
-  return train.use_bfloat16() || has_fast_bfloat16() ? Precision::kBfloat16 : Precision::kFloat32;
 }
 
 void check_train_config(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root) {
@@ -109,7 +98,8 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
   result.state.average = optim::build_moving_average(optimizer, variables.trained, arithmetic);
   result.gradients = std::make_unique<optim::GradientPipeline>(variables.trained, optim::gradient_options(train));
   result.step.micro_batches = train->gradient_accumulation_steps();
-  result.step.precision = precision_of(*train);
+  result.step.precision =
+      config::precision(*train) == proto::TrainConfig::BF16 ? Precision::kBfloat16 : Precision::kFloat32;
   result.step.add_regularization = train->add_regularization_loss();
   return result;
 }

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "osprey/base/error.h"
+#include "osprey/base/memory.h"
 #include "osprey/train/job.h"
-#include "osprey/train/memory.h"
 #include "train/assembly.h"
 
 namespace osprey::train {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "osprey/base/error.h"
-#include "osprey/train/memory.h"
+#include "osprey/base/memory.h"
 
 namespace osprey::train {
 

@@ -3,8 +3,6 @@
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
 
-#include <fstream>
-
 namespace osprey::train {
 namespace {
 
@@ -128,14 +126,6 @@ void to_channels_last(models::DetectionModel& model) {
   const at::NoGradGuard no_gradients;
   for (at::Tensor& parameter : model.parameters())
     if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
-}
-
-bool has_fast_bfloat16() {
-  // The kernel lists the flag only where programs may use the unit.
-  std::ifstream in("/proc/cpuinfo");
-  for (std::string line; std::getline(in, line);)
-    if (line.compare(0, 5, "flags") == 0) return line.find(" amx_bf16") != std::string::npos;
-  return false;
 }
 
 }  // namespace osprey::train

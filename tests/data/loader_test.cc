@@ -205,6 +205,15 @@ TEST(Loader, BoxesBeyondTheLimitAreLeftOutAndCounted) {
   EXPECT_EQ(source(path, found)->next()->boxes.size(1), 3);
 }
 
+TEST(Loader, WaitingBatchesMustFitIntoMemory) {
+  const TempDir dir;
+  const std::string path = write_records(dir, 5), many = "num_prefetch_batches: 2000000000 ";
+  EXPECT_THAT([&] { source(path, options(2), many); },
+              ThrowsMessage<ConfigError>(
+                  AllOf(HasSubstr("num_prefetch_batches"), HasSubstr("MiB of memory that are free; lower it"))));
+  EXPECT_EQ(source(path, options(2), many + "max_host_memory_mb: 1")->next()->size(), 2);
+}
+
 TEST(Loader, RefusesWhatIsNotBuiltByName) {
   TempDir dir;
   const std::string path = write_records(dir, 2);

@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "osprey/base/error.h"
+#include "osprey/base/memory.h"
 #include "osprey/train/log_record.h"
-#include "osprey/train/memory.h"
 #include "osprey/train/signals.h"
 #include "osprey/train/watchdog.h"
 #include "support/temp_dir.h"

@@ -90,7 +90,7 @@ void add_config_flags(CLI::App& app, ConfigFlags& flags, bool required) {
 void accept_logging_flags(CLI::App& app) {
   app.add_flag(
          "--logtostderr,--alsologtostderr",
-         [](int64_t) { spdlog::info("the log goes to stderr anyway; --logtostderr is not needed"); },
+         [](int64_t) { SPDLOG_INFO("the log goes to stderr anyway; --logtostderr is not needed"); },
          "Accepted; the log goes to stderr anyway")
       ->group("Compatibility");
 }

@@ -32,6 +32,9 @@ struct Batch {
 /// memory.
 Batch to(const Batch& batch, const at::Device& device);
 
+/// Bytes of all its tensors.
+int64_t bytes_of(const Batch& batch);
+
 /// Rows [begin, end) of a batch, sharing its storage.
 Batch slice(const Batch& batch, int64_t begin, int64_t end);
 

@@ -65,7 +65,4 @@ GradientSums accumulate_gradients(models::DetectionModel& model, const Batch& ba
 /// kept.
 void to_channels_last(models::DetectionModel& model);
 
-/// Whether this processor multiplies bfloat16 matrices in hardware (AMX).
-bool has_fast_bfloat16();
-
 }  // namespace osprey::train
