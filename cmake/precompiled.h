@@ -3,11 +3,11 @@
 #include <ATen/ATen.h>
 #include <google/protobuf/message.h>
 #include <spdlog/spdlog.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/grad_mode.h>
 #include <torch/nn/cloneable.h>
 #include <torch/nn/module.h>
 #include <torch/types.h>
-#include <torch/csrc/autograd/custom_function.h>
-#include <torch/csrc/autograd/grad_mode.h>
 
 #include <algorithm>
 #include <array>

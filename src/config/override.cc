@@ -93,8 +93,12 @@ class Assignment {
     const auto* reflection = message_->GetReflection();
     if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE)
       fail(path_, fmt::format("is {}, it has no fields", kind_of(field)));
-    if (field->is_repeated() && index_ < 0)
-      fail(path_, fmt::format("is a list: name an element, as in {}[0]", field->name()));
+    if (field->is_repeated() && index_ < 0) {
+      if (const int size = reflection->FieldSize(*message_, field); size != 1)
+        fail(path_, fmt::format("is a list of {}: name an element, as in {}[0]", size, field->name()));
+      index_ = 0;
+      path_ += "[0]";
+    }
     const bool is_new = field->is_repeated() ? index_ == reflection->FieldSize(*message_, field)
                                              : !reflection->HasField(*message_, field);
     if (is_new) origins_.set(path_, origin());

@@ -26,7 +26,8 @@ torch::jit::Module traced_network(models::DetectionModel& model, int64_t batch_s
     const at::Tensor boxes = found.boxes.dim() == 3 ? found.boxes.unsqueeze(2) : found.boxes;
     return {c10::ivalue::Tuple::create({boxes.to(at::kFloat), found.scores.to(at::kFloat)})};
   };
-  network({images, shapes});  // the anchors are made once and kept; made while tracing, their memory would be left unwritten
+  network({images,
+           shapes});  // the anchors are made once and kept; made while tracing, their memory would be left unwritten
   const auto traced = torch::jit::tracer::trace(
       {images, shapes}, network, [](const at::Tensor&) { return ""; },
       /*strict=*/true, /*force_outplace=*/false);

@@ -22,7 +22,7 @@ models::RestoreType restore_type(const config::ConfigNode<proto::TrainConfig>& t
   if (type == "full") return models::RestoreType::kFull;
   if (!type.empty())
     train.fail("fine_tune_checkpoint_type", fmt::format("must be classification, detection or full, got '{}'", type));
-  // The deprecated field says the same with two values.
+    // The deprecated field says the same with two values.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // older configs say it by this field
   return train->from_detection_checkpoint() ? models::RestoreType::kDetection : models::RestoreType::kClassification;

@@ -1,8 +1,9 @@
 #include "osprey/boxes/geometry.h"
 
 #include <ATen/ATen.h>
-#include <cmath>
 #include <gtest/gtest.h>
+
+#include <cmath>
 
 #include "support/golden.h"
 

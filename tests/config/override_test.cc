@@ -95,6 +95,12 @@ TEST(Override, NothingBehindTheSignClearsTheField) {
   EXPECT_EQ(pipeline.sources->find("train_config.batch_size"), nullptr);
 }
 
+TEST(Override, TheOnlyElementOfAListNeedsNoIndex) {
+  const auto pipeline = with({"eval_input_reader.label_map_path=m"});
+  EXPECT_EQ(pipeline.message->eval_input_reader(0).label_map_path(), "m");
+  EXPECT_EQ(pipeline.sources->origin("eval_input_reader[0].label_map_path").kind, Origin::Kind::kOverride);
+}
+
 TEST(Override, ErrorsNameTheAssignmentTheFieldAndTheNearestName) {
   EXPECT_EQ(error_of({"train_config.batchsize=2"}),
             "--set train_config.batchsize=2: train_config.batchsize: TrainConfig has no such field; did you mean "
@@ -106,8 +112,10 @@ TEST(Override, ErrorsNameTheAssignmentTheFieldAndTheNearestName) {
   EXPECT_THAT(error_of({"train_config.precision=BF17"}), HasSubstr("did you mean \"BF16\"?"));
   EXPECT_THAT(error_of({"train_config.optimizer={adam_optimiser {}}"}),
               HasSubstr("train_config.optimizer.adam_optimiser: Optimizer has no such field"));
-  EXPECT_THAT(error_of({"eval_input_reader.shuffle=1"}),
-              HasSubstr("is a list: name an element, as in eval_input_reader[0]"));
+  EXPECT_THAT(error_of({"eval_input_reader+=shuffle: true", "eval_input_reader.shuffle=1"}),
+              HasSubstr("is a list of 2: name an element, as in eval_input_reader[0]"));
+  EXPECT_THAT(error_of({"train_config.data_augmentation_options.random_horizontal_flip={}"}),
+              HasSubstr("is a list of 0: name an element, as in data_augmentation_options[0]"));
   EXPECT_THAT(error_of({"eval_input_reader[0].shuffel=1"}), HasSubstr("eval_input_reader[0].shuffel"));
   EXPECT_THAT(error_of({"eval_input_reader[0]={shuffel: 1}"}), HasSubstr(": eval_input_reader[0].shuffel: "));
   EXPECT_THAT(error_of({"eval_input_reader[x].shuffle=1"}), HasSubstr("'[x]' is not an index"));

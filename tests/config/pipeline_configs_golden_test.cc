@@ -244,13 +244,7 @@ TEST(PipelineConfigs, TheEffectiveTextIsReadBackAsTheSameMessage) {
 }
 
 TEST(PipelineConfigs, PassTheRangeChecks) {
-  for_each_config([](const Pipeline& pipeline, const std::string&) {
-    try {
-      validate(pipeline);
-    } catch (const ConfigError& error) {
-      if (pipeline.message->train_config().freeze_variables_size() < 3) ADD_FAILURE() << error.what();
-    }
-  });
+  for_each_config([](const Pipeline& pipeline, const std::string&) { EXPECT_NO_THROW(validate(pipeline)); });
 }
 
 TEST(PipelineConfigs, WhatIsNotBuiltIsNamedByItsField) {

@@ -32,8 +32,8 @@ std::vector<uint8_t> flags_of(const json& flags) {
   return result;
 }
 
-/// `order_of_ties` > 0 draws another order of equal scores: numpy's argsort, with which the original sorts, leaves it open
-/// in lists of more than 16 (another one with another instruction set).
+/// `order_of_ties` > 0 draws another order of equal scores: numpy's argsort, with which the original sorts, leaves it
+/// open in lists of more than 16 (another one with another instruction set).
 void add_images(DetectionMetrics& metrics, const json& data_set, bool with_crowd, unsigned order_of_ties = 0) {
   std::minstd_rand draws(order_of_ties);
   for (const json& image : data_set.at("images")) {

@@ -17,19 +17,21 @@
 #include "osprey/export/exporter.h"
 #include "osprey/models/builder.h"
 #include "support/golden.h"
+#include "support/temp_dir.h"
 
 namespace osprey {
 namespace {
 
 namespace fs = std::filesystem;
+using osprey::testing::TempDir;
 using ::testing::HasSubstr;
 
 /// The quickstart's detector at a size that runs in milliseconds, with changes. The low threshold lets thousands of
 /// candidates through, so that suppression has much to decide.
 config::Pipeline toy_pipeline(std::vector<std::string> changes = {}) {
-  changes.insert(changes.begin(),
-                 {"model.ssd.image_resizer.fixed_shape_resizer.height=96", "model.ssd.image_resizer.fixed_shape_resizer.width=96",
-                  "model.ssd.post_processing.batch_non_max_suppression.score_threshold=0.001"});
+  changes.insert(changes.begin(), {"model.ssd.image_resizer.fixed_shape_resizer.height=96",
+                                   "model.ssd.image_resizer.fixed_shape_resizer.width=96",
+                                   "model.ssd.post_processing.batch_non_max_suppression.score_threshold=0.001"});
   return config::load_pipeline(OSPREY_SOURCE_DIR "/configs/quickstart.config", changes);
 }
 
@@ -49,7 +51,8 @@ std::vector<at::Tensor> pictures() {
   std::vector<at::Tensor> result;
   for (const auto& [height, width] : std::vector<std::pair<int64_t, int64_t>>{{96, 96}, {61, 130}, {200, 77}}) {
     at::Tensor coarse = at::randint(0, 256, {1, 3, 7, 9}, generator, at::kFloat);
-    result.push_back(at::upsample_nearest2d(coarse, {height, width}).squeeze(0).permute({1, 2, 0}).to(at::kByte).contiguous());
+    result.push_back(
+        at::upsample_nearest2d(coarse, {height, width}).squeeze(0).permute({1, 2, 0}).to(at::kByte).contiguous());
   }
   return result;
 }
@@ -59,22 +62,8 @@ std::unique_ptr<data::ImageResizer> resizer_of(const config::Pipeline& pipeline)
   return data::build_image_resizer(config::ConfigNode<proto::ImageResizer>(ssd.image_resizer()));
 }
 
-/// A folder that goes away with the test.
-class TempFolder {
- public:
-  TempFolder() {
-    std::string name = (fs::temp_directory_path() / "osprey_export_XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~TempFolder() { fs::remove_all(path_); }
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  fs::path path_;
-};
-
 /// Writes a checkpoint of the model, and the label map, as training does.
-void save_run(const models::DetectionModel& model, const TempFolder& folder) {
+void save_run(const models::DetectionModel& model, const TempDir& folder) {
   checkpoint::Checkpoint content;
   for (const auto& [name, tensor] : models::variables(model)) content.tensors["model/" + name] = tensor;
   content.attributes["step"] = "5";
@@ -106,16 +95,16 @@ const std::string kNms = "model.ssd.post_processing.batch_non_max_suppression.";
 
 INSTANTIATE_TEST_SUITE_P(
     Variants, ServedModule,
-    ::testing::Values(
-        Variant{"HardSuppression", {}, {96, 96, 0, 0}, 1}, Variant{"Batch", {}, {96, 96, 0, 0}, 2},
-        Variant{"SoftSuppression", {kNms + "soft_nms_sigma=0.3"}, {96, 96, 0, 0}, 1},
-        Variant{"ClassAgnostic", {kNms + "use_class_agnostic_nms=true"}, {96, 96, 0, 0}, 1},
-        Variant{"FewPerClass", {kNms + "max_detections_per_class=8"}, {96, 96, 0, 0}, 1},
-        Variant{"Softmax", {"model.ssd.post_processing.score_converter=SOFTMAX"}, {96, 96, 0, 0}, 1},
-        Variant{"KeepAspectRatio",
-                {"model.ssd.image_resizer.keep_aspect_ratio_resizer={min_dimension: 64 max_dimension: 96 pad_to_max_dimension: true}"},
-                {96, 96, 64, 96},
-                1}),
+    ::testing::Values(Variant{"HardSuppression", {}, {96, 96, 0, 0}, 1}, Variant{"Batch", {}, {96, 96, 0, 0}, 2},
+                      Variant{"SoftSuppression", {kNms + "soft_nms_sigma=0.3"}, {96, 96, 0, 0}, 1},
+                      Variant{"ClassAgnostic", {kNms + "use_class_agnostic_nms=true"}, {96, 96, 0, 0}, 1},
+                      Variant{"FewPerClass", {kNms + "max_detections_per_class=8"}, {96, 96, 0, 0}, 1},
+                      Variant{"Softmax", {"model.ssd.post_processing.score_converter=SOFTMAX"}, {96, 96, 0, 0}, 1},
+                      Variant{"KeepAspectRatio",
+                              {"model.ssd.image_resizer.keep_aspect_ratio_resizer={min_dimension: 64 max_dimension: 96 "
+                               "pad_to_max_dimension: true}"},
+                              {96, 96, 64, 96},
+                              1}),
     [](const auto& variant) { return variant.param.name; });
 
 TEST(ServedModule, UsesNoOperatorOfOursOrOfAnotherLibrary) {
@@ -142,7 +131,7 @@ TEST(Export, AnotherModelsFileIsFoundOut) {
 }
 
 TEST(Export, FolderServesThroughTheDetector) {
-  TempFolder folder;
+  const TempDir folder;
   const config::Pipeline pipeline = toy_pipeline();
   const auto model = evaluated_model(pipeline, 3);
   save_run(*model, folder);
@@ -166,7 +155,7 @@ TEST(Export, FolderServesThroughTheDetector) {
 TEST(Export, PythonLoadsTheFileWithoutOsprey) {
   const std::string python = OSPREY_SOURCE_DIR "/build/venv/bin/python";
   if (!fs::exists(python)) GTEST_SKIP() << "no Python environment: scripts/setup.sh --tests makes it";
-  TempFolder folder;
+  const TempDir folder;
   const auto model = evaluated_model(toy_pipeline(), 3);
   torch::jit::Module served = served_module(*model, {96, 96, 0, 0}, 1);
   served.save(folder / "model.pt");
@@ -178,15 +167,17 @@ TEST(Export, PythonLoadsTheFileWithoutOsprey) {
     std::ofstream script(folder / "run.py");
     script << "import sys, torch\n"
               "folder, h, w = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])\n"
-              "image = torch.frombuffer(bytearray(open(folder + '/image.raw', 'rb').read()), dtype=torch.uint8).reshape(1, h, w, 3)\n"
+              "image = torch.frombuffer(bytearray(open(folder + '/image.raw', 'rb').read()), "
+              "dtype=torch.uint8).reshape(1, h, w, 3)\n"
               "out = torch.jit.load(folder + '/model.pt')(image)\n"
               "n = int(out['num_detections'][0])\n"
               "open(folder + '/out.txt', 'w').write('\\n'.join(\n"
-              "    ' '.join(repr(float(v)) for v in [out['detection_scores'][0, i], out['detection_classes'][0, i], *out['detection_boxes'][0, i]])\n"
+              "    ' '.join(repr(float(v)) for v in [out['detection_scores'][0, i], out['detection_classes'][0, i], "
+              "*out['detection_boxes'][0, i]])\n"
               "    for i in range(n)))\n";
   }
-  const std::string command = python + " " + (folder / "run.py") + " " + (folder / "") + " " + std::to_string(image.size(1)) +
-                              " " + std::to_string(image.size(2));
+  const std::string command = python + " " + (folder / "run.py") + " " + (folder / "") + " " +
+                              std::to_string(image.size(1)) + " " + std::to_string(image.size(2));
   ASSERT_EQ(std::system(command.c_str()), 0);
   std::ifstream out(folder / "out.txt");
   const int64_t count = static_cast<int64_t>(ours.at("num_detections").toTensor().item<float>());
@@ -204,7 +195,7 @@ TEST(Export, PythonLoadsTheFileWithoutOsprey) {
 }
 
 TEST(Detector, AFolderWithoutAModelIsNamed) {
-  TempFolder folder;
+  const TempDir folder;
   try {
     Detector detector(folder / "nowhere");
     FAIL() << "loaded nothing";

@@ -24,8 +24,8 @@ std::map<std::string, at::Tensor> forward(models::SsdMetaArch& model, const Batc
 }
 
 /// How far any value of each tensor moves when the picture changes by a millionth: float32 leaves a noise of this size
-/// in the golden numbers, too. In most models it moves nothing by more than 3e-5. Where no rectifier clamps the maps they
-/// reach 50 (MnasFPN), 3,700 (EdgeTPU) and move by more than 1e-4.
+/// in the golden numbers, too. In most models it moves nothing by more than 3e-5. Where no rectifier clamps the maps
+/// they reach 50 (MnasFPN), 3,700 (EdgeTPU) and move by more than 1e-4.
 std::map<std::string, double> movements(models::SsdMetaArch& model, const Batch& batch,
                                         const std::map<std::string, at::Tensor>& exact) {
   std::map<std::string, double> result;

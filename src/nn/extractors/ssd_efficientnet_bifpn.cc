@@ -77,8 +77,8 @@ OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_efficientnet-b6_bifpn_keras", &make<
 OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_efficientnet-b7_bifpn_keras", &make<7>);
 
 /// What the checkpoints call the pyramid of each EfficientNet.
-constexpr const char* kCheckpointScopes[] = {"EfficientDet-D0", "EfficientDet-D1", "EfficientDet-D2",
-                                             "EfficientDet-D3", "EfficientDet-D4", "EfficientDet-D5",
+constexpr const char* kCheckpointScopes[] = {"EfficientDet-D0",    "EfficientDet-D1",      "EfficientDet-D2",
+                                             "EfficientDet-D3",    "EfficientDet-D4",      "EfficientDet-D5",
                                              "EfficientDet-D6-D7", "EfficientNet-B7_BiFPN"};
 static_assert(std::size(kCheckpointScopes) == std::size(kScalings));
 

@@ -92,18 +92,18 @@ class ConvolutionalBoxPredictor final : public BoxPredictor {
                     std::make_shared<ConvBlock>(ConvBlockOptions{.in_depth = depth, .out_depth = inner}, hyperparams)));
       depth = inner;
     }
-    branch.box = build_head(scopes.box + "BoxEncodingPredictor", depth, anchors * options_.code_size, 0, hyperparams,
-                            depthwise);
+    branch.box =
+        build_head(scopes.box + "BoxEncodingPredictor", depth, anchors * options_.code_size, 0, hyperparams, depthwise);
     branch.classes = build_head(scopes.classes + "ClassPredictor", depth, anchors * num_class_slots_,
                                 options_.class_bias, hyperparams, depthwise);
     if (options_.keep_probability < 1)
-      branch.dropout = add_child(*this, scopes.dropout + "Dropout", std::make_shared<Dropout>(options_.keep_probability));
+      branch.dropout =
+          add_child(*this, scopes.dropout + "Dropout", std::make_shared<Dropout>(options_.keep_probability));
     return branch;
   }
 
   std::vector<std::shared_ptr<ConvBlock>> build_head(const std::string& scope, int64_t depth, int64_t out, double bias,
-                                                     const Hyperparams& hyperparams,
-                                                     const Hyperparams& depthwise) {
+                                                     const Hyperparams& hyperparams, const Hyperparams& depthwise) {
     std::vector<std::shared_ptr<ConvBlock>> blocks;
     const std::array<int64_t, 2> kernel = {options_.kernel, options_.kernel};
     if (options_.use_depthwise)
