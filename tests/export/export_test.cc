@@ -80,6 +80,8 @@ struct Variant {
   int64_t batch_size;
 };
 
+void PrintTo(const Variant& variant, std::ostream* out) { *out << variant.name; }
+
 class ServedModule : public ::testing::TestWithParam<Variant> {};
 
 TEST_P(ServedModule, FindsWhatTheModelFinds) {
