@@ -1,5 +1,6 @@
 // Draws and lists what an exported model finds on pictures.
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <filesystem>
 #include <fstream>
@@ -109,15 +110,25 @@ int main(int argc, char** argv) {
   app.add_option("--min_score", min_score, "Detections with a lower score are left out, 0..1")->capture_default_str();
   app.add_option("--max_images", max_images, "Stop after so many pictures; 0: all")->capture_default_str();
   app.add_option("--device", device, "cpu, cuda or cuda:N")->capture_default_str();
-  return osprey::cli::run(app, "detect --model exported --output_dir drawn photo.jpg folder/", argc, argv, [&] {
+  const char* const example = "detect --model exported --output_dir drawn photo.jpg folder/";
+  return osprey::cli::run_with_code(app, example, argc, argv, [&] {
     const osprey::Detector detector(model, device);
     nlohmann::ordered_json list = nlohmann::json::array();
     std::set<std::string> names;
     std::vector<Source> pictures = sources(paths);
     if (max_images > 0 && pictures.size() > max_images) pictures.resize(max_images);
+    size_t num_detections = 0, num_bad = 0;
     for (const Source& source : pictures) {
-      const at::Tensor image = decode(source);
+      at::Tensor image;
+      try {
+        image = decode(source);
+      } catch (const osprey::DataError& error) {
+        SPDLOG_WARN("left out: {}", error.what());
+        ++num_bad;
+        continue;
+      }
       const std::vector<osprey::Detection> found = detector.detect(image, min_score);
+      num_detections += found.size();
       nlohmann::ordered_json entry{{"file", source.name()}, {"height", image.size(0)}, {"width", image.size(1)}};
       entry["detections"] = nlohmann::json::array();
       for (const auto& one : found)
@@ -143,5 +154,8 @@ int main(int argc, char** argv) {
       out << list.dump(1) << "\n";
       if (!out.flush()) throw osprey::DataError(json_file + ": cannot be written");
     }
+    SPDLOG_INFO("{} detections on {} pictures{}", num_detections, pictures.size() - num_bad,
+                num_bad > 0 ? fmt::format(", {} pictures left out", num_bad) : "");
+    return static_cast<int>(num_bad > 0 ? osprey::ExitCode::kData : osprey::ExitCode::kDone);
   });
 }

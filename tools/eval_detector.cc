@@ -39,11 +39,12 @@ struct Flags {
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// Text on stdout and JSON in the file; with "-" the JSON alone, on stdout.
+// Text on stdout and JSON in the file; with kStdout the JSON alone, on stdout.
+constexpr const char* kStdout = "-";
 void show(const std::string& text, const std::string& json, const std::string& json_file) {
-  std::fputs(json_file == "-" ? json.c_str() : text.c_str(), stdout);
+  std::fputs(json_file == kStdout ? json.c_str() : text.c_str(), stdout);
   std::fflush(stdout);
-  if (json_file.empty() || json_file == "-") return;
+  if (json_file.empty() || json_file == kStdout) return;
   std::ofstream out(json_file);
   out << json << std::flush;
   if (!out) throw osprey::DataError(json_file + ": cannot be written");
@@ -91,8 +92,7 @@ class Evaluation {
     output_ = (!flags.model_dir.empty() ? fs::path(flags.model_dir) : checkpoints_) / "eval";
     const std::string config = !flags.config.pipeline_config.empty() ? flags.config.pipeline_config
                                                                      : (checkpoints_ / "pipeline.config").string();
-    pipeline_ = osprey::config::load_pipeline(
-        config, osprey::config::Overrides{flags.config.config_override, flags.config.overrides});
+    pipeline_ = osprey::config::load_pipeline(config, flags.config.overrides);
     osprey::config::check(pipeline_, osprey::config::Purpose::kEvaluate);
     osprey::config::require_configured_paths(pipeline_, {"eval_input_reader"});
     if (flags.sample_1_of_n > 0)
@@ -224,9 +224,11 @@ int main(int argc, char** argv) {
   app.add_option("--num_threads", flags.num_threads, "Threads of the metrics; 0: one per core")
       ->check(CLI::NonNegativeNumber)
       ->group("Run");
-  app.add_option("--json", flags.json,
-                 "Also writes the numbers as JSON to this file; '-' prints them instead of the text")
-      ->group("Output");
+  auto* json = app.add_option("--json", flags.json,
+                              "Also writes the numbers as JSON to this file; without one prints them instead of the "
+                              "text")
+                   ->expected(0, 1)
+                   ->group("Output");
   auto* truth = app.add_option("--ground_truth", flags.ground_truth, "COCO annotations (JSON); with --detections")
                     ->group("Plain COCO evaluation");
   auto* found = app.add_option("--detections", flags.detections, "COCO results (JSON)")->group("Plain COCO evaluation");
@@ -234,6 +236,7 @@ int main(int argc, char** argv) {
   found->needs(truth);
   osprey::cli::accept_logging_flags(app);
   return osprey::cli::run(app, "eval_detector --model_dir runs/bccd --json metrics.json", argc, argv, [&] {
+    if (json->count() > 0 && flags.json.empty()) flags.json = kStdout;
     if (!flags.ground_truth.empty())
       evaluate_files(flags);
     else

@@ -29,8 +29,7 @@ int main(int argc, char** argv) {
   return osprey::cli::run(
       app, "export_model --pipeline_config run/pipeline.config --checkpoint run --output_dir exported", argc, argv,
       [&] {
-        const auto pipeline =
-            osprey::config::load_pipeline(config.pipeline_config, {config.config_override, config.overrides});
+        const auto pipeline = osprey::config::load_pipeline(config.pipeline_config, config.overrides);
         osprey::config::check(pipeline, osprey::config::Purpose::kExport);
         const osprey::ExportReport report = osprey::export_model(pipeline, checkpoint, output_dir, options);
         fmt::print(

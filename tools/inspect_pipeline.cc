@@ -14,8 +14,7 @@ int main(int argc, char** argv) {
   osprey::cli::accept_logging_flags(app);
   return osprey::cli::run(app, "inspect_pipeline --pipeline_config pipeline.config --json", argc, argv, [&] {
     using namespace osprey;
-    const auto pipeline =
-        config::load_pipeline(flags.pipeline_config, config::Overrides{flags.config_override, flags.overrides});
+    const auto pipeline = config::load_pipeline(flags.pipeline_config, flags.overrides);
     config::validate(pipeline);
     if (!json) std::fputs(models::config_report(pipeline).c_str(), stdout);
     std::fflush(stdout);

@@ -11,7 +11,6 @@
 #include "osprey/config/effective.h"
 #include "osprey/config/pipeline.h"
 #include "osprey/config/validate.h"
-#include "osprey/train/class_check.h"
 #include "osprey/train/job.h"
 
 namespace {
@@ -19,7 +18,7 @@ namespace {
 struct Flags {
   osprey::cli::ConfigFlags config;
   osprey::train::JobOptions job;
-  std::string data_dir, precision;
+  std::string precision;
   std::optional<int64_t> num_train_steps, batch_size, checkpoint_every_n, log_every_n, eval_every_n;
   int64_t benchmark_steps = 0, num_clones = 1;
   bool dry_run = false, print_config = false, clone_on_cpu = false;
@@ -30,7 +29,6 @@ void add_flags(CLI::App& app, Flags& flags) {
   app.add_option("--model_dir,--train_dir", flags.job.model_dir,
                  "Where checkpoints and logs go; a run that lies there is resumed")
       ->group("Run");
-  app.add_option("--data_dir", flags.data_dir, "Folder put before relative paths of the input readers")->group("Run");
   app.add_option("--num_train_steps,--train_steps", flags.num_train_steps,
                  "Steps of the whole run, a total (train_config.num_steps)")
       ->check(CLI::NonNegativeNumber)
@@ -72,7 +70,7 @@ void add_flags(CLI::App& app, Flags& flags) {
 
 /// Flags that stand for a field are overrides like any other, so that the saved config says what was run.
 std::vector<std::string> assignments(const Flags& flags) {
-  std::vector<std::string> result = flags.config.overrides;
+  std::vector<std::string> result = flags.config.overrides.assignments;
   const auto set = [&](const char* field, const std::optional<int64_t>& value) {
     if (value) result.push_back(fmt::format("{}={}", field, *value));
   };
@@ -91,10 +89,10 @@ std::vector<std::string> assignments(const Flags& flags) {
 int execute(Flags& flags) {
   if (flags.num_clones > 1) throw osprey::ConfigError("training on several devices is not supported yet: --num_clones");
   if (flags.clone_on_cpu) flags.job.device = "cpu";
-  osprey::config::Pipeline pipeline = osprey::config::load_pipeline(
-      flags.config.pipeline_config, osprey::config::Overrides{flags.config.config_override, assignments(flags)});
+  flags.config.overrides.assignments = assignments(flags);
+  osprey::config::Pipeline pipeline =
+      osprey::config::load_pipeline(flags.config.pipeline_config, flags.config.overrides);
   osprey::config::check(pipeline, osprey::config::Purpose::kTrain);
-  osprey::train::prefix_paths(pipeline, flags.data_dir);
   if (flags.print_config) {
     fmt::print("{}", osprey::config::annotated_text(pipeline));
   } else if (flags.dry_run) {

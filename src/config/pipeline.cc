@@ -2,10 +2,25 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "osprey/config/override.h"
 #include "osprey/config/parse.h"
 
 namespace osprey::config {
+namespace {
+
+void prefix(std::string& path, const std::filesystem::path& folder) {
+  if (!path.empty() && !std::filesystem::path(path).is_absolute()) path = (folder / path).string();
+}
+
+void prefix_paths(proto::InputReader& reader, const std::filesystem::path& folder) {
+  if (reader.has_label_map_path()) prefix(*reader.mutable_label_map_path(), folder);
+  if (!reader.has_tf_record_input_reader()) return;
+  for (std::string& path : *reader.mutable_tf_record_input_reader()->mutable_input_path()) prefix(path, folder);
+}
+
+}  // namespace
 
 Pipeline parse_pipeline(std::string_view text, const std::string& name, const Overrides& overrides) {
   auto parsed = parse<proto::TrainEvalPipelineConfig>(text, name);
@@ -20,11 +35,16 @@ Pipeline parse_pipeline(std::string_view text, const std::string& name, const Ov
     }
   }
   if (!errors.empty()) throw ConfigError(errors);
+  if (!overrides.data_dir.empty()) {
+    if (pipeline.message->has_train_input_reader())
+      prefix_paths(*pipeline.message->mutable_train_input_reader(), overrides.data_dir);
+    for (auto& reader : *pipeline.message->mutable_eval_input_reader()) prefix_paths(reader, overrides.data_dir);
+  }
   return pipeline;
 }
 
 Pipeline parse_pipeline(std::string_view text, const std::string& name, const std::vector<std::string>& assignments) {
-  return parse_pipeline(text, name, Overrides{"", assignments});
+  return parse_pipeline(text, name, Overrides{.assignments = assignments});
 }
 
 Pipeline load_pipeline(const std::string& file, const Overrides& overrides) {
@@ -34,7 +54,7 @@ Pipeline load_pipeline(const std::string& file, const Overrides& overrides) {
 }
 
 Pipeline load_pipeline(const std::string& file, const std::vector<std::string>& assignments) {
-  return load_pipeline(file, Overrides{"", assignments});
+  return load_pipeline(file, Overrides{.assignments = assignments});
 }
 
 }  // namespace osprey::config

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <google/protobuf/message.h>
 
-#include <filesystem>
-
 #include "osprey/base/error.h"
 
 namespace osprey::train {
@@ -31,13 +29,6 @@ std::optional<ClassField> class_field(proto::TrainEvalPipelineConfig& pipeline) 
       return ClassField{model->GetReflection()->MutableMessage(model, choice), field};
   }
   return std::nullopt;
-}
-
-void each_reader(proto::TrainEvalPipelineConfig& pipeline,
-                 const std::function<void(proto::InputReader&, const std::string& path)>& visit) {
-  if (pipeline.has_train_input_reader()) visit(*pipeline.mutable_train_input_reader(), "train_input_reader");
-  for (int i = 0; i < pipeline.eval_input_reader_size(); ++i)
-    visit(*pipeline.mutable_eval_input_reader(i), fmt::format("eval_input_reader[{}]", i));
 }
 
 }  // namespace
@@ -77,19 +68,6 @@ std::vector<std::string> class_names(const std::optional<config::LabelMap>& map,
     names.push_back(item != nullptr ? item->shown() : std::to_string(id));
   }
   return names;
-}
-
-void prefix_paths(config::Pipeline& pipeline, const std::string& folder) {
-  if (folder.empty()) return;
-  const auto prefixed = [&](const std::string& path) {
-    return path.empty() || std::filesystem::path(path).is_absolute() ? path
-                                                                     : (std::filesystem::path(folder) / path).string();
-  };
-  each_reader(*pipeline.message, [&](proto::InputReader& reader, const std::string&) {
-    if (reader.has_label_map_path()) reader.set_label_map_path(prefixed(reader.label_map_path()));
-    if (!reader.has_tf_record_input_reader()) return;
-    for (std::string& path : *reader.mutable_tf_record_input_reader()->mutable_input_path()) path = prefixed(path);
-  });
 }
 
 }  // namespace osprey::train

@@ -48,6 +48,10 @@ TEST(Cli, MisspeltFlagNamesTheNearestOne) {
   EXPECT_THAT(result.err, HasSubstr("'--stesp=3'; did you mean --steps?"));
 }
 
+TEST(Cli, OfAFlagGivenTwiceTheLastCounts) {
+  EXPECT_EQ(run_program({"--steps=3", "--steps", "4"}, [](int steps, bool) { EXPECT_EQ(steps, 4); }).code, 0);
+}
+
 TEST(Cli, NoFlagTurnsASwitchOff) {
   EXPECT_EQ(run_program({"--noverbose", "--steps=3"},
                         [](int steps, bool verbose) {

@@ -1,8 +1,10 @@
 #include "cli/cli.h"
 
 #include <fmt/format.h>
+#include <google/protobuf/stubs/common.h>
 #include <malloc.h>
 #include <spdlog/spdlog.h>
+#include <torch/version.h>
 
 #include <cstdio>
 #include <exception>
@@ -47,6 +49,13 @@ std::vector<std::string> arguments(const CLI::App& app, int argc, char** argv) {
   return result;
 }
 
+/// Of a flag given twice the last counts, unless it collects.
+void let_the_last_count(CLI::App& app) {
+  for (CLI::Option* option : app.get_options())
+    if (option->get_expected_max() == 1 && option->get_multi_option_policy() == CLI::MultiOptionPolicy::Throw)
+      option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+}
+
 int usage_error(const CLI::App& app, const CLI::ParseError& error) {
   std::string message = error.what();
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
@@ -78,12 +87,15 @@ void add_config_flags(CLI::App& app, ConfigFlags& flags, bool required) {
                  "The pipeline.config (protobuf text)")
       ->required(required)
       ->group("Config");
-  app.add_option("--set", flags.overrides,
+  app.add_option("--set", flags.overrides.assignments,
                  "Overrides one field: path.to.field=value; list[0].x=value; list+=value; repeatable")
       ->group("Config")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("--config_override", flags.config_override, "Text of a pipeline config that is merged over the file")
+  app.add_option("--config_override", flags.overrides.merged_text,
+                 "Text of a pipeline config that is merged over the file")
+      ->group("Config");
+  app.add_option("--data_dir", flags.overrides.data_dir, "Folder put before relative paths of the input readers")
       ->group("Config");
 }
 
@@ -100,8 +112,10 @@ int run_with_code(CLI::App& app, const std::string& example, int argc, char** ar
   set_up_logging();
   app.name(std::string(argv[0]).substr(std::string(argv[0]).rfind('/') + 1));
   app.footer(fmt::format("Example:\n  {}\n\n{}", example, kExitCodes));
-  app.set_version_flag("--version", "osprey " OSPREY_VERSION);
+  app.set_version_flag("--version", fmt::format("osprey {} (libtorch {}, protobuf {})", OSPREY_VERSION, TORCH_VERSION,
+                                                google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION)));
   app.get_formatter()->column_width(36);
+  let_the_last_count(app);
   try {
     app.parse(arguments(app, argc, argv));
     return body();

@@ -2,18 +2,18 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
-#include <vector>
+
+#include "osprey/config/pipeline.h"
 
 namespace osprey::cli {
 
 /// The flags by which every program receives its config.
 struct ConfigFlags {
   std::string pipeline_config;
-  std::vector<std::string> overrides;  ///< "path.to.field=value", in the order given
-  std::string config_override;         ///< text of a TrainEvalPipelineConfig that is merged in; "" for none
+  config::Overrides overrides;
 };
 
-/// Adds --pipeline_config (also --pipeline_config_path), --set and --config_override.
+/// Adds --pipeline_config (also --pipeline_config_path), --set, --config_override and --data_dir.
 void add_config_flags(CLI::App& app, ConfigFlags& flags, bool required = true);
 
 /// Accepts --logtostderr and --alsologtostderr, which tutorials of other tools carry; the log goes to stderr anyway.

@@ -22,6 +22,7 @@ struct Pipeline {
 struct Overrides {
   std::string merged_text;               ///< of `--config_override`: text format, merged first
   std::vector<std::string> assignments;  ///< of `--set`, in their order; see apply_override
+  std::string data_dir;                  ///< put before every relative path of the input readers, after all else
 };
 
 /// Reads a pipeline config and applies the assignments of `--set`.

@@ -31,7 +31,4 @@ std::optional<config::LabelMap> label_map_of(const proto::InputReader& reader);
 /// Names by 0-based class: the map's display names, the id where it has a gap.
 std::vector<std::string> class_names(const std::optional<config::LabelMap>& map, int64_t num_classes);
 
-/// Puts a folder before every relative input and label map path of the readers.
-void prefix_paths(config::Pipeline& pipeline, const std::string& folder);
-
 }  // namespace osprey::train

@@ -1,0 +1,148 @@
+// Every public config whose model is built learns: trains on one batch until its loss has fallen, with a gradient for
+// every variable; its checkpoint is evaluated and exported, and the export finds what the checkpoint finds.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <iostream>
+
+#include "osprey/base/error.h"
+#include "osprey/checkpoint/checkpoint.h"
+#include "osprey/config/validate.h"
+#include "osprey/data/create_records.h"
+#include "osprey/eval/checkpoint_evaluator.h"
+#include "osprey/export/exporter.h"
+#include "support/golden.h"
+#include "support/temp_dir.h"
+#include "train/assembly.h"
+
+namespace osprey::train {
+namespace {
+
+using osprey::testing::TempDir;
+namespace fs = std::filesystem;
+
+/// Records of made-up pictures for training and evaluation.
+struct Pictures {
+  TempDir folder;
+  std::string record = folder / "shapes.record", label_map = folder / "label_map.pbtxt";
+
+  Pictures() {
+    data::CreateRecordsOptions options;
+    options.format = data::CreateRecordsOptions::Format::kShapes;
+    options.num_images = 4;
+    options.output = record;
+    options.label_map = label_map;
+    data::create_records(options);
+  }
+};
+
+/// The side of the square pictures: as in the config where they are small, else the smallest that every level of a
+/// pyramid halves.
+int side_of(const config::Pipeline& pipeline) {
+  const auto& ssd = pipeline.message->model().ssd();
+  if (ssd.feature_extractor().feature_pyramid_oneof_case() != proto::SsdFeatureExtractor::FEATURE_PYRAMID_ONEOF_NOT_SET)
+    return 256;
+  return ssd.image_resizer().fixed_shape_resizer().height() == 320 ? 320 : 300;
+}
+
+/// The config with two pictures a step, at a size that takes little time, and an optimizer that needs no warm-up.
+config::Pipeline small(const fs::path& file, const Pictures& pictures) {
+  const std::string reader =
+      "{label_map_path: '" + pictures.label_map + "' tf_record_input_reader {input_path: '" + pictures.record + "'}}";
+  const std::string side = std::to_string(side_of(config::load_pipeline(file.string())));
+  return config::load_pipeline(
+      file.string(),
+      {"graph_rewriter=",
+       "model.ssd.num_classes=" + std::to_string(config::load_label_map(pictures.label_map).max_id()),
+       "model.ssd.image_resizer={fixed_shape_resizer {height: " + side + " width: " + side + "}}",
+       "train_config.batch_size=2", "train_config.data_augmentation_options=", "train_config.fine_tune_checkpoint=",
+       "train_config.gradient_clipping_by_norm=10",
+       "train_config.optimizer={momentum_optimizer {learning_rate {constant_learning_rate {learning_rate: 0.002}} "
+       "momentum_optimizer_value: 0.9} use_moving_average: false}",
+       "train_input_reader=" + reader, "eval_input_reader=[" + reader + "]", "eval_config.use_moving_averages=false"});
+}
+
+double total_loss(const StepResult& result) { return result.losses.back().value.item<double>(); }
+
+/// Variables without a gradient.
+std::vector<std::string> untouched(const models::DetectionModel& model) {
+  std::vector<std::string> names;
+  for (const auto& item : model.named_parameters())
+    if (!item.value().grad().defined() || item.value().grad().abs().max().item<float>() == 0)
+      names.push_back(item.key());
+  return names;
+}
+
+/// How the loss fell, for the log of the run.
+std::string learn(Assembly& assembly, const Batch& batch) {
+  models::DetectionModel& model = *assembly.state.model;
+  accumulate_gradients(model, batch, assembly.step);
+  EXPECT_THAT(untouched(model), ::testing::IsEmpty());
+  model.discard_statistics();
+  constexpr int kMostSteps = 40;
+  double first = 0, loss = 0;
+  int steps = 0;
+  for (; steps < kMostSteps && (steps == 0 || loss > 0.8 * first); ++steps) {
+    const StepResult result = train_step(assembly.state, batch, *assembly.gradients, assembly.step);
+    EXPECT_TRUE(result.finite);
+    loss = total_loss(result);
+    if (steps == 0) first = loss;
+  }
+  EXPECT_LE(loss, 0.8 * first) << "after " << steps << " steps";
+  return fmt::format("loss {:.4g} -> {:.4g} in {} steps", first, loss, steps);
+}
+
+void expect_whole_way(const fs::path& file, const Pictures& pictures) {
+  SCOPED_TRACE(file.filename().string());
+  Assembly assembly = assemble(small(file, pictures), {});
+  const auto source = training_source(assembly, {});
+  const std::string learnt = learn(assembly, *source->next());
+
+  const TempDir run;
+  const std::string checkpoint = run / "ckpt-1.osprey";
+  checkpoint::write(checkpoint, snapshot(assembly.state));
+  eval::CheckpointEvaluator evaluator(assembly.root(), {});
+  int64_t step = 0;
+  const eval::EvaluationResult result = evaluator.evaluate(checkpoint, step);
+  EXPECT_EQ(step, assembly.state.step);
+  EXPECT_EQ(result.num_images, 4);
+  const ExportReport report = export_model(assembly.pipeline, checkpoint, run / "exported");
+  EXPECT_TRUE(report.real_images);
+  EXPECT_GT(report.detections, 0);
+  std::cout << file.stem().string() << ": " << learnt << ", " << report.detections << " detections exported, within "
+            << std::max(report.max_box_difference, report.max_score_difference) << std::endl;
+}
+
+bool is_built(const fs::path& file) {
+  const config::Pipeline pipeline = config::load_pipeline(file.string(), {"graph_rewriter="});
+  return pipeline.message->model().has_ssd() &&
+         config::unsupported_choices(pipeline, config::Purpose::kTrain).refused.empty();
+}
+
+TEST(EveryConfig, OfEachFamilyOneLearnsIsEvaluatedAndExported) {
+  if (!osprey::testing::test_data()) GTEST_SKIP() << osprey::testing::kNoTestData;
+  const Pictures pictures;
+  for (const char* name : {"ssd_mobilenet_v1_coco", "ssd_mobilenet_v1_ppn_shared_box_predictor_300x300_coco14_sync",
+                           "ssd_mobilenet_v2_fpnlite_640x640_coco17_tpu-8", "ssdlite_mobilenet_v3_small_320x320_coco"})
+    expect_whole_way(*osprey::testing::test_data() / "data/pipeline_configs" / (std::string(name) + ".config"),
+                     pictures);
+}
+
+TEST(EveryConfig, LearnsIsEvaluatedAndExported) {
+  if (!osprey::testing::test_data()) GTEST_SKIP() << osprey::testing::kNoTestData;
+  if (std::getenv("OSPREY_LONG_TESTS") == nullptr) GTEST_SKIP() << "takes a quarter of an hour; OSPREY_LONG_TESTS=1";
+  const Pictures pictures;
+  int built = 0, all = 0;
+  for (const auto& entry : fs::directory_iterator(*osprey::testing::test_data() / "data/pipeline_configs")) {
+    ++all;
+    if (!is_built(entry.path())) continue;
+    ++built;
+    expect_whole_way(entry.path(), pictures);
+  }
+  std::cout << built << " of " << all << " configs" << std::endl;
+  EXPECT_GT(built, 30);
+}
+
+}  // namespace
+}  // namespace osprey::train
