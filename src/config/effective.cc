@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <google/protobuf/any.pb.h>
 #include <google/protobuf/text_format.h>
+#include <google/protobuf/util/message_differencer.h>
 
 #include <filesystem>
 
@@ -93,6 +94,14 @@ std::vector<SetValue> set_values(const Pipeline& pipeline) {
     if (!value.is_message()) values.push_back({value.path, value.text(), pipeline.sources->origin(value.path)});
   });
   return values;
+}
+
+std::string differences(const Message& before, const Message& after) {
+  std::string lines;
+  google::protobuf::util::MessageDifferencer differencer;
+  differencer.ReportDifferencesToString(&lines);
+  differencer.Compare(before, after);
+  return lines;
 }
 
 }  // namespace osprey::config

@@ -99,15 +99,18 @@ std::string fate(const proto::TrainEvalPipelineConfig& config, const FieldValue&
   return value.field->options().deprecated() ? "is ignored" : "";
 }
 
+void throw_all(const std::vector<Remark>& remarks) {
+  std::string errors;
+  for (const Remark& remark : remarks) errors += (errors.empty() ? "" : "\n") + remark.line();
+  if (!errors.empty()) throw ConfigError(errors);
+}
+
 }  // namespace
 
 Unsupported unsupported_choices(const Pipeline& pipeline, Purpose purpose) { return Scan(pipeline, purpose).run(); }
 
 void require_supported(const Pipeline& pipeline, Purpose purpose) {
-  std::string errors;
-  for (const Remark& remark : unsupported_choices(pipeline, purpose).refused)
-    errors += (errors.empty() ? "" : "\n") + remark.line();
-  if (!errors.empty()) throw ConfigError(errors);
+  throw_all(unsupported_choices(pipeline, purpose).refused);
 }
 
 std::vector<Remark> deprecated_fields(const Pipeline& pipeline) {
@@ -123,7 +126,9 @@ void check(const Pipeline& pipeline, Purpose purpose) {
   validate(pipeline);
   require_supported(pipeline, purpose);
   for (const Remark& remark : deprecated_fields(pipeline)) SPDLOG_INFO("{}", remark.line());
-  for (const Remark& remark : unsupported_choices(pipeline, purpose).listed) SPDLOG_WARN("{}", remark.line());
+  const std::vector<Remark> ignored = unsupported_choices(pipeline, purpose).listed;
+  if (pipeline.message->strict()) throw_all(ignored);
+  for (const Remark& remark : ignored) SPDLOG_WARN("{}", remark.line());
 }
 
 }  // namespace osprey::config

@@ -175,6 +175,9 @@ class Loader final : public RecordSource {
   }
 
   void tell_dropped(const RowReport& row) {
+    if (parts_.options.strict)
+      throw DataError(fmt::format("{}: image '{}' has {} boxes, max_number_of_boxes is {} (strict)", parts_.reader,
+                                  row.id, row.boxes, parts_.shape.max_boxes));
     if (dropped_boxes_ == 0)
       SPDLOG_WARN("{}: image '{}' has {} boxes, max_number_of_boxes is {}: the rest is left out", parts_.reader, row.id,
                   row.boxes, parts_.shape.max_boxes);

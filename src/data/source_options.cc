@@ -26,6 +26,7 @@ SourceOptions common_options(const Root& root, const config::ConfigNode<proto::I
   options.confidences = root->model().has_ssd() && root->model().ssd().use_confidences_as_targets();
   options.max_boxes = config::max_number_of_boxes(*root, *reader);
   options.float_images = reader->float_images();
+  options.strict = root->strict();
   options.seed = root->train_config().seed();
   options.max_bad_fraction = root->train_config().max_bad_fraction();
   return options;

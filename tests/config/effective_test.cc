@@ -118,6 +118,23 @@ TEST(Support, AChoiceThatIsNotBuiltEndsWithItsField) {
   EXPECT_NO_THROW(require_supported(pipeline_of("graph_rewriter {}", {"graph_rewriter="}), Purpose::kTrain));
 }
 
+TEST(Support, StrictRefusesWhatWouldBeIgnored) {
+  const std::string quantized = "graph_rewriter { quantization { delay: 3 } }";
+  EXPECT_NO_THROW(check(pipeline_of(quantized), Purpose::kInspect));
+  EXPECT_THAT([&] { check(pipeline_of(quantized, {"strict=true"}), Purpose::kInspect); },
+              ::testing::ThrowsMessage<ConfigError>(HasSubstr("graph_rewriter")));
+}
+
+TEST(Effective, DifferencesNameTheFields) {
+  const auto before = pipeline_of("train_config { batch_size: 8 num_steps: 3 }");
+  const auto after = pipeline_of("train_config { batch_size: 16 num_steps: 3 optimizer { adam_optimizer {} } }");
+  EXPECT_EQ(differences(*before.message, *before.message), "");
+  const std::string lines = differences(*before.message, *after.message);
+  EXPECT_THAT(lines, HasSubstr("modified: train_config.batch_size: 8 -> 16\n"));
+  EXPECT_THAT(lines, HasSubstr("added: train_config.optimizer:"));
+  EXPECT_THAT(lines, Not(HasSubstr("num_steps")));
+}
+
 TEST(Deprecated, FieldsAreMappedOrListedOnce) {
   const auto pipeline = pipeline_of(
       "train_config { from_detection_checkpoint: true use_bfloat16: true sync_replicas: true }\n"

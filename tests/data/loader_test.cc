@@ -205,6 +205,16 @@ TEST(Loader, BoxesBeyondTheLimitAreLeftOutAndCounted) {
   EXPECT_EQ(source(path, found)->next()->boxes.size(1), 3);
 }
 
+TEST(Loader, StrictEndsAtBoxesBeyondTheLimit) {
+  const TempDir dir;
+  SourceOptions two = options(4);
+  two.max_boxes = 2;
+  two.strict = true;
+  const auto loader = source(write_records(dir, 4), two, "shuffle: false");
+  EXPECT_THAT([&] { loader->next(); },
+              ThrowsMessage<DataError>(HasSubstr("image '3' has 3 boxes, max_number_of_boxes is 2")));
+}
+
 TEST(Loader, WaitingBatchesMustFitIntoMemory) {
   const TempDir dir;
   const std::string path = write_records(dir, 5), many = "num_prefetch_batches: 2000000000 ";

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "../src/train/assembly.h"
 #include "osprey/base/error.h"
 #include "osprey/checkpoint/checkpoint.h"
 #include "osprey/config/validate.h"
@@ -14,7 +15,6 @@
 #include "osprey/export/exporter.h"
 #include "support/golden.h"
 #include "support/temp_dir.h"
-#include "train/assembly.h"
 
 namespace osprey::train {
 namespace {
@@ -58,35 +58,53 @@ config::Pipeline small(const fs::path& file, const Pictures& pictures) {
        "model.ssd.image_resizer={fixed_shape_resizer {height: " + side + " width: " + side + "}}",
        "train_config.batch_size=2", "train_config.data_augmentation_options=", "train_config.fine_tune_checkpoint=",
        "train_config.gradient_clipping_by_norm=10",
-       "train_config.optimizer={momentum_optimizer {learning_rate {constant_learning_rate {learning_rate: 0.002}} "
+       "train_config.optimizer={momentum_optimizer {learning_rate {constant_learning_rate {learning_rate: 0.01}} "
        "momentum_optimizer_value: 0.9} use_moving_average: false}",
        "train_input_reader=" + reader, "eval_input_reader=[" + reader + "]", "eval_config.use_moving_averages=false"});
 }
 
-double total_loss(const StepResult& result) { return result.losses.back().value.item<double>(); }
+/// Without the penalty on the weights, which no step lowers by much.
+double data_loss(const StepResult& result) {
+  double sum = 0;
+  for (const NamedScalar& loss : result.losses)
+    if (loss.name != "Loss/regularization_loss" && loss.name != "Loss/total_loss") sum += loss.value.item<double>();
+  return sum;
+}
 
-/// Variables without a gradient.
-std::vector<std::string> untouched(const models::DetectionModel& model) {
+/// Variables that no prediction depends on, but for those that the original makes and does not use either: PPN's
+/// backbone goes on behind the map that the pyramid takes.
+std::vector<std::string> untouched(models::DetectionModel& model, const Batch& batch) {
+  model.train();
+  const Predictions predictions = model.predict(model.preprocess(batch));
+  (predictions.box_encodings.square().sum() + predictions.class_logits.square().sum()).backward();
+  model.discard_statistics();
   std::vector<std::string> names;
-  for (const auto& item : model.named_parameters())
-    if (!item.value().grad().defined() || item.value().grad().abs().max().item<float>() == 0)
-      names.push_back(item.key());
+  for (const auto& item : model.named_parameters()) {
+    const at::Tensor& gradient = item.value().grad();
+    if (!gradient.defined() || gradient.abs().max().item<float>() == 0) names.push_back(item.key());
+    item.value().mutable_grad() = at::Tensor();
+  }
+  const bool ends_early = model.named_modules().contains("FeatureExtractor.MobilenetV1.Conv2d_13_pointwise") &&
+                          !model.named_modules().contains("FeatureExtractor.MobilenetV1.fpn");
+  if (ends_early)
+    std::erase_if(names, [](const std::string& name) {
+      return name.find("MobilenetV1.Conv2d_12_") != std::string::npos ||
+             name.find("MobilenetV1.Conv2d_13_depthwise") != std::string::npos ||
+             name.find("MobilenetV1.Conv2d_13_pointwise.") != std::string::npos;
+    });
   return names;
 }
 
 /// How the loss fell, for the log of the run.
 std::string learn(Assembly& assembly, const Batch& batch) {
-  models::DetectionModel& model = *assembly.state.model;
-  accumulate_gradients(model, batch, assembly.step);
-  EXPECT_THAT(untouched(model), ::testing::IsEmpty());
-  model.discard_statistics();
-  constexpr int kMostSteps = 40;
+  EXPECT_THAT(untouched(*assembly.state.model, batch), ::testing::IsEmpty());
+  constexpr int kMostSteps = 60;
   double first = 0, loss = 0;
   int steps = 0;
   for (; steps < kMostSteps && (steps == 0 || loss > 0.8 * first); ++steps) {
     const StepResult result = train_step(assembly.state, batch, *assembly.gradients, assembly.step);
     EXPECT_TRUE(result.finite);
-    loss = total_loss(result);
+    loss = data_loss(result);
     if (steps == 0) first = loss;
   }
   EXPECT_LE(loss, 0.8 * first) << "after " << steps << " steps";
@@ -115,7 +133,7 @@ void expect_whole_way(const fs::path& file, const Pictures& pictures) {
 }
 
 bool is_built(const fs::path& file) {
-  const config::Pipeline pipeline = config::load_pipeline(file.string(), {"graph_rewriter="});
+  const config::Pipeline pipeline = config::load_pipeline(file.string(), std::vector<std::string>{"graph_rewriter="});
   return pipeline.message->model().has_ssd() &&
          config::unsupported_choices(pipeline, config::Purpose::kTrain).refused.empty();
 }

@@ -95,6 +95,10 @@ void add_config_flags(CLI::App& app, ConfigFlags& flags, bool required) {
   app.add_option("--config_override", flags.overrides.merged_text,
                  "Text of a pipeline config that is merged over the file")
       ->group("Config");
+  app.add_flag_callback(
+         "--strict", [&flags] { flags.overrides.assignments.emplace_back("strict=true"); },
+         "What would only be warned about ends the program (strict)")
+      ->group("Config");
   app.add_option("--data_dir", flags.overrides.data_dir, "Folder put before relative paths of the input readers")
       ->group("Config");
 }

@@ -13,7 +13,7 @@ struct ConfigFlags {
   config::Overrides overrides;
 };
 
-/// Adds --pipeline_config (also --pipeline_config_path), --set, --config_override and --data_dir.
+/// Adds --pipeline_config (also --pipeline_config_path), --set, --strict, --config_override and --data_dir.
 void add_config_flags(CLI::App& app, ConfigFlags& flags, bool required = true);
 
 /// Accepts --logtostderr and --alsologtostderr, which tutorials of other tools carry; the log goes to stderr anyway.

@@ -15,6 +15,10 @@ std::string effective_text(const google::protobuf::Message& message);
 /// The same with the origin of every value behind it as a comment: "batch_size: 8  # p.config:41", "# --set".
 std::string annotated_text(const Pipeline& pipeline);
 
+/// The values in which two messages of a type differ, one line each: "modified: train_config.batch_size: 8 -> 16".
+/// Empty where they are equal. A value that is not set and its default are different.
+std::string differences(const google::protobuf::Message& before, const google::protobuf::Message& after);
+
 /// A single value that a config sets.
 struct SetValue {
   std::string path;

@@ -34,7 +34,7 @@ void require_supported(const Pipeline& pipeline, Purpose purpose);
 std::vector<Remark> deprecated_fields(const Pipeline& pipeline);
 
 /// All of the above but the placeholders, once per program: range checks and unbuilt choices throw, deprecated and
-/// ignored fields are logged, one line each.
+/// ignored fields are logged, one line each; with `strict` ignored ones throw, too.
 void check(const Pipeline& pipeline, Purpose purpose);
 
 }  // namespace osprey::config

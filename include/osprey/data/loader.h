@@ -27,6 +27,7 @@ struct SourceOptions {
   int64_t num_workers = 0;         ///< 0: one per processor
   int64_t prefetch_batches = 0;    ///< finished batches that may wait; 0: the reader's num_prefetch_batches
   double max_bad_fraction = 0.01;  ///< share of unusable records above which training ends with a DataError
+  bool strict = false;             ///< boxes beyond max_boxes end the run with a DataError
   bool skip_bad = false;           ///< evaluation: leave out unusable records, counted, instead of a DataError
   bool pin_memory = false;         ///< for asynchronous copies; ignored where there is no CUDA device
   std::shared_ptr<const ImageResizer> resizer;  ///< must have a static size

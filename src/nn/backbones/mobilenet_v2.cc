@@ -1,20 +1,20 @@
 // MobileNet v2: inverted residuals.
 // Sandler et al., "MobileNetV2: Inverted Residuals and Linear Bottlenecks", CVPR 2018, table 2.
-#include "nn/backbones/mobilenet_v3.h"
+#include "nn/backbones/mobilenet_chain.h"
 #include "osprey/nn/keras_names.h"
 
 namespace osprey::nn {
 namespace {
 
 /// last_depth  of the 1x1 convolution at the end
-std::vector<MobilenetV3Layer> layers(int64_t last_depth) {
+std::vector<MobilenetLayer> layers(int64_t last_depth) {
   struct Stage {
     double expansion;
     int64_t depth, count, stride;
   };
   constexpr Stage kStages[] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
                                {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
-  std::vector<MobilenetV3Layer> result{{0, 32, 3, 2, Activation::kRelu6}};
+  std::vector<MobilenetLayer> result{{0, 32, 3, 2, Activation::kRelu6}};
   for (const Stage& stage : kStages)
     for (int64_t i = 0; i < stage.count; ++i)
       result.push_back({stage.expansion, stage.depth, 3, i == 0 ? stage.stride : 1, Activation::kRelu6});
@@ -23,13 +23,13 @@ std::vector<MobilenetV3Layer> layers(int64_t last_depth) {
 }
 
 std::unique_ptr<Backbone> make(const BackboneOptions& options) {
-  return make_mobilenet_v3("MobilenetV2", layers(1280), options);
+  return make_mobilenet_chain("MobilenetV2", layers(1280), options);
 }
 OSPREY_REGISTER_TYPE(Backbone, "mobilenet_v2", &make);
 
 /// Below a feature pyramid, whose projection would reduce the last map at once.
 std::unique_ptr<Backbone> make_slender(const BackboneOptions& options) {
-  return make_mobilenet_v3("MobilenetV2", layers(256), options);
+  return make_mobilenet_chain("MobilenetV2", layers(256), options);
 }
 OSPREY_REGISTER_TYPE(Backbone, "mobilenet_v2_fpn", &make_slender);
 

@@ -1,164 +1,53 @@
 // MobileNet v3, large and small, as detectors use it: the depths of the last blocks are halved.
 // Howard et al., "Searching for MobileNetV3", ICCV 2019, tables 1 and 2 and section 6.3.
-#include "nn/backbones/mobilenet_v3.h"
-
-#include <fmt/format.h>
-
-#include "nn/backbones/make_divisible.h"
+#include "nn/backbones/mobilenet_chain.h"
 
 namespace osprey::nn {
 namespace {
 
-/// What the original uses unless the config overrides it.
-Hyperparams own_hyperparams(bool freeze_batch_norm) {
-  Hyperparams result;
-  result.regularizer = {Regularizer::Kind::kL2, 0.00004};
-  result.initializer = Initializer::truncated_normal(0, 0.09);
-  result.batch_norm = BatchNormOptions{.decay = 0.9997, .epsilon = 0.001, .train = !freeze_batch_norm};
-  return result;
-}
-
-class MobilenetV3 final : public Backbone {
- public:
-  MobilenetV3(const std::string& scope, const std::vector<MobilenetV3Layer>& layers, const BackboneOptions& options)
-      : scope_(scope) {
-    Hyperparams hyperparams = options.hyperparams ? *options.hyperparams : own_hyperparams(options.freeze_batch_norm);
-    // The network insists on its batch norm; a config decides about its constants only.
-    if (!hyperparams.batch_norm) hyperparams.batch_norm = BatchNormOptions{.train = !options.freeze_batch_norm};
-    hyperparams.batch_norm->center = hyperparams.batch_norm->scale = true;
-    int64_t depth = 3, convolutions = 0, residuals = 0;
-    for (const MobilenetV3Layer& spec : layers) {
-      const int64_t out =
-          make_divisible(static_cast<double>(spec.depth) * options.depth_multiplier, 8, options.min_depth);
-      const Padding padding = options.use_explicit_padding && spec.kernel > 1 ? Padding::kFixed : Padding::kSame;
-      Layer layer;
-      const auto numbered = [](const std::string& name, int64_t number) {
-        return number == 0 ? name : fmt::format("{}_{}", name, number);
-      };
-      if (spec.expansion == 0) {
-        Hyperparams activated = hyperparams;
-        activated.activation = spec.activation;
-        layer.convolution =
-            register_module(numbered("Conv", convolutions++),
-                            std::make_shared<ConvBlock>(ConvBlockOptions{.in_depth = depth,
-                                                                         .out_depth = out,
-                                                                         .kernel = {spec.kernel, spec.kernel},
-                                                                         .stride = spec.stride,
-                                                                         .padding = padding},
-                                                        activated));
-      } else {
-        InvertedResidualOptions block{
-            .in_depth = depth,
-            .expanded_depth = make_divisible(static_cast<double>(depth) * spec.expansion, 8, 8),
-            .out_depth = out,
-            .kernel = spec.kernel,
-            .stride = spec.stride,
-            .fused = spec.fused,
-            .padding = padding,
-            .activation = spec.activation,
-            .residual = spec.residual};
-        const int64_t inner = std::max(block.expanded_depth, depth);
-        if (spec.squeeze)
-          block.squeeze_excite =
-              SqueezeExciteOptions{.squeezed_depth = make_divisible(static_cast<double>(inner) / 4, 8, 8),
-                                   .gate = SqueezeExciteOptions::Gate::kHardSigmoid};
-        layer.residual = register_module(numbered("expanded_conv", residuals++),
-                                         std::make_shared<InvertedResidual>(block, hyperparams));
-      }
-      depth = out;
-      layers_.push_back(layer);
-      const std::string name = fmt::format("layer_{}", layers_.size());
-      if (options.last_endpoint == name || options.last_endpoint == name + "/expansion_output") break;
-    }
-  }
-
-  Endpoints forward(const at::Tensor& images, const std::set<std::string>& wanted, const Context& context) override {
-    Endpoints endpoints;
-    at::Tensor x = images;
-    for (size_t i = 0; i < layers_.size() && endpoints.size() < wanted.size(); ++i) {
-      const std::string name = fmt::format("layer_{}", i + 1);
-      if (layers_[i].convolution) {
-        x = layers_[i].convolution->forward(x);
-      } else {
-        at::Tensor expansion;
-        x = layers_[i].residual->forward(x, context, &expansion);
-        if (wanted.count(name + "/expansion_output") > 0) endpoints[name + "/expansion_output"] = expansion;
-      }
-      if (wanted.count(name) > 0) endpoints[name] = x;
-    }
-    return endpoints;
-  }
-
-  int64_t depth(const std::string& endpoint) const override {
-    for (size_t i = 0; i < layers_.size(); ++i) {
-      const std::string name = fmt::format("layer_{}", i + 1);
-      if (endpoint == name)
-        return layers_[i].convolution ? layers_[i].convolution->out_depth() : layers_[i].residual->out_depth();
-      if (endpoint == name + "/expansion_output" && layers_[i].residual) return layers_[i].residual->expanded_depth();
-    }
-    throw std::out_of_range(scope_ + " has no endpoint " + endpoint);
-  }
-
-  std::string scope() const override { return scope_; }
-
- private:
-  struct Layer {  // one of the two
-    std::shared_ptr<ConvBlock> convolution;
-    std::shared_ptr<InvertedResidual> residual;
-  };
-  std::string scope_;
-  std::vector<Layer> layers_;
-};
-
 constexpr Activation kRelu = Activation::kRelu, kSwish = Activation::kHardSwish;
 
 std::unique_ptr<Backbone> make_large(const BackboneOptions& options) {
-  return make_mobilenet_v3("MobilenetV3",
-                           {{0, 16, 3, 2, kSwish},
-                            {1, 16, 3, 1},
-                            {4, 24, 3, 2},
-                            {3, 24, 3, 1},
-                            {3, 40, 5, 2, kRelu, true},
-                            {3, 40, 5, 1, kRelu, true},
-                            {3, 40, 5, 1, kRelu, true},
-                            {6, 80, 3, 2, kSwish},
-                            {2.5, 80, 3, 1, kSwish},
-                            {184 / 80.0, 80, 3, 1, kSwish},
-                            {184 / 80.0, 80, 3, 1, kSwish},
-                            {6, 112, 3, 1, kSwish, true},
-                            {6, 112, 3, 1, kSwish, true},
-                            {6, 80, 5, 2, kSwish, true},
-                            {6, 80, 5, 1, kSwish, true},
-                            {6, 80, 5, 1, kSwish, true},
-                            {0, 480, 1, 1, kSwish}},
-                           options);
+  return make_mobilenet_chain("MobilenetV3",
+                              {{0, 16, 3, 2, kSwish},
+                               {1, 16, 3, 1},
+                               {4, 24, 3, 2},
+                               {3, 24, 3, 1},
+                               {3, 40, 5, 2, kRelu, true},
+                               {3, 40, 5, 1, kRelu, true},
+                               {3, 40, 5, 1, kRelu, true},
+                               {6, 80, 3, 2, kSwish},
+                               {2.5, 80, 3, 1, kSwish},
+                               {184 / 80.0, 80, 3, 1, kSwish},
+                               {184 / 80.0, 80, 3, 1, kSwish},
+                               {6, 112, 3, 1, kSwish, true},
+                               {6, 112, 3, 1, kSwish, true},
+                               {6, 80, 5, 2, kSwish, true},
+                               {6, 80, 5, 1, kSwish, true},
+                               {6, 80, 5, 1, kSwish, true},
+                               {0, 480, 1, 1, kSwish}},
+                              options);
 }
 OSPREY_REGISTER_TYPE(Backbone, "mobilenet_v3_large_detection", &make_large);
 
 std::unique_ptr<Backbone> make_small(const BackboneOptions& options) {
-  return make_mobilenet_v3("MobilenetV3",
-                           {{0, 16, 3, 2, kSwish},
-                            {1, 16, 3, 2, kRelu, true},
-                            {72 / 16.0, 24, 3, 2},
-                            {88 / 24.0, 24, 3, 1},
-                            {4, 40, 5, 2, kSwish, true},
-                            {6, 40, 5, 1, kSwish, true},
-                            {6, 40, 5, 1, kSwish, true},
-                            {3, 48, 5, 1, kSwish, true},
-                            {3, 48, 5, 1, kSwish, true},
-                            {6, 48, 5, 2, kSwish, true},
-                            {6, 48, 5, 1, kSwish, true},
-                            {6, 48, 5, 1, kSwish, true},
-                            {0, 288, 1, 1, kSwish}},
-                           options);
+  return make_mobilenet_chain("MobilenetV3",
+                              {{0, 16, 3, 2, kSwish},
+                               {1, 16, 3, 2, kRelu, true},
+                               {72 / 16.0, 24, 3, 2},
+                               {88 / 24.0, 24, 3, 1},
+                               {4, 40, 5, 2, kSwish, true},
+                               {6, 40, 5, 1, kSwish, true},
+                               {6, 40, 5, 1, kSwish, true},
+                               {3, 48, 5, 1, kSwish, true},
+                               {3, 48, 5, 1, kSwish, true},
+                               {6, 48, 5, 2, kSwish, true},
+                               {6, 48, 5, 1, kSwish, true},
+                               {6, 48, 5, 1, kSwish, true},
+                               {0, 288, 1, 1, kSwish}},
+                              options);
 }
 OSPREY_REGISTER_TYPE(Backbone, "mobilenet_v3_small_detection", &make_small);
 
 }  // namespace
-
-std::unique_ptr<Backbone> make_mobilenet_v3(const std::string& scope, const std::vector<MobilenetV3Layer>& layers,
-                                            const BackboneOptions& options) {
-  return std::make_unique<MobilenetV3>(scope, layers, options);
-}
-
 }  // namespace osprey::nn

@@ -6,8 +6,8 @@
 
 namespace osprey::nn {
 
-/// One layer of a network of the MobileNet v3 kind.
-struct MobilenetV3Layer {
+/// One layer of a network of the kind of MobileNet v2 and v3.
+struct MobilenetLayer {
   double expansion = 0;  ///< of the input's depth; 0: a plain convolution instead of an inverted residual
   int64_t depth = 0;
   int64_t kernel = 1;
@@ -20,7 +20,7 @@ struct MobilenetV3Layer {
 
 /// A chain of such layers. Its endpoints are layer_1, layer_2, ... and, of inverted residuals, the maps behind the
 /// expansion: layer_14/expansion_output.
-std::unique_ptr<Backbone> make_mobilenet_v3(const std::string& scope, const std::vector<MobilenetV3Layer>& layers,
-                                            const BackboneOptions& options);
+std::unique_ptr<Backbone> make_mobilenet_chain(const std::string& scope, const std::vector<MobilenetLayer>& layers,
+                                               const BackboneOptions& options);
 
 }  // namespace osprey::nn
