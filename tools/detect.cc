@@ -1,4 +1,5 @@
-// Draws and lists what an exported model finds on pictures.
+// Draws and lists what an exported model finds on pictures, or times it.
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -17,6 +18,7 @@
 #include "osprey/data/record_index.h"
 #include "osprey/eval/draw.h"
 #include "osprey/export/detector.h"
+#include "osprey/export/latency.h"
 
 namespace fs = std::filesystem;
 
@@ -95,28 +97,57 @@ void draw(const at::Tensor& image, const std::vector<osprey::Detection>& found, 
   if (!out.flush()) throw osprey::DataError(to.string() + ": cannot be written");
 }
 
+/// One JSON object per model.
+void benchmark(const std::vector<std::string>& models, const std::string& device, const std::vector<at::Tensor>& images,
+               int calls) {
+  for (const std::string& model : models) {
+    const osprey::Latency found = measure_latency(osprey::Detector(model, device), images, calls);
+    const nlohmann::ordered_json line{
+        {"model", model},
+        {"batch_size", found.batch_size},
+        {"threads", at::get_num_threads()},
+        {"images_per_second", found.images_per_second},
+        {"latency_ms",
+         {{"average", found.average_ms}, {"p90", found.p90_ms}, {"p95", found.p95_ms}, {"p99", found.p99_ms}}}};
+    std::cout << line.dump() << std::endl;
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app{"Draws and lists what an exported model finds on pictures."};
-  std::string model, output_dir, json_file, device = "cpu";
-  std::vector<std::string> paths;
+  std::string output_dir, json_file, device = "cpu";
+  std::vector<std::string> models, paths;
   double min_score = 0.5;
   size_t max_images = 0;
-  app.add_option("--model", model, "Folder written by export_model")->required();
+  int benchmark_calls = 0;
+  app.add_option("--model", models, "Folder written by export_model")->required()->allow_extra_args(false);
   app.add_option("paths", paths, "Pictures, folders of pictures, or TFRecord files")->required();
   app.add_option("--output_dir", output_dir, "Folder for the drawn pictures; not drawn without it");
   app.add_option("--json", json_file, "File for the list of detections (default: stdout)");
   app.add_option("--min_score", min_score, "Detections with a lower score are left out, 0..1")->capture_default_str();
   app.add_option("--max_images", max_images, "Stop after so many pictures; 0: all")->capture_default_str();
+  app.add_option("--benchmark", benchmark_calls,
+                 "Times so many calls, each with a full batch of one of the pictures, and prints images/s and latency; "
+                 "several --model, exported with different batch sizes, are timed one after the other")
+      ->check(CLI::PositiveNumber);
   app.add_option("--device", device, "cpu, cuda or cuda:N")->capture_default_str();
   const char* const example = "detect --model exported --output_dir drawn photo.jpg folder/";
   return osprey::cli::run_with_code(app, example, argc, argv, [&] {
-    const osprey::Detector detector(model, device);
+    if (benchmark_calls == 0 && models.size() > 1)
+      throw osprey::ConfigError("--model: more than one is for --benchmark only");
     nlohmann::ordered_json list = nlohmann::json::array();
     std::set<std::string> names;
     std::vector<Source> pictures = sources(paths);
     if (max_images > 0 && pictures.size() > max_images) pictures.resize(max_images);
+    if (benchmark_calls > 0) {
+      std::vector<at::Tensor> images;
+      for (const Source& source : pictures) images.push_back(decode(source));
+      benchmark(models, device, images, benchmark_calls);
+      return static_cast<int>(osprey::ExitCode::kDone);
+    }
+    const osprey::Detector detector(models.front(), device);
     size_t num_detections = 0, num_bad = 0;
     for (const Source& source : pictures) {
       at::Tensor image;

@@ -5,7 +5,7 @@
 namespace osprey::nn {
 
 BatchNorm::BatchNorm(int64_t depth, const BatchNormOptions& options) : options_(options) {
-  if (options.scale) gamma_ = add_variable("gamma", {depth}, Initializer::constant(1));
+  if (options.scale) gamma_ = add_variable("gamma", {depth}, Initializer::constant(options.gamma_init));
   if (options.center) beta_ = add_variable("beta", {depth}, Initializer::constant(0));
   moving_mean_ = add_statistic("moving_mean", {depth}, 0);
   moving_variance_ = add_statistic("moving_variance", {depth}, 1);

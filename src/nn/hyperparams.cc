@@ -91,7 +91,12 @@ Activation read_activation(proto::Hyperparams::Activation activation) {
 BatchNormOptions read_batch_norm(const ConfigNode<proto::BatchNorm>& node, bool synchronized, bool freeze) {
   if (!(node->decay() >= 0 && node->decay() <= 1)) node.fail("decay", "must be in [0, 1]");
   if (!(node->epsilon() > 0)) node.fail("epsilon", "must be > 0");
-  return {node->decay(), node->epsilon(), node->center(), node->scale(), node->train() && !freeze, synchronized};
+  return {.decay = node->decay(),
+          .epsilon = node->epsilon(),
+          .center = node->center(),
+          .scale = node->scale(),
+          .train = node->train() && !freeze,
+          .synchronized = synchronized};
 }
 
 }  // namespace

@@ -78,7 +78,7 @@ class Loop {
     watchdog_.enter("writing a checkpoint", state_.step);
     checkpoint::Checkpoint content = snapshot(state_);
     for (const auto& [name, value] : options_.attributes) content.attributes[name] = value;
-    const std::filesystem::path file = parts_.checkpoints->save(state_.step, content, since_1970());
+    std::filesystem::path file = parts_.checkpoints->save(state_.step, content, since_1970());
     SPDLOG_INFO("Saved {}", file.string());
     return file;
   }

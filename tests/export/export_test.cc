@@ -15,6 +15,7 @@
 #include "osprey/data/image_resizer.h"
 #include "osprey/export/detector.h"
 #include "osprey/export/exporter.h"
+#include "osprey/export/latency.h"
 #include "osprey/models/builder.h"
 #include "support/golden.h"
 #include "support/temp_dir.h"
@@ -101,6 +102,11 @@ INSTANTIATE_TEST_SUITE_P(
                       Variant{"SoftSuppression", {kNms + "soft_nms_sigma=0.3"}, {96, 96, 0, 0}, 1},
                       Variant{"ClassAgnostic", {kNms + "use_class_agnostic_nms=true"}, {96, 96, 0, 0}, 1},
                       Variant{"FewPerClass", {kNms + "max_detections_per_class=8"}, {96, 96, 0, 0}, 1},
+                      Variant{"FewAreLeft", {kNms + "iou_threshold=0.02"}, {96, 96, 0, 0}, 1},
+                      Variant{"LongList",
+                              {kNms + "max_total_detections=1500", kNms + "max_detections_per_class=1500"},
+                              {96, 96, 0, 0},
+                              1},
                       Variant{"Softmax", {"model.ssd.post_processing.score_converter=SOFTMAX"}, {96, 96, 0, 0}, 1},
                       Variant{"KeepAspectRatio",
                               {"model.ssd.image_resizer.keep_aspect_ratio_resizer={min_dimension: 64 max_dimension: 96 "
@@ -194,6 +200,19 @@ TEST(Export, PythonLoadsTheFileWithoutOsprey) {
       EXPECT_NEAR(corner, ours.at("detection_boxes").toTensor()[0][i][k].item<double>(), 1e-5);
     }
   }
+}
+
+TEST(Latency, IsSummarisedOverAllCalls) {
+  std::vector<double> seconds;
+  for (int i = 100; i > 0; --i) seconds.push_back(i * 1e-3);
+  const Latency found = summarize(seconds, 4);
+  EXPECT_EQ(found.batch_size, 4);
+  EXPECT_DOUBLE_EQ(found.average_ms, 50.5);
+  EXPECT_DOUBLE_EQ(found.images_per_second, 4 / 0.0505);
+  EXPECT_DOUBLE_EQ(found.p90_ms, 90);
+  EXPECT_DOUBLE_EQ(found.p95_ms, 95);
+  EXPECT_DOUBLE_EQ(found.p99_ms, 99);
+  EXPECT_DOUBLE_EQ(summarize({0.25}, 1).p90_ms, 250);
 }
 
 TEST(Detector, AFolderWithoutAModelIsNamed) {

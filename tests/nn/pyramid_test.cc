@@ -82,12 +82,49 @@ TEST(FeaturePyramid, NamesLevelsThatTheBackboneDoesNotHave) {
               ThrowsMessage<ConfigError>(HasSubstr("fpn.max_level")));
 }
 
+TEST(FeatureExtractor, BringsPixelsToTheStatisticsOfTheConfig) {
+  const auto own = extractor(
+      "type: 'ssd_resnet18_v1_fpn' depth_multiplier: 0.125 image_normalization { mean: 100 mean: 110 mean: 120 "
+      "deviation: 50 deviation: 55 deviation: 60 }");
+  EXPECT_THAT(own->normalization().scale, ElementsAre(1.0f / 50, 1.0f / 55, 1.0f / 60));
+  EXPECT_THAT(own->normalization().offset, ElementsAre(-2, -2, -2));
+  const auto mean =
+      extractor("type: 'ssd_mobilenet_v2' depth_multiplier: 0.125 image_normalization { mean: 1 mean: 2 mean: 3 }");
+  EXPECT_THAT(mean->normalization().scale, ElementsAre(1, 1, 1));
+  EXPECT_THAT(mean->normalization().offset, ElementsAre(-1, -2, -3));
+  EXPECT_THAT([] { extractor("type: 'ssd_mobilenet_v2' image_normalization { mean: 1 }"); },
+              ThrowsMessage<ConfigError>(HasSubstr("image_normalization.mean: must have three values")));
+  EXPECT_THAT(
+      [] { extractor("type: 'ssd_mobilenet_v2' image_normalization { mean: [1, 2, 3] deviation: [1, 0, 1] }"); },
+      ThrowsMessage<ConfigError>(HasSubstr("image_normalization.deviation: must be > 0")));
+}
+
+TEST(FeatureExtractor, HasAResidualNetworkOrSaysSo) {
+  const std::string wish = " residual_network { zero_init_last_batch_norm: true stride_place: FIRST_3X3_CONVOLUTION }";
+  const auto identity = extractor("type: 'ssd_resnet18_v1_fpn' depth_multiplier: 0.125" + wish);
+  int64_t zeros = 0;
+  for (const auto& item : identity->named_parameters())
+    zeros += item.key().ends_with("gamma") && item.value().count_nonzero().item<int64_t>() == 0;
+  EXPECT_EQ(zeros, 8);
+  EXPECT_THAT([&] { extractor("type: 'ssd_mobilenet_v1_fpn'" + wish); },
+              ThrowsMessage<ConfigError>(HasSubstr("residual_network: is not used by ssd_mobilenet_v1_fpn")));
+}
+
 TEST(PoolingPyramid, PoolsOneMapAgainAndAgain) {
   const auto pyramid = extractor("type: 'ssd_mobilenet_v1_ppn' depth_multiplier: 0.25 min_depth: 8 num_layers: 3");
   const auto maps = pyramid->forward(at::rand({1, 3, 96, 96}), {});
   ASSERT_EQ(maps.size(), 3u);
   expect_close(maps[1], at::max_pool2d(maps[0], {2, 2}, {2, 2}), 0, 0, "the second level");
   EXPECT_EQ(maps[2].size(2), 2);
+}
+
+TEST(PoolingPyramid, BringsResnetsMapToItsOwnDepth) {
+  const auto pyramid = extractor("type: 'ssd_resnet50_v1_ppn'");
+  EXPECT_THAT(pyramid->depths(), ElementsAre(1024, 1024, 1024, 1024, 1024, 1024));
+  EXPECT_THAT(names(*pyramid), ::testing::Contains("resnet_v1_50.Base_Conv2d_1x1_1024.BatchNorm.gamma"));
+  EXPECT_EQ(pyramid->forward(at::zeros({1, 3, 129, 129}), {}).front().size(2), 9);
+  EXPECT_THAT([] { extractor("type: 'ssd_resnet50_v1_ppn' depth_multiplier: 0.5"); },
+              ThrowsMessage<ConfigError>(HasSubstr("depth_multiplier: must be 1 for ssd_resnet50_v1_ppn")));
 }
 
 TEST(WeightSharedPredictor, TreatsEveryLevelAlike) {

@@ -34,7 +34,7 @@ at::Tensor convert_scores(const at::Tensor& logits, const ScoreOptions& options)
 /// (boxes/builder.h).
 class PostProcessor {
  public:
-  PostProcessor(NmsOptions nms, ScoreOptions scores) : nms_(std::move(nms)), scores_(std::move(scores)) {}
+  PostProcessor(NmsOptions nms, ScoreOptions scores) : nms_(nms), scores_(std::move(scores)) {}
 
   /// boxes        [B, A, 4], or [B, A, C, 4]; decoded, normalised to the padded canvas
   /// logits       [B, A, C + 1] with `has_background` (column 0, dropped after the conversion), else [B, A, C]

@@ -15,6 +15,14 @@ namespace osprey::nn {
 /// Feature maps of a backbone by the name of the layer that gives them: [B, depth, h, w].
 using Endpoints = std::map<std::string, at::Tensor>;
 
+/// What residual networks leave open.
+struct ResidualOptions {
+  /// Where a map is halved between two blocks.
+  enum class StridePlace { kAuto, kBlockEnd, kFirstConvolution, kFirst3x3Convolution };
+  StridePlace stride_place = StridePlace::kAuto;  ///< kAuto: at the end of a block, in Keras in the first convolution
+  bool zero_init_last_batch_norm = false;         ///< units start as identities
+};
+
 struct BackboneOptions {
   double depth_multiplier = 1;
   int64_t min_depth = 8;
@@ -23,6 +31,7 @@ struct BackboneOptions {
   bool keras = false;                      ///< as in the original's Keras models, where they compute something else
   bool regularize_depthwise = true;        ///< where the backbone's own hyperparams leave it open
   std::optional<Hyperparams> hyperparams;  ///< nothing: the backbone's own
+  ResidualOptions residual;                ///< for residual networks
   std::string last_endpoint;               ///< layers behind it are not made; empty: all that the backbone has
 };
 

@@ -11,6 +11,7 @@ struct BatchNormOptions {
   double epsilon = 0.001;
   bool center = true;         ///< has beta
   bool scale = false;         ///< has gamma
+  double gamma_init = 1;      ///< first value of gamma
   bool train = true;          ///< false: training, too, uses the moving averages and leaves them alone
   bool synchronized = false;  ///< statistics over all replicas; one replica makes no difference
 };

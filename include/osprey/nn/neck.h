@@ -69,7 +69,9 @@ std::string feature_pyramid_keras_name(const std::string& extractor, const std::
 struct PoolingPyramidOptions {
   std::string endpoint;
   int64_t num_layers = 6;
+  int64_t base_depth = 0;  ///< channels that a 1x1 convolution brings the map to first; 0: as it is
 };
-std::unique_ptr<Neck> make_pooling_pyramid_neck(const PoolingPyramidOptions& options, const Backbone& backbone);
+std::unique_ptr<Neck> make_pooling_pyramid_neck(const PoolingPyramidOptions& options, const Backbone& backbone,
+                                                const Hyperparams& hyperparams);
 
 }  // namespace osprey::nn

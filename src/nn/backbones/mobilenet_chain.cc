@@ -8,11 +8,12 @@ namespace osprey::nn {
 namespace {
 
 /// What the original uses unless the config overrides it.
-Hyperparams own_hyperparams(bool freeze_batch_norm) {
+Hyperparams own_hyperparams(const BackboneOptions& options) {
   Hyperparams result;
   result.regularizer = {Regularizer::Kind::kL2, 0.00004};
+  if (options.keras) result.depthwise_regularizer = result.regularizer;
   result.initializer = Initializer::truncated_normal(0, 0.09);
-  result.batch_norm = BatchNormOptions{.decay = 0.9997, .epsilon = 0.001, .train = !freeze_batch_norm};
+  result.batch_norm = BatchNormOptions{.decay = 0.9997, .epsilon = 0.001, .train = !options.freeze_batch_norm};
   return result;
 }
 
@@ -20,10 +21,11 @@ class MobilenetChain final : public Backbone {
  public:
   MobilenetChain(const std::string& scope, const std::vector<MobilenetLayer>& layers, const BackboneOptions& options)
       : scope_(scope) {
-    Hyperparams hyperparams = options.hyperparams ? *options.hyperparams : own_hyperparams(options.freeze_batch_norm);
-    // The network insists on its batch norm; a config decides about its constants only.
-    if (!hyperparams.batch_norm) hyperparams.batch_norm = BatchNormOptions{.train = !options.freeze_batch_norm};
-    hyperparams.batch_norm->center = hyperparams.batch_norm->scale = true;
+    Hyperparams hyperparams = options.hyperparams ? *options.hyperparams : own_hyperparams(options);
+    // The slim network insists on its batch norm; a config decides about its constants only.
+    if (!hyperparams.batch_norm && !options.keras)
+      hyperparams.batch_norm = BatchNormOptions{.train = !options.freeze_batch_norm};
+    if (!(options.keras && options.hyperparams)) hyperparams.batch_norm->center = hyperparams.batch_norm->scale = true;
     int64_t depth = 3, convolutions = 0, residuals = 0;
     for (const MobilenetLayer& spec : layers) {
       const int64_t out =

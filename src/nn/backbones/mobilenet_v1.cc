@@ -20,7 +20,7 @@ constexpr Stage kStages[] = {{2, 32},  {1, 64},  {2, 128}, {1, 128}, {2, 256}, {
 Hyperparams own_hyperparams(const BackboneOptions& options) {
   Hyperparams result;
   result.regularizer = {Regularizer::Kind::kL2, 0.00004};
-  if (options.regularize_depthwise) result.depthwise_regularizer = result.regularizer;
+  if (options.regularize_depthwise && !options.keras) result.depthwise_regularizer = result.regularizer;
   result.initializer = Initializer::truncated_normal(0, 0.09);
   result.batch_norm =
       BatchNormOptions{.decay = 0.9997, .epsilon = 0.001, .scale = true, .train = !options.freeze_batch_norm};

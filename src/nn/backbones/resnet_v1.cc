@@ -3,8 +3,9 @@
 // Mappings in Deep Residual Networks", ECCV 2016.
 //
 // Where a block halves its map: its last unit runs at the full side, an endpoint is the map before halving, and every
-// second value goes on to the next block. In Keras the first unit of the next block halves, in its first convolution:
-// the same variables, other numbers.
+// second value goes on to the next block. In Keras the first unit of the next block halves, in its first convolution,
+// which for a 1x1 convolution comes to the same; later networks do it in the 3x3 convolution: the same variables, other
+// numbers.
 #include <fmt/format.h>
 
 #include "osprey/nn/backbone.h"
@@ -32,11 +33,11 @@ Hyperparams own_hyperparams(const BackboneOptions& options) {
   return result;
 }
 
-/// Hyperparams of a config decide about everything but three constants of batch norm, which the original's network sets
-/// closer to the layers than its configs.
+/// Hyperparams of a config decide about everything but the constants of batch norm, which the original's network sets
+/// closer to the layers than its configs; in Keras they decide about those, too.
 Hyperparams hyperparams_of(const BackboneOptions& options) {
   Hyperparams result = options.hyperparams ? *options.hyperparams : own_hyperparams(options);
-  if (result.batch_norm && !options.keras) {
+  if (result.batch_norm && !(options.keras && options.hyperparams)) {
     result.batch_norm->decay = 0.997;
     result.batch_norm->epsilon = 1e-5;
     result.batch_norm->scale = true;
@@ -48,41 +49,50 @@ struct UnitOptions {
   int64_t in_depth, out_depth;
   int64_t inner_depth;  ///< of the 3x3 convolution
   bool bottleneck;
-  int64_t stride;  ///< of the first convolution and the shortcut
+  int64_t stride;  ///< of the shortcut and one convolution
+  bool stride_in_3x3;
+  bool zero_init;         ///< starts as an identity
+  Activation activation;  ///< behind the sum
 };
 
 /// Two 3x3 convolutions, or a 3x3 between two 1x1 convolutions, around which the input is added.
 class Unit final : public torch::nn::Module {
  public:
-  Unit(const UnitOptions& options, const Hyperparams& hyperparams) {
-    const auto add = [&](const std::string& name, int64_t in, int64_t out, int64_t kernel, bool activate,
-                         int64_t stride) {
+  Unit(const UnitOptions& options, const Hyperparams& hyperparams) : activation_(options.activation) {
+    Hyperparams last = hyperparams;
+    if (options.zero_init && last.batch_norm) last.batch_norm->gamma_init = 0;
+    const auto add = [&](const std::string& name, int64_t in, int64_t out, int64_t kernel, int64_t stride,
+                         bool activate, const Hyperparams& of_block) {
       return register_module(
-          name,
-          std::make_shared<ConvBlock>(
-              ConvBlockOptions{
-                  .in_depth = in, .out_depth = out, .kernel = {kernel, kernel}, .stride = stride, .activate = activate},
-              hyperparams));
+          name, std::make_shared<ConvBlock>(ConvBlockOptions{.in_depth = in,
+                                                             .out_depth = out,
+                                                             .kernel = {kernel, kernel},
+                                                             .stride = stride,
+                                                             .padding = stride > 1 ? Padding::kFixed : Padding::kSame,
+                                                             .activate = activate},
+                                            of_block));
     };
-    if (options.in_depth != options.out_depth || options.stride > 1)
-      shortcut_ = add("shortcut", options.in_depth, options.out_depth, 1, false, options.stride);
+    const int64_t in = options.in_depth, inner = options.inner_depth, out = options.out_depth;
+    if (in != out || options.stride > 1) shortcut_ = add("shortcut", in, out, 1, options.stride, false, hyperparams);
     if (options.bottleneck) {
-      blocks_ = {add("conv1", options.in_depth, options.inner_depth, 1, true, options.stride),
-                 add("conv2", options.inner_depth, options.inner_depth, 3, true, 1),
-                 add("conv3", options.inner_depth, options.out_depth, 1, false, 1)};
+      const int64_t first = options.stride_in_3x3 ? 1 : options.stride;
+      blocks_ = {add("conv1", in, inner, 1, first, true, hyperparams),
+                 add("conv2", inner, inner, 3, options.stride / first, true, hyperparams),
+                 add("conv3", inner, out, 1, 1, false, last)};
     } else {
-      blocks_ = {add("conv1", options.in_depth, options.inner_depth, 3, true, options.stride),
-                 add("conv2", options.inner_depth, options.out_depth, 3, false, 1)};
+      blocks_ = {add("conv1", in, inner, 3, options.stride, true, hyperparams),
+                 add("conv2", inner, out, 3, 1, false, last)};
     }
   }
 
   at::Tensor forward(const at::Tensor& x) {
     at::Tensor y = x;
     for (const auto& block : blocks_) y = block->forward(y);
-    return at::clamp_min(y + (shortcut_ ? shortcut_->forward(x) : x), 0);  // ReLU, whatever the hyperparams say
+    return activate(y + (shortcut_ ? shortcut_->forward(x) : x), activation_);
   }
 
  private:
+  Activation activation_;
   std::shared_ptr<ConvBlock> shortcut_;
   std::vector<std::shared_ptr<ConvBlock>> blocks_;
 };
@@ -90,8 +100,9 @@ class Unit final : public torch::nn::Module {
 class ResnetV1 final : public Backbone {
  public:
   ResnetV1(const Version& version, const BackboneOptions& options)
-      : scope_(fmt::format("resnet_v1_{}", version.depth)), keras_(options.keras) {
+      : scope_(fmt::format("resnet_v1_{}", version.depth)), stride_place_(stride_place(options)) {
     const Hyperparams hyperparams = hyperparams_of(options);
+    const bool keras = options.keras;
     const auto scaled = [&](int64_t depth) {
       return std::max(static_cast<int64_t>(static_cast<double>(depth) * options.depth_multiplier), options.min_depth);
     };
@@ -105,12 +116,21 @@ class ResnetV1 final : public Backbone {
     for (size_t b = 0; b < version.units.size(); ++b) {
       const std::string name = fmt::format("block{}", b + 1);
       const int64_t inner = scaled(int64_t{64} << b);
-      Block block{name, version.bottleneck ? inner * 4 : inner, {}};
+      // slim multiplies the inner depth that is already scaled, Keras scales the product
+      const int64_t wide = keras ? scaled(int64_t{256} << b) : inner * 4;
+      Block block{name, version.bottleneck ? wide : inner, {}};
       for (int64_t u = 0; u < version.units[b]; ++u) {
         block.units.push_back(add_child(
             *this, fmt::format("{}/unit_{}/{}", name, u + 1, version.bottleneck ? "bottleneck_v1" : "basic_v1"),
             std::make_shared<Unit>(
-                UnitOptions{depth, block.depth, inner, version.bottleneck, keras_ && b > 0 && u == 0 ? 2 : 1},
+                UnitOptions{.in_depth = depth,
+                            .out_depth = block.depth,
+                            .inner_depth = inner,
+                            .bottleneck = version.bottleneck,
+                            .stride = stride_place_ != StridePlace::kBlockEnd && b > 0 && u == 0 ? 2 : 1,
+                            .stride_in_3x3 = stride_place_ == StridePlace::kFirst3x3Convolution,
+                            .zero_init = options.residual.zero_init_last_batch_norm,
+                            .activation = keras ? hyperparams.activation : Activation::kRelu},
                 hyperparams)));
         depth = block.depth;
       }
@@ -121,9 +141,9 @@ class ResnetV1 final : public Backbone {
 
   Endpoints forward(const at::Tensor& images, const std::set<std::string>& wanted, const Context&) override {
     Endpoints endpoints;
-    at::Tensor x = max_pool(root_->forward(images), 3, 2, keras_ ? Padding::kFixed : Padding::kSame);
+    at::Tensor x = max_pool(root_->forward(images), 3, 2, Padding::kSame);
     for (size_t b = 0; b < blocks_.size() && endpoints.size() < wanted.size(); ++b) {
-      if (b > 0 && !keras_) x = every_second(x);
+      if (b > 0 && stride_place_ == StridePlace::kBlockEnd) x = every_second(x);
       for (const auto& unit : blocks_[b].units) x = unit->forward(x);
       if (wanted.count(blocks_[b].name) > 0) endpoints[blocks_[b].name] = x;
     }
@@ -139,18 +159,23 @@ class ResnetV1 final : public Backbone {
   std::string scope() const override { return scope_; }
 
  private:
+  using StridePlace = ResidualOptions::StridePlace;
   struct Block {
     std::string name;
     int64_t depth;
     std::vector<std::shared_ptr<Unit>> units;
   };
+  static StridePlace stride_place(const BackboneOptions& options) {
+    if (options.residual.stride_place != StridePlace::kAuto) return options.residual.stride_place;
+    return options.keras ? StridePlace::kFirstConvolution : StridePlace::kBlockEnd;
+  }
   static at::Tensor every_second(const at::Tensor& x) {
     return at::slice(at::slice(x, 2, 0, std::nullopt, 2), 3, 0, std::nullopt, 2)
         .contiguous(at::MemoryFormat::ChannelsLast);
   }
 
   std::string scope_;
-  bool keras_;
+  StridePlace stride_place_;
   std::shared_ptr<ConvBlock> root_;
   std::vector<Block> blocks_;
 };

@@ -3,11 +3,44 @@
 #include <fmt/format.h>
 
 namespace osprey::nn {
+namespace {
+
+ResidualOptions residual_options(const ExtractorNode& node) {
+  ResidualOptions result;
+  if (!node->has_residual_network()) return result;
+  if (!node->type().starts_with("ssd_resnet")) node.fail("residual_network", "is not used by " + node->type());
+  const auto residual = node.child("residual_network", node->residual_network());
+  using Place = ResidualOptions::StridePlace;
+  switch (residual->stride_place()) {
+    case proto::ResidualNetwork::AUTO:
+      break;
+    case proto::ResidualNetwork::BLOCK_END:
+      result.stride_place = Place::kBlockEnd;
+      break;
+    case proto::ResidualNetwork::FIRST_CONVOLUTION:
+      result.stride_place = Place::kFirstConvolution;
+      break;
+    case proto::ResidualNetwork::FIRST_3X3_CONVOLUTION:
+      result.stride_place = Place::kFirst3x3Convolution;
+      break;
+  }
+  result.zero_init_last_batch_norm = residual->zero_init_last_batch_norm();
+  const auto& batch_norm = node->conv_hyperparams().batch_norm();
+  if (result.zero_init_last_batch_norm && is_keras(node) && node->override_base_feature_extractor_hyperparams() &&
+      !batch_norm.scale())
+    residual.fail("zero_init_last_batch_norm", "needs conv_hyperparams.batch_norm.scale");
+  return result;
+}
+
+}  // namespace
 
 bool is_keras(const ExtractorNode& node) { return node->type().ends_with("_keras"); }
 
 Hyperparams neck_hyperparams(const ExtractorNode& node, const FeatureExtractorOptions& options) {
-  return read_hyperparams(node.child("conv_hyperparams", node->conv_hyperparams()), options.freeze_batch_norm);
+  Hyperparams result =
+      read_hyperparams(node.child("conv_hyperparams", node->conv_hyperparams()), options.freeze_batch_norm);
+  if (!is_keras(node)) result.force_use_bias = false;  // slim does not know it
+  return result;
 }
 
 BackboneOptions backbone_options(const ExtractorNode& node, const FeatureExtractorOptions& options) {
@@ -19,7 +52,11 @@ BackboneOptions backbone_options(const ExtractorNode& node, const FeatureExtract
   result.use_explicit_padding = node->use_explicit_padding();
   result.freeze_batch_norm = options.freeze_batch_norm;
   result.keras = is_keras(node);
-  if (node->override_base_feature_extractor_hyperparams()) result.hyperparams = neck_hyperparams(node, options);
+  result.residual = residual_options(node);
+  if (node->override_base_feature_extractor_hyperparams()) {
+    result.hyperparams = neck_hyperparams(node, options);
+    result.hyperparams->force_use_bias = false;  // Keras's networks say themselves that they have no biases
+  }
   return result;
 }
 
@@ -46,6 +83,24 @@ std::vector<MultiResolutionOptions::Map> first_maps(const ExtractorNode& node,
 int64_t pad_to_multiple(const ExtractorNode& node) {
   if (node->pad_to_multiple() < 1) node.fail("pad_to_multiple", "must be >= 1");
   return node->pad_to_multiple();
+}
+
+Normalization normalization(const ExtractorNode& node, const Normalization& of_type) {
+  if (!node->has_image_normalization()) return of_type;
+  const auto wanted = node.child("image_normalization", node->image_normalization());
+  Normalization result;
+  const int channels = static_cast<int>(result.scale.size());
+  if (wanted->mean_size() != channels) wanted.fail("mean", "must have three values: red, green, blue");
+  if (wanted->deviation_size() != channels && wanted->deviation_size() != 0)
+    wanted.fail("deviation", "must have three values: red, green, blue");
+  for (int c = 0; c < channels; ++c) {
+    const float mean = wanted->mean(c), deviation = wanted->deviation_size() > 0 ? wanted->deviation(c) : 1;
+    if (!(mean >= 0 && mean <= 255)) wanted.fail("mean", "must be in [0, 255]");
+    if (!(deviation > 0)) wanted.fail("deviation", "must be > 0");
+    result.scale[static_cast<size_t>(c)] = 1 / deviation;
+    result.offset[static_cast<size_t>(c)] = -mean / deviation;
+  }
+  return result;
 }
 
 void refuse_pyramid(const ExtractorNode& node) {
@@ -75,7 +130,7 @@ std::unique_ptr<FeatureExtractor> multi_resolution_extractor(const ExtractorNode
   std::shared_ptr<Neck> made = make_multi_resolution_neck(neck, *network, neck_hyperparams(node, options));
   return std::make_unique<BackboneFeatureExtractor>(
       std::move(network), std::move(made),
-      BackboneFeatureExtractor::Options{kMinusOneToOne, pad_to_multiple(node), min_image_side});
+      BackboneFeatureExtractor::Options{normalization(node, kMinusOneToOne), pad_to_multiple(node), min_image_side});
 }
 
 std::unique_ptr<FeatureExtractor> pyramid_extractor(const ExtractorNode& node, const FeatureExtractorOptions& options,
@@ -107,7 +162,8 @@ std::unique_ptr<FeatureExtractor> pyramid_extractor(const ExtractorNode& node, c
   std::shared_ptr<Neck> pyramid = make_feature_pyramid_neck(neck, *backbone, neck_hyperparams(node, options));
   return std::make_unique<BackboneFeatureExtractor>(
       std::move(backbone), std::move(pyramid),
-      BackboneFeatureExtractor::Options{setting.normalization, pad_to_multiple(node), setting.min_image_side});
+      BackboneFeatureExtractor::Options{normalization(node, setting.normalization), pad_to_multiple(node),
+                                        setting.min_image_side});
 }
 
 }  // namespace osprey::nn

@@ -16,6 +16,9 @@ inline constexpr Normalization kMinusOneToOne{{2.0f / 255, 2.0f / 255, 2.0f / 25
 inline constexpr Normalization kImageNetStatistics{{1 / (255 * 0.229f), 1 / (255 * 0.224f), 1 / (255 * 0.225f)},
                                                    {-0.485f / 0.229f, -0.456f / 0.224f, -0.406f / 0.225f}};
 
+/// Pixels minus the mean of ImageNet, channel by channel, as ResNet wants them.
+inline constexpr Normalization kMinusImageNetMean{{1, 1, 1}, {-123.68f, -116.779f, -103.939f}};
+
 /// Whether the type is one of the original's Keras (TF2) models.
 bool is_keras(const ExtractorNode& node);
 
@@ -33,6 +36,9 @@ std::vector<MultiResolutionOptions::Map> first_maps(const ExtractorNode& node,
                                                     std::vector<MultiResolutionOptions::Map> maps);
 
 int64_t pad_to_multiple(const ExtractorNode& node);
+
+/// What the config wants of the pixels, else what the type does.
+Normalization normalization(const ExtractorNode& node, const Normalization& of_type);
 
 /// For types that have neither fpn nor bifpn.
 void refuse_pyramid(const ExtractorNode& node);

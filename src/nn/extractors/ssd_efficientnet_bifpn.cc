@@ -65,7 +65,8 @@ std::unique_ptr<FeatureExtractor> make(const ExtractorNode& node, const FeatureE
   std::shared_ptr<Neck> pyramid = make_bifpn_neck(neck, *backbone, neck_hyperparams(node, options));
   return std::make_unique<BackboneFeatureExtractor>(
       std::move(backbone), std::move(pyramid),
-      BackboneFeatureExtractor::Options{kImageNetStatistics, pad_to_multiple(node), /*min_image_side=*/129});
+      BackboneFeatureExtractor::Options{normalization(node, kImageNetStatistics), pad_to_multiple(node),
+                                        /*min_image_side=*/129});
 }
 OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_efficientnet-b0_bifpn_keras", &make<0>);
 OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_efficientnet-b1_bifpn_keras", &make<1>);

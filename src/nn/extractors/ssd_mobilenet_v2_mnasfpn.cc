@@ -24,7 +24,8 @@ std::unique_ptr<FeatureExtractor> make(const ExtractorNode& node, const FeatureE
   std::shared_ptr<Neck> pyramid = make_mnasfpn_neck(neck, *backbone);
   return std::make_unique<BackboneFeatureExtractor>(
       std::move(backbone), std::move(pyramid),
-      BackboneFeatureExtractor::Options{kMinusOneToOne, pad_to_multiple(node), /*min_image_side=*/33});
+      BackboneFeatureExtractor::Options{normalization(node, kMinusOneToOne), pad_to_multiple(node),
+                                        /*min_image_side=*/33});
 }
 OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_mobilenet_v2_mnasfpn", &make);
 

@@ -8,9 +8,6 @@
 namespace osprey::nn {
 namespace {
 
-/// Minus the mean of ImageNet, channel by channel; values stay in 0 .. 255.
-constexpr Normalization kMinusMean{{1, 1, 1}, {-123.68f, -116.779f, -103.939f}};
-
 template <int kDepth>
 std::unique_ptr<FeatureExtractor> make(const ExtractorNode& node, const FeatureExtractorOptions& options) {
   if (node->use_explicit_padding()) node.fail("use_explicit_padding", "must be false for " + node->type());
@@ -19,7 +16,7 @@ std::unique_ptr<FeatureExtractor> make(const ExtractorNode& node, const FeatureE
                             .endpoints = {"block1", "block2", "block3", "block4"},
                             .coarse_scope = "bottom_up_block",
                             .first_coarse = 5,
-                            .normalization = kMinusMean,
+                            .normalization = kMinusImageNetMean,
                             .min_image_side = 129});
 }
 OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet18_v1_fpn", &make<18>);

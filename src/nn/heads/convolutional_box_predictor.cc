@@ -147,9 +147,10 @@ std::unique_ptr<BoxPredictor> make(const config::ConfigNode<proto::Convolutional
     if (range.min() > range.max()) cfg.fail("box_encodings_clip_range.min", "must not exceed max");
     options.clip = {range.min(), range.max()};
   }
-  return std::make_unique<ConvolutionalBoxPredictor>(
-      options, model,
-      read_hyperparams(cfg.child("conv_hyperparams", cfg->conv_hyperparams()), model.freeze_batch_norm));
+  Hyperparams hyperparams =
+      read_hyperparams(cfg.child("conv_hyperparams", cfg->conv_hyperparams()), model.freeze_batch_norm);
+  if (!model.keras) hyperparams.force_use_bias = false;  // slim does not know it
+  return std::make_unique<ConvolutionalBoxPredictor>(options, model, hyperparams);
 }
 OSPREY_REGISTER(BoxPredictor, &make);
 
