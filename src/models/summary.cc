@@ -1,6 +1,7 @@
 #include "osprey/models/summary.h"
 
 #include "osprey/models/builder.h"
+#include "osprey/nn/multiply_adds.h"
 
 namespace osprey::models {
 
@@ -15,7 +16,9 @@ Summary summarize_model(const config::ConfigNode<proto::TrainEvalPipelineConfig>
   summary.input_size = model->input_size();
   const auto image =
       at::empty({1, 3, summary.input_size[0], summary.input_size[1]}, at::TensorOptions(at::kMeta).dtype(at::kFloat));
+  const nn::MultiplyAddCounter counter;
   const Predictions predictions = model->predict({image, {}, {}});
+  summary.multiply_adds = counter.count();
   const std::vector<int64_t> depths = model->feature_map_depths();
   for (size_t i = 0; i < predictions.feature_map_shapes.size(); ++i) {
     const auto& [height, width] = predictions.feature_map_shapes[i];

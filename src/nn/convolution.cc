@@ -1,5 +1,7 @@
 #include "osprey/nn/convolution.h"
 
+#include "osprey/nn/multiply_adds.h"
+
 namespace osprey::nn {
 namespace {
 
@@ -37,16 +39,21 @@ PaddingAmount padding_amount(Padding padding, int64_t side, int64_t kernel, int6
 at::Tensor convolve(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
                     const ConvolutionOptions& options) {
   const Padded padded = pad(x, options.padding, options.kernel, options.stride, options.dilation, 0);
+  const int64_t per_value = weights.numel() / weights.size(0);
   if (x.is_meta()) {  // libtorch works out the shape of a convolution without values in Python only
     const auto side = [&](int64_t dimension) {
       const size_t d = static_cast<size_t>(dimension);
       const int64_t extent = (options.kernel[d] - 1) * options.dilation + 1;
       return (padded.x.size(dimension + 2) + 2 * padded.symmetric[d] - extent) / options.stride + 1;
     };
-    return x.new_empty({x.size(0), weights.size(0), side(0), side(1)});
+    const at::Tensor y = x.new_empty({x.size(0), weights.size(0), side(0), side(1)});
+    count_multiply_adds(y.numel() * per_value);
+    return y;
   }
-  return at::conv2d(padded.x, weights, biases, {options.stride, options.stride}, padded.symmetric,
-                    {options.dilation, options.dilation}, options.groups);
+  const at::Tensor y = at::conv2d(padded.x, weights, biases, {options.stride, options.stride}, padded.symmetric,
+                                  {options.dilation, options.dilation}, options.groups);
+  count_multiply_adds(y.numel() * per_value);
+  return y;
 }
 
 at::Tensor max_pool(const at::Tensor& x, int64_t kernel, int64_t stride, Padding padding) {

@@ -17,8 +17,9 @@ SqueezeExcite::SqueezeExcite(const SqueezeExciteOptions& options, const Hyperpar
 }
 
 at::Tensor SqueezeExcite::forward(const at::Tensor& x) {
+  const at::Tensor mean = x.is_meta() ? x.new_empty({x.size(0), x.size(1), 1, 1}) : x.mean({2, 3}, /*keepdim=*/true);
+  const at::Tensor weights = expand_->forward(reduce_->forward(mean));
   if (x.is_meta()) return x;
-  const at::Tensor weights = expand_->forward(reduce_->forward(x.mean({2, 3}, /*keepdim=*/true)));
   const bool hard = gate_ == SqueezeExciteOptions::Gate::kHardSigmoid;
   return x * (hard ? at::hardtanh(weights + 3, 0, 6) * 0.16667 : at::sigmoid(weights));
 }

@@ -22,6 +22,7 @@ Summary summary() {
   Summary result;
   result.trainable_parameters = 7;
   result.total_parameters = 9;
+  result.multiply_adds = 2500000000;
   result.input_size = {300, 200};
   result.feature_maps = {{19, 13, 512}, {1, 1, 128}};
   result.num_anchors = 21;
@@ -35,14 +36,15 @@ TEST(Inspection, TheTextShowsValuesArithmeticRemarksAndShapes) {
               AllOf(HasSubstr("num_classes: 3  # p.config:1"), HasSubstr("batch_size: 4  # --set"),
                     HasSubstr("\nTF1: "), HasSubstr("from_detection_checkpoint: is read as"),
                     HasSubstr("model.ssd.loss.hard_example_miner: "), HasSubstr("instead: ")));
-  EXPECT_THAT(model_report(summary()),
-              AllOf(HasSubstr("19x13x512, 1x1x128"), HasSubstr("[1, 21, 4]"), HasSubstr("300x200")));
+  EXPECT_THAT(model_report(summary()), AllOf(HasSubstr("19x13x512, 1x1x128"), HasSubstr("[1, 21, 4]"),
+                                             HasSubstr("300x200"), HasSubstr("2.500 G")));
 }
 
 TEST(Inspection, TheJsonCarriesTheSame) {
   const auto json = nlohmann::json::parse(inspection_json(pipeline(), summary()));
   EXPECT_EQ(json["trainable_parameters"], 7);
   EXPECT_EQ(json["feature_maps"], nlohmann::json::parse("[[19, 13, 512], [1, 1, 128]]"));
+  EXPECT_EQ(json["multiply_adds"], 2500000000);
   EXPECT_EQ(json["num_anchors"], 21);
   EXPECT_EQ(json["box_encodings_shape"], nlohmann::json::parse("[1, 21, 4]"));
   EXPECT_EQ(json["class_predictions_shape"], nlohmann::json::parse("[1, 21, 4]"));

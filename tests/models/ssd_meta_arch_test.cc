@@ -7,6 +7,7 @@
 #include "osprey/config/pipeline.h"
 #include "osprey/models/builder.h"
 #include "osprey/models/summary.h"
+#include "osprey/nn/multiply_adds.h"
 #include "support/golden.h"
 
 namespace osprey::models {
@@ -211,7 +212,9 @@ TEST(Summary, IsWhatAForwardPassGives) {
   const Summary summary = summarize_model(pipeline().root());
   const auto model = small();
   model->eval();
+  const nn::MultiplyAddCounter counter;
   const Predictions predictions = model->predict(model->preprocess(slice(small_batch(), 0, 1)));
+  EXPECT_EQ(summary.multiply_adds, counter.count());
   EXPECT_EQ(summary.num_anchors, predictions.anchors.size(0));
   EXPECT_EQ(summary.box_encodings_shape, predictions.box_encodings.sizes().vec());
   EXPECT_EQ(summary.class_predictions_shape, predictions.class_logits.sizes().vec());

@@ -106,6 +106,16 @@ TEST(ModelStructure, EqualsTheOriginal) {
   });
 }
 
+TEST(ModelStructure, EfficientDetTakesTheMultiplicationsOfThePaper) {
+  if (!test_data()) GTEST_SKIP() << "OSPREY_TEST_DATA is not set";
+  const auto pipeline = config::load_pipeline(
+      (*test_data() / "data/pipeline_configs/ssd_efficientdet_d0_512x512_coco17_tpu-8.config").string());
+  const models::Summary summary = models::summarize_model(pipeline.root());
+  // Tan et al., "EfficientDet", CVPR 2020, table 2: 3.9 M parameters, 2.5 B multiply-adds
+  EXPECT_NEAR(static_cast<double>(summary.trainable_parameters) * 1e-6, 3.9, 0.05);
+  EXPECT_NEAR(static_cast<double>(summary.multiply_adds) * 1e-9, 2.5, 0.05);
+}
+
 TEST(ModelStructure, TheFormulaOfTheGoldenVariablesIsUnderstood) {
   for (const auto& file : golden_files("models/forward_check.json")) {
     const auto contents = read_json(file);

@@ -4,6 +4,7 @@
 #include "osprey/config/parse.h"
 #include "osprey/nn/convolution.h"
 #include "osprey/nn/dropout.h"
+#include "osprey/nn/multiply_adds.h"
 #include "osprey/nn/regularizer.h"
 #include "osprey/protos/hyperparams.pb.h"
 #include "support/golden.h"
@@ -169,6 +170,15 @@ TEST(Hyperparams, NameTheFieldThatIsWrong) {
   EXPECT_THAT([] { read("group_norm {}"); }, ThrowsMessage<ConfigError>(HasSubstr("is not supported yet: group_norm")));
   EXPECT_THAT([] { read("initializer { keras_initializer_by_name: \"he_norm\" }"); },
               ThrowsMessage<ConfigError>(AllOf(HasSubstr("keras_initializer_by_name"), HasSubstr("he_normal"))));
+}
+
+TEST(MultiplyAdds, AreCountedForValuesAndForShapesAlike) {
+  const at::Tensor weights = at::ones({8, 2, 3, 3});  // four groups of two channels
+  for (const at::Device device : {at::kCPU, at::kMeta}) {
+    const MultiplyAddCounter counter;
+    convolve(at::ones({2, 8, 6, 6}, device), weights.to(device), {}, {.kernel = {3, 3}, .stride = 2, .groups = 4});
+    EXPECT_EQ(counter.count(), 2 * 8 * 3 * 3 * (2 * 3 * 3));
+  }
 }
 
 }  // namespace

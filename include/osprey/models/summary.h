@@ -15,6 +15,7 @@ namespace osprey::models {
 struct Summary {
   int64_t trainable_parameters = 0;
   int64_t total_parameters = 0;                      ///< with the moving averages of batch norm
+  int64_t multiply_adds = 0;                         ///< of all convolutions, for one image
   std::array<int64_t, 2> input_size = {0, 0};        ///< height and width
   std::vector<std::array<int64_t, 3>> feature_maps;  ///< height, width, depth; finest first
   int64_t num_anchors = 0;
