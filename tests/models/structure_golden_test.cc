@@ -107,7 +107,7 @@ TEST(ModelStructure, EqualsTheOriginal) {
 }
 
 TEST(ModelStructure, EfficientDetTakesTheMultiplicationsOfThePaper) {
-  if (!test_data()) GTEST_SKIP() << "OSPREY_TEST_DATA is not set";
+  if (!test_data()) GTEST_SKIP() << kNoTestData;
   const auto pipeline = config::load_pipeline(
       (*test_data() / "data/pipeline_configs/ssd_efficientdet_d0_512x512_coco17_tpu-8.config").string());
   const models::Summary summary = models::summarize_model(pipeline.root());
