@@ -2,6 +2,7 @@
 #include "boxes/code_scales.h"
 #include "osprey/boxes/box_coder.h"
 #include "osprey/boxes/geometry.h"
+#include "osprey/core/constant.h"
 #include "osprey/protos/keypoint_box_coder.pb.h"
 
 namespace osprey::boxes {
@@ -44,9 +45,7 @@ class KeypointBoxCoder final : public BoxCoder {
     const at::Tensor center_size = to_center_size(anchors).unsqueeze(-2);
     return {center_size.narrow(-1, 0, 2), center_size.narrow(-1, 2, 2)};
   }
-  at::Tensor scales(const at::Tensor& like) const {
-    return at::tensor({scales_.y, scales_.x}, at::kDouble).to(like.options());
-  }
+  at::Tensor scales(const at::Tensor& like) const { return constant({scales_.y, scales_.x}, like.options()); }
 
   int64_t num_keypoints_;
   CodeScales scales_;

@@ -3,9 +3,11 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <queue>
 
+#include "kernels/cpu/loops/box_overlap.h"
 #include "osprey/kernels/parallel.h"
 
 namespace osprey::boxes {
@@ -41,6 +43,29 @@ float overlap(const Corners& a, const Corners& b) {
   const float common = height * width;
   return common / (a.area + b.area - common);
 }
+
+/// Boxes one by one, kept coordinate by coordinate.
+class BoxList {
+ public:
+  void push_back(const Corners& box) {
+    const float values[] = {box.ymin, box.xmin, box.ymax, box.xmax, box.area};
+    for (size_t k = 0; k < columns_.size(); ++k) columns_[k].push_back(values[k]);
+  }
+  void pop_back() {
+    for (auto& column : columns_) column.pop_back();
+  }
+  /// Whether the last box has an overlap above `threshold` with one before it. Boxes that overlap tend to have similar
+  /// scores, so the latest are looked at first.
+  bool last_overlaps_one_before(float threshold) const {
+    const size_t last = columns_[0].size() - 1;
+    return kernels::cpu::any_overlap_above(
+        {columns_[0].data(), columns_[1].data(), columns_[2].data(), columns_[3].data(), columns_[4].data()}, last,
+        last, threshold);
+  }
+
+ private:
+  std::array<std::vector<float>, 5> columns_;
+};
 
 /// Candidates in order, of which usually only the first few are looked at: they are sorted in growing portions.
 class SortedLazily {
@@ -92,17 +117,17 @@ class HeapOrder {
 template <class Sorted>
 Kept hard(const float* boxes, int64_t box_stride, Sorted sorted, size_t limit, float iou_threshold) {
   Kept kept;
-  std::vector<Corners> corners;
+  BoxList corners;
   while (kept.indices.size() < limit) {
     const Candidate* candidate = sorted.next();
     if (candidate == nullptr) break;
-    const Corners box(boxes + candidate->index * box_stride);
-    const auto suppresses = [&](const Corners& other) { return overlap(box, other) > iou_threshold; };
-    // Boxes that overlap tend to have similar scores, so the latest is the most likely to suppress.
-    if (std::any_of(corners.rbegin(), corners.rend(), suppresses)) continue;
+    corners.push_back(Corners(boxes + candidate->index * box_stride));
+    if (corners.last_overlaps_one_before(iou_threshold)) {
+      corners.pop_back();
+      continue;
+    }
     kept.indices.push_back(candidate->index);
     kept.scores.push_back(candidate->score);
-    corners.push_back(box);
   }
   return kept;
 }

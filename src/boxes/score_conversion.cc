@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "osprey/boxes/post_processing.h"
+#include "osprey/core/constant.h"
 
 namespace osprey::boxes {
 namespace {
@@ -10,8 +11,10 @@ namespace {
 /// The curve at every score: between points i and i + 1 a straight line, flat before the first and after the last.
 at::Tensor calibrate(const at::Tensor& scores, const CalibrationCurve& curve) {
   if (curve.x.empty()) return scores;
-  const at::Tensor x = at::tensor(curve.x, at::kFloat).to(scores.options()),
-                   y = at::tensor(curve.y, at::kFloat).to(scores.options());
+  const auto column = [&](const std::vector<float>& values) {
+    return constant(std::vector<double>(values.begin(), values.end()), scores.options());
+  };
+  const at::Tensor x = column(curve.x), y = column(curve.y);
   const auto last = static_cast<int64_t>(curve.x.size()) - 1;
   const at::Tensor inside = scores.clamp(curve.x.front(), curve.x.back()).contiguous();
   const at::Tensor right = at::searchsorted(x, inside).clamp(std::min<int64_t>(1, last), last),

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "osprey/core/constant.h"
 #include "osprey/nn/batch_norm.h"
 
 namespace osprey::models {
@@ -21,7 +22,7 @@ at::Tensor scaled(at::Tensor x, const nn::Normalization& normalization) {
   const bool uniform = scale[0] == scale[1] && scale[0] == scale[2] && offset[0] == offset[1] && offset[0] == offset[2];
   if (uniform) return x.mul_(scale[0]).add_(offset[0]);
   const auto channels = [&](const std::array<float, 3>& values) {
-    return at::tensor({values[0], values[1], values[2]}, x.options()).view({1, 3, 1, 1});
+    return constant({values[0], values[1], values[2]}, x.options()).view({1, 3, 1, 1});
   };
   return x.mul_(channels(scale)).add_(channels(offset));
 }
@@ -48,7 +49,11 @@ ModelInput SsdMetaArch::preprocess(const Batch& batch) {
     if (options_.pad_value.empty()) {
       images.masked_fill_(padding, 0);
     } else {
-      images = at::where(padding, at::tensor(options_.pad_value, images.options()).view({1, -1, 1, 1}), images);
+      images = at::where(
+          padding,
+          constant(std::vector<double>(options_.pad_value.begin(), options_.pad_value.end()), images.options())
+              .view({1, -1, 1, 1}),
+          images);
     }
   }
   return {images, batch.true_shapes, is_training() ? batch.example_keys : at::Tensor()};

@@ -107,6 +107,16 @@ INSTANTIATE_TEST_SUITE_P(
                               {kNms + "max_total_detections=1500", kNms + "max_detections_per_class=1500"},
                               {96, 96, 0, 0},
                               1},
+                      Variant{"StatisticsPerChannel",
+                              {"model.ssd.feature_extractor.image_normalization={mean: [120, 110, 100] "
+                               "deviation: [60, 61, 62]}"},
+                              {96, 96, 0, 0},
+                              1},
+                      Variant{"CalibratedScores",
+                              {"model.ssd.post_processing.calibration_config={function_approximation {x_y_pairs {"
+                               "x_y_pair {x: 0 y: 0.01} x_y_pair {x: 0.4 y: 0.5} x_y_pair {x: 1 y: 0.9}}}}"},
+                              {96, 96, 0, 0},
+                              1},
                       Variant{"Softmax", {"model.ssd.post_processing.score_converter=SOFTMAX"}, {96, 96, 0, 0}, 1},
                       Variant{"KeepAspectRatio",
                               {"model.ssd.image_resizer.keep_aspect_ratio_resizer={min_dimension: 64 max_dimension: 96 "

@@ -2,10 +2,10 @@
 
 #include <bit>
 
+#include "kernels/cpu/loops/dispatch.h"
+
 namespace osprey::kernels::cpu {
 namespace {
-
-#define OSPREY_INLINE inline __attribute__((always_inline))
 
 OSPREY_INLINE float load(const float* at) { return *at; }
 OSPREY_INLINE float load(const uint16_t* at) { return std::bit_cast<float>(static_cast<uint32_t>(*at) << 16); }
@@ -169,35 +169,6 @@ OSPREY_INLINE void gradients(const T* __restrict gradient, const T* __restrict x
 }
 
 }  // namespace
-
-#if defined(__x86_64__) && defined(__GNUC__)
-/// Defines a function once per instruction set and one that calls the best of them.
-#define OSPREY_DISPATCH(name, inner, parameters, ...)                                                            \
-  namespace {                                                                                                    \
-  __attribute__((                                                                                                \
-      target("avx512f,avx512bw,avx512vl,avx512dq,fma,prefer-vector-width=512"))) void name##_avx512 parameters { \
-    inner(__VA_ARGS__);                                                                                          \
-  }                                                                                                              \
-  __attribute__((target("avx2,fma"))) void name##_avx2 parameters { inner(__VA_ARGS__); }                        \
-  void name##_any parameters { inner(__VA_ARGS__); }                                                             \
-  }                                                                                                              \
-  void name parameters {                                                                                         \
-    static const int level = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&          \
-                                     __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")    \
-                                 ? 2                                                                             \
-                                 : (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 1 : 0);    \
-    if (level == 2) {                                                                                            \
-      name##_avx512(__VA_ARGS__);                                                                                \
-    } else if (level == 1) {                                                                                     \
-      name##_avx2(__VA_ARGS__);                                                                                  \
-    } else {                                                                                                     \
-      name##_any(__VA_ARGS__);                                                                                   \
-    }                                                                                                            \
-  }
-#else
-#define OSPREY_DISPATCH(name, inner, parameters, ...) \
-  void name parameters { inner(__VA_ARGS__); }
-#endif
 
 #define OSPREY_DISPATCH_TYPES(T)                                                                                      \
   OSPREY_DISPATCH(                                                                                                    \
