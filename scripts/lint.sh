@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# Checks the form of the tree: scripts/lint.sh (formatting) or scripts/lint.sh --tidy [FILE...] (clang-tidy too; slow)
+# Checks the form of the tree: scripts/lint.sh (formatting) or scripts/lint.sh --tidy [FILE...] (clang-tidy too; slow:
+# version 14 takes a minute per file, those from 21 on (CLANG_TIDY=...) a quarter of that)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 git ls-files '*.h' '*.cc' '*.cu' | xargs clang-format --dry-run -Werror
 if [ "${1:-}" = --tidy ]; then
   shift
   [ -f build/release/compile_commands.json ] || { echo "lint.sh: build first (scripts/test.sh)" >&2; exit 1; }
+  mkdir -p build/tidy  # clang cannot read the precompiled headers of GCC
+  sed -E 's# -Winvalid-pch| -Wno-maybe-uninitialized| -include [^ "]*cmake_pch\.hxx##g' build/release/compile_commands.json >build/tidy/compile_commands.json
   files=("$@")
   [ ${#files[@]} -gt 0 ] || mapfile -t files < <(git ls-files 'src/*.cc' 'tools/*.cc')
-  printf '%s\n' "${files[@]}" | xargs -P "$(nproc)" -n 1 clang-tidy --quiet -p build/release --warnings-as-errors='*'
+  printf '%s\n' "${files[@]}" | xargs -P "$(nproc)" -n 1 "${CLANG_TIDY:-clang-tidy}" --quiet -p build/tidy --warnings-as-errors='*'
 fi

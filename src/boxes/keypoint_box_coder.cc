@@ -17,7 +17,7 @@ class KeypointBoxCoder final : public BoxCoder {
   int64_t num_keypoints() const override { return num_keypoints_; }
 
   at::Tensor encode(const at::Tensor& boxes, const at::Tensor& anchors, const at::Tensor& keypoints) const override {
-    const at::Tensor box_codes = encode_center_size(boxes, anchors, scales_);
+    at::Tensor box_codes = encode_center_size(boxes, anchors, scales_);
     if (num_keypoints_ == 0) return box_codes;
     TORCH_CHECK(keypoints.defined(), "the keypoint box coder needs keypoints");
     TORCH_CHECK(keypoints.dim() == boxes.dim() + 1 && keypoints.size(-2) == num_keypoints_ && keypoints.size(-1) == 2,

@@ -34,8 +34,8 @@ void link_or_copy(const fs::path& from, const fs::path& to) {
 
 }  // namespace
 
-BestKeeper::BestKeeper(fs::path model_dir, std::string metric, bool higher_is_better)
-    : folder_(std::move(model_dir) / "best"), metric_(std::move(metric)), higher_is_better_(higher_is_better) {
+BestKeeper::BestKeeper(const fs::path& model_dir, std::string metric, bool higher_is_better)
+    : folder_(model_dir / "best"), metric_(std::move(metric)), higher_is_better_(higher_is_better) {
   std::ifstream in(folder_ / "best.json");
   if (!in) return;
   const nlohmann::json record = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);

@@ -47,7 +47,7 @@ std::vector<int64_t> check_boxes(std::vector<Box>& boxes, const BoxCheck& check,
           throw BadRecord(
               fmt::format("{}: image/object/bbox: {} looks like pixels; coordinates are fractions of the image ({})",
                           place, v, details));
-      if (check.policy == DecoderOptions::InvalidBox::kFail) throw DataError(place + ": " + details);
+      if (check.policy == DecoderOptions::InvalidBox::kFail) throw DataError(fmt::format("{}: {}", place, details));
       if (check.policy == DecoderOptions::InvalidBox::kDrop || wrong != "leaves the image") {
         report.add(ReadReport::Problem::kDroppedBox, place, details);
         continue;

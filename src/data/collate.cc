@@ -56,7 +56,7 @@ void put_k_hot(Batch& batch, int64_t row, const Example& example, const MergedBo
 
 Batch empty_batch(const BatchShape& shape) {
   const int64_t size = shape.batch_size, boxes = shape.max_boxes;
-  const auto zeros = [&](std::vector<int64_t> sizes, at::ScalarType type) {
+  const auto zeros = [&](at::IntArrayRef sizes, at::ScalarType type) {
     return at::zeros(sizes, at::TensorOptions().dtype(type).pinned_memory(shape.pin_memory));
   };
   Batch batch;

@@ -64,7 +64,7 @@ class Directory {
 class BestKeeper {
  public:
   /// Reads the best value so far from best/best.json; a missing file means none.
-  BestKeeper(std::filesystem::path model_dir, std::string metric, bool higher_is_better);
+  BestKeeper(const std::filesystem::path& model_dir, std::string metric, bool higher_is_better);
 
   /// Copies `file` (a hard link where possible) to `best/` if `value` beats the best so far, and removes the former
   /// best. A value that is not a number never wins. Returns whether it was taken. throws CheckpointError; the former
