@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "osprey/base/cpu.h"
+
 // This is where deprecated fields get their meaning.
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
@@ -45,7 +47,7 @@ std::string fine_tune_checkpoint_type(const proto::TrainConfig& config) {
 
 proto::TrainConfig::Precision precision(const proto::TrainConfig& config) {
   if (config.precision() != proto::TrainConfig::AUTO) return config.precision();
-  return config.use_bfloat16() ? proto::TrainConfig::BF16 : proto::TrainConfig::FP32;
+  return config.use_bfloat16() && has_bfloat16_arithmetic() ? proto::TrainConfig::BF16 : proto::TrainConfig::FP32;
 }
 
 }  // namespace osprey::config

@@ -2,6 +2,7 @@
 #include <google/protobuf/descriptor.pb.h>
 #include <spdlog/spdlog.h>
 
+#include "osprey/base/cpu.h"
 #include "osprey/config/fields.h"
 #include "osprey/config/resolve.h"
 #include "osprey/config/validate.h"
@@ -91,9 +92,10 @@ std::string fate(const proto::TrainEvalPipelineConfig& config, const FieldValue&
   }
   if (name == "osprey.protos.TrainConfig.use_bfloat16") {
     const bool used = config.train_config().precision() == proto::TrainConfig::AUTO;
-    return used ? fmt::format("is read as precision: {}",
-                              proto::TrainConfig::Precision_Name(precision(config.train_config())))
-                : "is ignored: precision is set";
+    if (!used) return "is ignored: precision is set";
+    if (!config.train_config().use_bfloat16()) return "is read as precision: FP32";
+    return has_bfloat16_arithmetic() ? "is read as precision: BF16"
+                                     : "is ignored: this CPU has no bfloat16 arithmetic; precision: BF16 insists on it";
   }
   if (auto found = fates.find(name); found != fates.end()) return found->second;
   return value.field->options().deprecated() ? "is ignored" : "";

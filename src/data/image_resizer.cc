@@ -12,7 +12,7 @@ ImageResizer::ImageResizer(ResizeOptions options, bool grayscale, std::vector<fl
   if (grayscale_) pad_value_ = {luma(at::tensor(pad_value_).view({1, 1, 3})).item<float>()};
 }
 
-ImageSize ImageResizer::resize_into(const at::Tensor& image, at::Tensor canvas) const {
+ImageSize ImageResizer::resize_into(const at::Tensor& image, const at::Tensor& canvas) const {
   TORCH_CHECK(image.dim() == 3 && image.size(2) == 3, "image must be [H, W, 3], got ", image.sizes());
   const ImageSize content = content_size({image.size(0), image.size(1)});
   TORCH_CHECK(canvas.dim() == 3 && canvas.size(0) >= content.height && canvas.size(1) >= content.width &&

@@ -47,7 +47,7 @@ std::vector<std::string> expand(const std::string& path, const std::string& read
     throw DataError(fmt::format("{}: '{}' is a directory, not a record file; write '{}' for what is in it", reader,
                                 path, (fs::path(path) / "*").string()));
   if (fs::exists(path, ignored)) return {path};
-  const std::vector<std::string> shards = shard_names(path);
+  std::vector<std::string> shards = shard_names(path);
   for (const std::string& shard : shards)
     if (!fs::exists(shard, ignored)) throw DataError(fmt::format("{}: '{}': shard {} is missing", reader, path, shard));
   if (!shards.empty()) return shards;

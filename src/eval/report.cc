@@ -54,7 +54,7 @@ std::string text_report(const EvaluationResult& result) {
   }
   if (!result.per_class.empty()) text += "\n" + per_class_table(result.per_class);
   for (const std::string& line : result.explanations) text += "\n " + line;
-  if (!result.explanations.empty()) text += "\n";
+  if (!result.explanations.empty()) text += '\n';
   return text;
 }
 

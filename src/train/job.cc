@@ -7,6 +7,7 @@
 
 #include <chrono>
 
+#include "osprey/base/cpu.h"
 #include "osprey/base/error.h"
 #include "osprey/base/logging.h"
 #include "osprey/eval/event_writer.h"
@@ -85,6 +86,8 @@ RunOutcome train(config::Pipeline pipeline, const JobOptions& options) {
   source->seek(state.data_position);
   save_description(assembly, options, folder, *source, num_steps);
   SPDLOG_INFO("{}", plan_text(num_steps, assembly.batch_size, source->num_examples()));
+  if (assembly.step.precision == Precision::kBfloat16 && options.device == "cpu" && !has_bfloat16_arithmetic())
+    SPDLOG_WARN("this CPU has no bfloat16 arithmetic: BF16 steps take many times as long as FP32");
   SPDLOG_INFO("{}, {} threads, {}{}", options.device, at::get_num_threads(), name_of(assembly.step.precision),
               assembly.step.micro_batches > 1 ? fmt::format(", {} parts per batch", assembly.step.micro_batches) : "");
 

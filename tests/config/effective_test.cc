@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "osprey/base/cpu.h"
 #include "osprey/config/resolve.h"
 #include "osprey/config/static_shapes.h"
 #include "osprey/config/validate.h"
@@ -148,7 +149,8 @@ TEST(Deprecated, FieldsAreMappedOrListedOnce) {
       HasSubstr(
           "p.config:1: train_config.from_detection_checkpoint: is read as fine_tune_checkpoint_type: \"detection\""));
   EXPECT_EQ(fine_tune_checkpoint_type(pipeline.message->train_config()), "detection");
-  EXPECT_EQ(precision(pipeline.message->train_config()), proto::TrainConfig::BF16);
+  EXPECT_EQ(precision(pipeline.message->train_config()),
+            has_bfloat16_arithmetic() ? proto::TrainConfig::BF16 : proto::TrainConfig::FP32);
 }
 
 TEST(Resolve, ArithmeticFollowsTheExtractorTheVersionOrTheField) {

@@ -24,7 +24,8 @@ int max_number_of_boxes(const proto::TrainEvalPipelineConfig& config, const prot
 /// `from_detection_checkpoint` says: "detection" or "classification".
 std::string fine_tune_checkpoint_type(const proto::TrainConfig& config);
 
-/// FP32 or BF16: the `precision` field, or BF16 where it is AUTO and the deprecated `use_bfloat16` asks for it.
+/// FP32 or BF16: the `precision` field, or BF16 where it is AUTO, the deprecated `use_bfloat16` asks for it and the CPU
+/// has the arithmetic (`has_bfloat16_arithmetic`).
 proto::TrainConfig::Precision precision(const proto::TrainConfig& config);
 
 }  // namespace osprey::config

@@ -48,7 +48,7 @@ class ImageResizer {
   Resized resize(const at::Tensor& image) const;
   /// Writes the resized picture into the top left of `canvas`, [H, W, channels()] uint8 (rounded) or float32, and
   /// leaves the padding as it is. The canvas must hold it. Returns the size of what was written.
-  ImageSize resize_into(const at::Tensor& image, at::Tensor canvas) const;
+  ImageSize resize_into(const at::Tensor& image, const at::Tensor& canvas) const;
   /// Nearest-neighbour resize of masks [N, h, w] to [N, H, W], padded with zeros.
   at::Tensor resize_masks(const at::Tensor& masks) const;
 

@@ -170,6 +170,7 @@ OSPREY_INLINE void gradients(const T* __restrict gradient, const T* __restrict x
 
 }  // namespace
 
+// NOLINTBEGIN(bugprone-macro-parentheses): T is a type
 #define OSPREY_DISPATCH_TYPES(T)                                                                                      \
   OSPREY_DISPATCH(                                                                                                    \
       add_moments, moments,                                                                                           \
@@ -186,6 +187,7 @@ OSPREY_INLINE void gradients(const T* __restrict gradient, const T* __restrict x
                   (const T* gradient, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,           \
                    const float* slope, const float* offset, T* result),                                               \
                   gradient, x, rows, depth, affine, slope, offset, result)
+// NOLINTEND(bugprone-macro-parentheses)
 
 OSPREY_DISPATCH_TYPES(float)
 OSPREY_DISPATCH_TYPES(uint16_t)
