@@ -15,7 +15,9 @@ target_compile_options(osprey_compile_options INTERFACE -Wall -Wextra -Wshadow -
   # Left-out members of an options struct have their defaults.
   -Wno-missing-field-initializers
   # GCC 12 reports false positives inside the standard library.
-  -Wno-maybe-uninitialized
+  -Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow -Wno-restrict
+  # Sources that are compiled together look like headers to GCC.
+  -Wno-subobject-linkage
   $<$<BOOL:${OSPREY_WERROR}>:-Werror>)
 if(OSPREY_SANITIZE)
   # Global, because a sanitizer has to see the whole program.

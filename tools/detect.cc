@@ -124,14 +124,16 @@ int main(int argc, char** argv) {
   int benchmark_calls = 0;
   app.add_option("--model", models, "Folder written by export_model")->required()->allow_extra_args(false);
   app.add_option("paths", paths, "Pictures, folders of pictures, or TFRecord files")->required();
-  app.add_option("--output_dir", output_dir, "Folder for the drawn pictures; not drawn without it");
-  app.add_option("--json", json_file, "File for the list of detections (default: stdout)");
+  auto* const drawn_option =
+      app.add_option("--output_dir", output_dir, "Folder for the drawn pictures; not drawn without it");
+  auto* const json_option = app.add_option("--json", json_file, "File for the list of detections (default: stdout)");
   app.add_option("--min_score", min_score, "Detections with a lower score are left out, 0..1")->capture_default_str();
   app.add_option("--max_images", max_images, "Stop after so many pictures; 0: all")->capture_default_str();
   app.add_option("--benchmark", benchmark_calls,
                  "Times so many calls, each with a full batch of one of the pictures, and prints images/s and latency; "
                  "several --model, exported with different batch sizes, are timed one after the other")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::PositiveNumber)
+      ->excludes(drawn_option, json_option);
   app.add_option("--device", device, "cpu, cuda or cuda:N")->capture_default_str();
   const char* const example = "detect --model exported --output_dir drawn photo.jpg folder/";
   return osprey::cli::run_with_code(app, example, argc, argv, [&] {

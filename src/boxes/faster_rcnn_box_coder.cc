@@ -22,10 +22,10 @@ class FasterRcnnBoxCoder final : public BoxCoder {
   CodeScales scales_;
 };
 
-std::unique_ptr<BoxCoder> make(const config::ConfigNode<proto::FasterRcnnBoxCoder>& cfg) {
+std::unique_ptr<BoxCoder> make_faster_rcnn_box_coder(const config::ConfigNode<proto::FasterRcnnBoxCoder>& cfg) {
   return std::make_unique<FasterRcnnBoxCoder>(code_scales(cfg));
 }
-OSPREY_REGISTER(BoxCoder, &make);
+OSPREY_REGISTER(BoxCoder, &make_faster_rcnn_box_coder);
 
 }  // namespace
 }  // namespace osprey::boxes

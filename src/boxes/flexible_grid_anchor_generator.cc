@@ -47,14 +47,15 @@ AnchorGridSpec grid_spec(const config::ConfigNode<proto::AnchorGrid>& cfg) {
   return spec;
 }
 
-std::unique_ptr<AnchorGenerator> make(const config::ConfigNode<proto::FlexibleGridAnchorGenerator>& cfg) {
+std::unique_ptr<AnchorGenerator> make_flexible_grid_anchor_generator(
+    const config::ConfigNode<proto::FlexibleGridAnchorGenerator>& cfg) {
   if (cfg->anchor_grid().empty()) cfg.fail("anchor_grid", "must name at least one grid");
   std::vector<AnchorGridSpec> grids;
   for (int i = 0; i < cfg->anchor_grid_size(); ++i)
     grids.push_back(grid_spec(cfg.child("anchor_grid", i, cfg->anchor_grid(i))));
   return std::make_unique<FlexibleGridAnchorGenerator>(std::move(grids), cfg->normalize_coordinates());
 }
-OSPREY_REGISTER(AnchorGenerator, &make);
+OSPREY_REGISTER(AnchorGenerator, &make_flexible_grid_anchor_generator);
 
 }  // namespace
 }  // namespace osprey::boxes

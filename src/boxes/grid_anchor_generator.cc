@@ -23,7 +23,7 @@ class GridAnchorGenerator final : public AnchorGenerator {
   AnchorGridSpec spec_;
 };
 
-std::unique_ptr<AnchorGenerator> make(const config::ConfigNode<proto::GridAnchorGenerator>& cfg) {
+std::unique_ptr<AnchorGenerator> make_grid_anchor_generator(const config::ConfigNode<proto::GridAnchorGenerator>& cfg) {
   AnchorGridSpec spec;
   spec.anchors =
       cross(positive_list(cfg, "scales", cfg->scales()), positive_list(cfg, "aspect_ratios", cfg->aspect_ratios()));
@@ -35,7 +35,7 @@ std::unique_ptr<AnchorGenerator> make(const config::ConfigNode<proto::GridAnchor
   spec.x_offset = static_cast<float>(cfg->width_offset());
   return std::make_unique<GridAnchorGenerator>(std::move(spec));
 }
-OSPREY_REGISTER(AnchorGenerator, &make);
+OSPREY_REGISTER(AnchorGenerator, &make_grid_anchor_generator);
 
 }  // namespace
 }  // namespace osprey::boxes

@@ -51,11 +51,11 @@ class KeypointBoxCoder final : public BoxCoder {
   CodeScales scales_;
 };
 
-std::unique_ptr<BoxCoder> make(const config::ConfigNode<proto::KeypointBoxCoder>& cfg) {
+std::unique_ptr<BoxCoder> make_keypoint_box_coder(const config::ConfigNode<proto::KeypointBoxCoder>& cfg) {
   if (cfg->num_keypoints() < 0) cfg.fail("num_keypoints", "must be >= 0, got " + std::to_string(cfg->num_keypoints()));
   return std::make_unique<KeypointBoxCoder>(cfg->num_keypoints(), code_scales(cfg));
 }
-OSPREY_REGISTER(BoxCoder, &make);
+OSPREY_REGISTER(BoxCoder, &make_keypoint_box_coder);
 
 }  // namespace
 }  // namespace osprey::boxes

@@ -25,10 +25,10 @@ class MeanStddevBoxCoder final : public BoxCoder {
   double stddev_;
 };
 
-std::unique_ptr<BoxCoder> make(const config::ConfigNode<proto::MeanStddevBoxCoder>& cfg) {
+std::unique_ptr<BoxCoder> make_mean_stddev_box_coder(const config::ConfigNode<proto::MeanStddevBoxCoder>& cfg) {
   return std::make_unique<MeanStddevBoxCoder>(positive(cfg, "stddev", cfg->stddev()));
 }
-OSPREY_REGISTER(BoxCoder, &make);
+OSPREY_REGISTER(BoxCoder, &make_mean_stddev_box_coder);
 
 }  // namespace
 }  // namespace osprey::boxes

@@ -59,7 +59,8 @@ class MultiscaleAnchorGenerator final : public AnchorGenerator {
   Options options_;
 };
 
-std::unique_ptr<AnchorGenerator> make(const config::ConfigNode<proto::MultiscaleAnchorGenerator>& cfg) {
+std::unique_ptr<AnchorGenerator> make_multiscale_anchor_generator(
+    const config::ConfigNode<proto::MultiscaleAnchorGenerator>& cfg) {
   if (cfg->min_level() < 0) cfg.fail("min_level", "must be >= 0, got " + std::to_string(cfg->min_level()));
   if (cfg->max_level() < cfg->min_level() || cfg->max_level() > 30)
     cfg.fail("max_level", "must be in [min_level, 30], got " + std::to_string(cfg->max_level()));
@@ -76,7 +77,7 @@ std::unique_ptr<AnchorGenerator> make(const config::ConfigNode<proto::Multiscale
     options.scales.push_back(static_cast<float>(std::exp2(static_cast<double>(i) / cfg->scales_per_octave())));
   return std::make_unique<MultiscaleAnchorGenerator>(std::move(options));
 }
-OSPREY_REGISTER(AnchorGenerator, &make);
+OSPREY_REGISTER(AnchorGenerator, &make_multiscale_anchor_generator);
 
 }  // namespace
 }  // namespace osprey::boxes

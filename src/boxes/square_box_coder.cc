@@ -43,12 +43,12 @@ class SquareBoxCoder final : public BoxCoder {
   double y_scale_, x_scale_, length_scale_;
 };
 
-std::unique_ptr<BoxCoder> make(const config::ConfigNode<proto::SquareBoxCoder>& cfg) {
+std::unique_ptr<BoxCoder> make_square_box_coder(const config::ConfigNode<proto::SquareBoxCoder>& cfg) {
   return std::make_unique<SquareBoxCoder>(positive(cfg, "y_scale", cfg->y_scale()),
                                           positive(cfg, "x_scale", cfg->x_scale()),
                                           positive(cfg, "length_scale", cfg->length_scale()));
 }
-OSPREY_REGISTER(BoxCoder, &make);
+OSPREY_REGISTER(BoxCoder, &make_square_box_coder);
 
 }  // namespace
 }  // namespace osprey::boxes

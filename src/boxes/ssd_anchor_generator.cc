@@ -94,7 +94,7 @@ std::vector<std::array<float, 2>> pairs(const config::ConfigNode<proto::SsdAncho
   return result;
 }
 
-std::unique_ptr<AnchorGenerator> make(const config::ConfigNode<proto::SsdAnchorGenerator>& cfg) {
+std::unique_ptr<AnchorGenerator> make_ssd_anchor_generator(const config::ConfigNode<proto::SsdAnchorGenerator>& cfg) {
   if (cfg->num_layers() < 1) cfg.fail("num_layers", "must be >= 1, got " + std::to_string(cfg->num_layers()));
   if (!(cfg->base_anchor_height() > 0)) cfg.fail("base_anchor_height", "must be > 0");
   if (!(cfg->base_anchor_width() > 0)) cfg.fail("base_anchor_width", "must be > 0");
@@ -121,7 +121,7 @@ std::unique_ptr<AnchorGenerator> make(const config::ConfigNode<proto::SsdAnchorG
   options.offsets_px = pairs(cfg, "height_offset", cfg->height_offset(), "width_offset", cfg->width_offset(), 0);
   return std::make_unique<SsdAnchorGenerator>(std::move(options));
 }
-OSPREY_REGISTER(AnchorGenerator, &make);
+OSPREY_REGISTER(AnchorGenerator, &make_ssd_anchor_generator);
 
 }  // namespace
 }  // namespace osprey::boxes

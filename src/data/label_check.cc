@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <set>
 
 #include "features.h"
+#include "osprey/base/clock.h"
 #include "osprey/base/error.h"
 #include "osprey/config/label_map.h"
 #include "osprey/data/read_report.h"
@@ -71,10 +71,8 @@ std::string table(const LabelCensus& census, const LabelCheckOptions& options, b
 }  // namespace
 
 LabelCensus check_labels(const RecordIndex& index, const LabelCheckOptions& options) {
-  const auto start = std::chrono::steady_clock::now();
-  const auto time_is_up = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > options.seconds;
-  };
+  const double start = now();
+  const auto time_is_up = [&] { return now() - start > options.seconds; };
   LabelCensus census;
   // Every 64th record, then those between them: wherever time ends, the records seen are spread over all.
   constexpr int64_t kStride = 64;

@@ -6,13 +6,13 @@
 
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
 
 #include "eval/histogram.h"
+#include "osprey/base/clock.h"
 #include "osprey/base/crc32c.h"
 #include "osprey/base/error.h"
 #include "osprey/data/image_codec.h"
@@ -21,10 +21,6 @@
 namespace osprey::eval {
 namespace {
 
-double seconds_since_1970() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 std::string host_name() {
   char name[256] = {};
   return gethostname(name, sizeof(name) - 1) == 0 && name[0] != '\0' ? name : "localhost";
@@ -32,8 +28,8 @@ std::string host_name() {
 
 std::string new_path(const std::string& directory) {
   static std::atomic<int> count{0};
-  const auto name = fmt::format("events.out.tfevents.{:010d}.{}.{}.{}", static_cast<int64_t>(seconds_since_1970()),
-                                host_name(), getpid(), count++);
+  const auto name = fmt::format("events.out.tfevents.{:010d}.{}.{}.{}", static_cast<int64_t>(since_1970()), host_name(),
+                                getpid(), count++);
   return (std::filesystem::path(directory) / name).string();
 }
 
@@ -68,7 +64,7 @@ struct EventWriter::Impl {
   template <class Fill>
   void summary(const std::string& tag, int64_t step, const Fill& fill) {
     records::Event event;
-    event.set_wall_time(seconds_since_1970());
+    event.set_wall_time(since_1970());
     event.set_step(step);
     records::Summary::Value& value = *event.mutable_summary()->add_value();
     value.set_tag(tag);
@@ -89,7 +85,7 @@ EventWriter::EventWriter(const std::string& directory) : impl_(std::make_unique<
   impl_->file = std::fopen(impl_->path.c_str(), "wb");
   if (impl_->file == nullptr) impl_->fail("written");
   records::Event first;
-  first.set_wall_time(seconds_since_1970());
+  first.set_wall_time(since_1970());
   first.set_file_version("brain.Event:2");
   impl_->write(first);
   flush();

@@ -2,31 +2,24 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cmath>
 
 #include "eval/evaluation_json.h"
+#include "osprey/base/clock.h"
 
 namespace osprey::eval {
-namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-}  // namespace
 
 CocoReport evaluate_coco_files(const std::string& ground_truth, const std::string& detections, int num_threads) {
   CocoReport report;
-  auto start = std::chrono::steady_clock::now();
+  double start = now();
   const CocoFiles files = read_coco_files(ground_truth, detections);
-  report.read_seconds = seconds_since(start);
-  start = std::chrono::steady_clock::now();
+  report.read_seconds = now() - start;
+  start = now();
   const CocoResult result = evaluate_coco(files.images, static_cast<int64_t>(files.categories.size()), num_threads);
   const std::vector<ClassMetrics> rows = per_class_rows(result, files.categories);
   std::vector<MetricValue> metrics;
   for (size_t s = 0; s < result.stats.size(); ++s) metrics.push_back({coco_metric_names()[s], result.stats[s]});
-  report.evaluate_seconds = seconds_since(start);
+  report.evaluate_seconds = now() - start;
   report.summary = coco_summary(result.stats) + "\n" + per_class_table(rows);
   report.json =
       evaluation_json(metrics, rows, static_cast<int64_t>(files.images.size()), 0, std::nullopt).dump(2) + "\n";

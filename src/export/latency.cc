@@ -1,9 +1,10 @@
 #include "osprey/export/latency.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <numeric>
+
+#include "osprey/base/clock.h"
 
 namespace osprey {
 
@@ -24,9 +25,9 @@ Latency measure_latency(const Detector& detector, const std::vector<at::Tensor>&
   std::vector<double> seconds;
   for (int call = -kWarmUp; call < calls; ++call) {
     const std::vector<at::Tensor> rows(batch, images[static_cast<size_t>(call + kWarmUp) % images.size()]);
-    const auto start = std::chrono::steady_clock::now();
+    const double start = now();
     detector.detect(rows);
-    if (call >= 0) seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    if (call >= 0) seconds.push_back(now() - start);
   }
   return summarize(std::move(seconds), detector.batch_size());
 }

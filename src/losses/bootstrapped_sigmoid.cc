@@ -26,12 +26,13 @@ class BootstrappedSigmoid final : public ClassificationLoss {
   bool hard_;
 };
 
-std::unique_ptr<ClassificationLoss> make(const config::ConfigNode<proto::BootstrappedSigmoidClassificationLoss>& cfg) {
+std::unique_ptr<ClassificationLoss> make_bootstrapped_sigmoid(
+    const config::ConfigNode<proto::BootstrappedSigmoidClassificationLoss>& cfg) {
   if (!(cfg->alpha() >= 0 && cfg->alpha() <= 1))
     cfg.fail("alpha", fmt::format("must be in 0..1, got {}", cfg->alpha()));
   return std::make_unique<BootstrappedSigmoid>(cfg->alpha(), cfg->hard_bootstrap());
 }
-OSPREY_REGISTER(ClassificationLoss, &make);
+OSPREY_REGISTER(ClassificationLoss, &make_bootstrapped_sigmoid);
 
 }  // namespace
 }  // namespace osprey::losses

@@ -13,10 +13,10 @@ class L1 final : public LocalizationLoss {
   }
 };
 
-std::unique_ptr<LocalizationLoss> make(const config::ConfigNode<proto::L1LocalizationLoss>&) {
+std::unique_ptr<LocalizationLoss> make_l1_localization(const config::ConfigNode<proto::L1LocalizationLoss>&) {
   return std::make_unique<L1>();
 }
-OSPREY_REGISTER(LocalizationLoss, &make);
+OSPREY_REGISTER(LocalizationLoss, &make_l1_localization);
 
 }  // namespace
 }  // namespace osprey::losses

@@ -26,12 +26,13 @@ class PenaltyReducedLogisticFocal final : public ClassificationLoss {
   double alpha_, beta_;
 };
 
-std::unique_ptr<ClassificationLoss> make(const config::ConfigNode<proto::PenaltyReducedLogisticFocalLoss>& cfg) {
+std::unique_ptr<ClassificationLoss> make_penalty_reduced_logistic_focal(
+    const config::ConfigNode<proto::PenaltyReducedLogisticFocalLoss>& cfg) {
   if (!(cfg->alpha() >= 0)) cfg.fail("alpha", fmt::format("must be >= 0, got {}", cfg->alpha()));
   if (!(cfg->beta() >= 0)) cfg.fail("beta", fmt::format("must be >= 0, got {}", cfg->beta()));
   return std::make_unique<PenaltyReducedLogisticFocal>(cfg->alpha(), cfg->beta());
 }
-OSPREY_REGISTER(ClassificationLoss, &make);
+OSPREY_REGISTER(ClassificationLoss, &make_penalty_reduced_logistic_focal);
 
 }  // namespace
 }  // namespace osprey::losses

@@ -32,10 +32,11 @@ class WeightedDice final : public ClassificationLoss {
   bool squared_;
 };
 
-std::unique_ptr<ClassificationLoss> make(const config::ConfigNode<proto::WeightedDiceClassificationLoss>& cfg) {
+std::unique_ptr<ClassificationLoss> make_weighted_dice(
+    const config::ConfigNode<proto::WeightedDiceClassificationLoss>& cfg) {
   return std::make_unique<WeightedDice>(cfg->squared_normalization());
 }
-OSPREY_REGISTER(ClassificationLoss, &make);
+OSPREY_REGISTER(ClassificationLoss, &make_weighted_dice);
 
 }  // namespace
 }  // namespace osprey::losses

@@ -22,10 +22,10 @@ class WeightedGiou final : public LocalizationLoss {
   }
 };
 
-std::unique_ptr<LocalizationLoss> make(const config::ConfigNode<proto::WeightedGIOULocalizationLoss>&) {
+std::unique_ptr<LocalizationLoss> make_weighted_giou(const config::ConfigNode<proto::WeightedGIOULocalizationLoss>&) {
   return std::make_unique<WeightedGiou>();
 }
-OSPREY_REGISTER(LocalizationLoss, &make);
+OSPREY_REGISTER(LocalizationLoss, &make_weighted_giou);
 
 }  // namespace
 }  // namespace osprey::losses

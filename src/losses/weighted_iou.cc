@@ -22,10 +22,10 @@ class WeightedIou final : public LocalizationLoss {
   }
 };
 
-std::unique_ptr<LocalizationLoss> make(const config::ConfigNode<proto::WeightedIOULocalizationLoss>&) {
+std::unique_ptr<LocalizationLoss> make_weighted_iou(const config::ConfigNode<proto::WeightedIOULocalizationLoss>&) {
   return std::make_unique<WeightedIou>();
 }
-OSPREY_REGISTER(LocalizationLoss, &make);
+OSPREY_REGISTER(LocalizationLoss, &make_weighted_iou);
 
 }  // namespace
 }  // namespace osprey::losses

@@ -13,10 +13,10 @@ class WeightedL2 final : public LocalizationLoss {
   }
 };
 
-std::unique_ptr<LocalizationLoss> make(const config::ConfigNode<proto::WeightedL2LocalizationLoss>&) {
+std::unique_ptr<LocalizationLoss> make_weighted_l2(const config::ConfigNode<proto::WeightedL2LocalizationLoss>&) {
   return std::make_unique<WeightedL2>();
 }
-OSPREY_REGISTER(LocalizationLoss, &make);
+OSPREY_REGISTER(LocalizationLoss, &make_weighted_l2);
 
 }  // namespace
 }  // namespace osprey::losses

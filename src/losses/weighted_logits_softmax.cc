@@ -22,12 +22,12 @@ class WeightedLogitsSoftmax final : public ClassificationLoss {
   double logit_scale_;
 };
 
-std::unique_ptr<ClassificationLoss> make(
+std::unique_ptr<ClassificationLoss> make_weighted_logits_softmax(
     const config::ConfigNode<proto::WeightedSoftmaxClassificationAgainstLogitsLoss>& cfg) {
   if (!(cfg->logit_scale() > 0)) cfg.fail("logit_scale", fmt::format("must be > 0, got {}", cfg->logit_scale()));
   return std::make_unique<WeightedLogitsSoftmax>(cfg->logit_scale());
 }
-OSPREY_REGISTER(ClassificationLoss, &make);
+OSPREY_REGISTER(ClassificationLoss, &make_weighted_logits_softmax);
 
 }  // namespace
 }  // namespace osprey::losses

@@ -12,10 +12,11 @@ class WeightedSigmoid final : public ClassificationLoss {
   }
 };
 
-std::unique_ptr<ClassificationLoss> make(const config::ConfigNode<proto::WeightedSigmoidClassificationLoss>&) {
+std::unique_ptr<ClassificationLoss> make_weighted_sigmoid(
+    const config::ConfigNode<proto::WeightedSigmoidClassificationLoss>&) {
   return std::make_unique<WeightedSigmoid>();
 }
-OSPREY_REGISTER(ClassificationLoss, &make);
+OSPREY_REGISTER(ClassificationLoss, &make_weighted_sigmoid);
 
 }  // namespace
 }  // namespace osprey::losses

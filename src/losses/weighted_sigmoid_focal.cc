@@ -32,14 +32,15 @@ class SigmoidFocal final : public ClassificationLoss {
   std::optional<double> alpha_;
 };
 
-std::unique_ptr<ClassificationLoss> make(const config::ConfigNode<proto::SigmoidFocalClassificationLoss>& cfg) {
+std::unique_ptr<ClassificationLoss> make_weighted_sigmoid_focal(
+    const config::ConfigNode<proto::SigmoidFocalClassificationLoss>& cfg) {
   if (!(cfg->gamma() >= 0)) cfg.fail("gamma", fmt::format("must be >= 0, got {}", cfg->gamma()));
   if (!(cfg->alpha() >= 0 && cfg->alpha() <= 1))
     cfg.fail("alpha", fmt::format("must be in 0..1, got {}", cfg->alpha()));
   return std::make_unique<SigmoidFocal>(cfg->gamma(),
                                         cfg->has_alpha() ? std::optional<double>(cfg->alpha()) : std::nullopt);
 }
-OSPREY_REGISTER(ClassificationLoss, &make);
+OSPREY_REGISTER(ClassificationLoss, &make_weighted_sigmoid_focal);
 
 }  // namespace
 }  // namespace osprey::losses

@@ -22,11 +22,12 @@ class WeightedSmoothL1 final : public LocalizationLoss {
   double delta_;
 };
 
-std::unique_ptr<LocalizationLoss> make(const config::ConfigNode<proto::WeightedSmoothL1LocalizationLoss>& cfg) {
+std::unique_ptr<LocalizationLoss> make_weighted_smooth_l1(
+    const config::ConfigNode<proto::WeightedSmoothL1LocalizationLoss>& cfg) {
   if (!(cfg->delta() > 0)) cfg.fail("delta", fmt::format("must be > 0, got {}", cfg->delta()));
   return std::make_unique<WeightedSmoothL1>(cfg->delta());
 }
-OSPREY_REGISTER(LocalizationLoss, &make);
+OSPREY_REGISTER(LocalizationLoss, &make_weighted_smooth_l1);
 
 }  // namespace
 }  // namespace osprey::losses

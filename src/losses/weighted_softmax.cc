@@ -20,11 +20,12 @@ class WeightedSoftmax final : public ClassificationLoss {
   double logit_scale_;
 };
 
-std::unique_ptr<ClassificationLoss> make(const config::ConfigNode<proto::WeightedSoftmaxClassificationLoss>& cfg) {
+std::unique_ptr<ClassificationLoss> make_weighted_softmax(
+    const config::ConfigNode<proto::WeightedSoftmaxClassificationLoss>& cfg) {
   if (!(cfg->logit_scale() > 0)) cfg.fail("logit_scale", fmt::format("must be > 0, got {}", cfg->logit_scale()));
   return std::make_unique<WeightedSoftmax>(cfg->logit_scale());
 }
-OSPREY_REGISTER(ClassificationLoss, &make);
+OSPREY_REGISTER(ClassificationLoss, &make_weighted_softmax);
 
 }  // namespace
 }  // namespace osprey::losses

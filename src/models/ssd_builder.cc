@@ -49,7 +49,7 @@ std::shared_ptr<nn::FeatureExtractor> build_extractor(const SsdNode& cfg, const 
   return extractor;
 }
 
-std::unique_ptr<DetectionModel> make(const SsdNode& cfg, const ModelOptions& model) {
+std::unique_ptr<DetectionModel> make_ssd(const SsdNode& cfg, const ModelOptions& model) {
   check(cfg);
   SsdOptions options;
   options.num_classes = cfg->num_classes();
@@ -82,7 +82,7 @@ std::unique_ptr<DetectionModel> make(const SsdNode& cfg, const ModelOptions& mod
                          boxes::build_post_processor(cfg.child("post_processing", cfg->post_processing()))},
       options);
 }
-OSPREY_REGISTER(DetectionModel, &make);
+OSPREY_REGISTER(DetectionModel, &make_ssd);
 
 }  // namespace
 }  // namespace osprey::models

@@ -63,15 +63,15 @@ class AdamOptimizer final : public Optimizer {
   at::Tensor beta1_power_, beta2_power_;
 };
 
-std::unique_ptr<Optimizer> make(const config::ConfigNode<proto::AdamOptimizer>& cfg, NamedTensors parameters,
-                                Arithmetic arithmetic) {
+std::unique_ptr<Optimizer> make_adam_optimizer(const config::ConfigNode<proto::AdamOptimizer>& cfg,
+                                               NamedTensors parameters, Arithmetic arithmetic) {
   const double epsilon = cfg->epsilon();
   if (!(epsilon >= 0)) cfg.fail("epsilon", fmt::format("must be >= 0, got {}", epsilon));
   return std::make_unique<AdamOptimizer>(std::move(parameters),
                                          build_learning_rate(cfg.child("learning_rate", cfg->learning_rate())), epsilon,
                                          arithmetic);
 }
-OSPREY_REGISTER(Optimizer, &make);
+OSPREY_REGISTER(Optimizer, &make_adam_optimizer);
 
 }  // namespace
 }  // namespace osprey::optim

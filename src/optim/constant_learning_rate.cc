@@ -14,10 +14,10 @@ class ConstantLearningRate final : public LearningRate {
   float rate_;
 };
 
-std::unique_ptr<LearningRate> make(const config::ConfigNode<proto::ConstantLearningRate>& cfg) {
+std::unique_ptr<LearningRate> make_constant_learning_rate(const config::ConfigNode<proto::ConstantLearningRate>& cfg) {
   return std::make_unique<ConstantLearningRate>(checked_rate(cfg, "learning_rate", cfg->learning_rate()));
 }
-OSPREY_REGISTER(LearningRate, &make);
+OSPREY_REGISTER(LearningRate, &make_constant_learning_rate);
 
 }  // namespace
 }  // namespace osprey::optim

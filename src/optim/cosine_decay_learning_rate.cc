@@ -37,7 +37,8 @@ class CosineDecayLearningRate final : public LearningRate {
   CosineDecay o_;
 };
 
-std::unique_ptr<LearningRate> make(const config::ConfigNode<proto::CosineDecayLearningRate>& cfg) {
+std::unique_ptr<LearningRate> make_cosine_decay_learning_rate(
+    const config::ConfigNode<proto::CosineDecayLearningRate>& cfg) {
   CosineDecay options;
   options.base = checked_rate(cfg, "learning_rate_base", cfg->learning_rate_base());
   options.warmup = checked_rate(cfg, "warmup_learning_rate", cfg->warmup_learning_rate());
@@ -52,7 +53,7 @@ std::unique_ptr<LearningRate> make(const config::ConfigNode<proto::CosineDecayLe
              fmt::format("must be at least warmup_learning_rate, {}, got {}", options.warmup, options.base));
   return std::make_unique<CosineDecayLearningRate>(options);
 }
-OSPREY_REGISTER(LearningRate, &make);
+OSPREY_REGISTER(LearningRate, &make_cosine_decay_learning_rate);
 
 }  // namespace
 }  // namespace osprey::optim

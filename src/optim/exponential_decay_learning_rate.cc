@@ -27,7 +27,8 @@ class ExponentialDecayLearningRate final : public LearningRate {
   ExponentialDecay o_;
 };
 
-std::unique_ptr<LearningRate> make(const config::ConfigNode<proto::ExponentialDecayLearningRate>& cfg) {
+std::unique_ptr<LearningRate> make_exponential_decay_learning_rate(
+    const config::ConfigNode<proto::ExponentialDecayLearningRate>& cfg) {
   ExponentialDecay options;
   options.initial = checked_rate(cfg, "initial_learning_rate", cfg->initial_learning_rate());
   options.burnin = checked_rate(cfg, "burnin_learning_rate", cfg->burnin_learning_rate());
@@ -40,7 +41,7 @@ std::unique_ptr<LearningRate> make(const config::ConfigNode<proto::ExponentialDe
   if (options.burnin == 0) options.burnin = options.initial;  // zero means: the initial rate from the start
   return std::make_unique<ExponentialDecayLearningRate>(options);
 }
-OSPREY_REGISTER(LearningRate, &make);
+OSPREY_REGISTER(LearningRate, &make_exponential_decay_learning_rate);
 
 }  // namespace
 }  // namespace osprey::optim

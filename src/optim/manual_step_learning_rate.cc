@@ -38,7 +38,8 @@ class ManualStepLearningRate final : public LearningRate {
   bool warmup_;
 };
 
-std::unique_ptr<LearningRate> make(const config::ConfigNode<proto::ManualStepLearningRate>& cfg) {
+std::unique_ptr<LearningRate> make_manual_step_learning_rate(
+    const config::ConfigNode<proto::ManualStepLearningRate>& cfg) {
   if (cfg->schedule().empty()) cfg.fail("schedule", "must have at least one entry");
   std::vector<Stage> stages{{0, checked_rate(cfg, "initial_learning_rate", cfg->initial_learning_rate())}};
   for (int i = 0; i < cfg->schedule_size(); ++i) {
@@ -52,7 +53,7 @@ std::unique_ptr<LearningRate> make(const config::ConfigNode<proto::ManualStepLea
   }
   return std::make_unique<ManualStepLearningRate>(std::move(stages), cfg->warmup());
 }
-OSPREY_REGISTER(LearningRate, &make);
+OSPREY_REGISTER(LearningRate, &make_manual_step_learning_rate);
 
 }  // namespace
 }  // namespace osprey::optim

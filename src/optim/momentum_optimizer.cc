@@ -38,8 +38,8 @@ class MomentumOptimizer final : public Optimizer {
   Slots accumulators_;
 };
 
-std::unique_ptr<Optimizer> make(const config::ConfigNode<proto::MomentumOptimizer>& cfg, NamedTensors parameters,
-                                Arithmetic arithmetic) {
+std::unique_ptr<Optimizer> make_momentum_optimizer(const config::ConfigNode<proto::MomentumOptimizer>& cfg,
+                                                   NamedTensors parameters, Arithmetic arithmetic) {
   const double momentum = cfg->momentum_optimizer_value();
   if (!(momentum >= 0 && momentum < 1))
     cfg.fail("momentum_optimizer_value", fmt::format("must be in [0, 1), got {}", momentum));
@@ -47,7 +47,7 @@ std::unique_ptr<Optimizer> make(const config::ConfigNode<proto::MomentumOptimize
                                              build_learning_rate(cfg.child("learning_rate", cfg->learning_rate())),
                                              momentum, arithmetic);
 }
-OSPREY_REGISTER(Optimizer, &make);
+OSPREY_REGISTER(Optimizer, &make_momentum_optimizer);
 
 }  // namespace
 }  // namespace osprey::optim

@@ -57,8 +57,8 @@ class RmsPropOptimizer final : public Optimizer {
   Slots mean_squares_, accumulators_;
 };
 
-std::unique_ptr<Optimizer> make(const config::ConfigNode<proto::RMSPropOptimizer>& cfg, NamedTensors parameters,
-                                Arithmetic arithmetic) {
+std::unique_ptr<Optimizer> make_rms_prop_optimizer(const config::ConfigNode<proto::RMSPropOptimizer>& cfg,
+                                                   NamedTensors parameters, Arithmetic arithmetic) {
   const double momentum = cfg->momentum_optimizer_value(), decay = cfg->decay(), epsilon = cfg->epsilon();
   if (!(momentum >= 0 && momentum < 1))
     cfg.fail("momentum_optimizer_value", fmt::format("must be in [0, 1), got {}", momentum));
@@ -71,7 +71,7 @@ std::unique_ptr<Optimizer> make(const config::ConfigNode<proto::RMSPropOptimizer
                                             build_learning_rate(cfg.child("learning_rate", cfg->learning_rate())),
                                             options, arithmetic);
 }
-OSPREY_REGISTER(Optimizer, &make);
+OSPREY_REGISTER(Optimizer, &make_rms_prop_optimizer);
 
 }  // namespace
 }  // namespace osprey::optim

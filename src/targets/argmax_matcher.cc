@@ -18,7 +18,7 @@ class ArgMaxMatcher final : public Matcher {
   kernels::MatchOptions options_;
 };
 
-std::unique_ptr<Matcher> make(const config::ConfigNode<proto::ArgMaxMatcher>& cfg) {
+std::unique_ptr<Matcher> make_argmax_matcher(const config::ConfigNode<proto::ArgMaxMatcher>& cfg) {
   // use_matmul_gather chooses how the original gathers on a TPU; the result is the same.
   kernels::MatchOptions options;
   options.use_thresholds = !cfg->ignore_thresholds();
@@ -35,7 +35,7 @@ std::unique_ptr<Matcher> make(const config::ConfigNode<proto::ArgMaxMatcher>& cf
   }
   return std::make_unique<ArgMaxMatcher>(options);
 }
-OSPREY_REGISTER(Matcher, &make);
+OSPREY_REGISTER(Matcher, &make_argmax_matcher);
 
 }  // namespace
 }  // namespace osprey::targets

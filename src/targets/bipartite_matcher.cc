@@ -56,11 +56,11 @@ class BipartiteMatcher final : public Matcher {
   }
 };
 
-std::unique_ptr<Matcher> make(const config::ConfigNode<proto::BipartiteMatcher>&) {
+std::unique_ptr<Matcher> make_bipartite_matcher(const config::ConfigNode<proto::BipartiteMatcher>&) {
   // use_matmul_gather chooses how the original gathers on a TPU; the result is the same.
   return std::make_unique<BipartiteMatcher>();
 }
-OSPREY_REGISTER(Matcher, &make);
+OSPREY_REGISTER(Matcher, &make_bipartite_matcher);
 
 }  // namespace
 }  // namespace osprey::targets

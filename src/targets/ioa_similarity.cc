@@ -13,10 +13,10 @@ class IoaSimilarity final : public RegionSimilarity {
   }
 };
 
-std::unique_ptr<RegionSimilarity> make(const config::ConfigNode<proto::IoaSimilarity>&) {
+std::unique_ptr<RegionSimilarity> make_ioa_similarity(const config::ConfigNode<proto::IoaSimilarity>&) {
   return std::make_unique<IoaSimilarity>();
 }
-OSPREY_REGISTER(RegionSimilarity, &make);
+OSPREY_REGISTER(RegionSimilarity, &make_ioa_similarity);
 
 }  // namespace
 }  // namespace osprey::targets

@@ -14,10 +14,10 @@ class IouSimilarity final : public RegionSimilarity {
   bool is_iou() const override { return true; }
 };
 
-std::unique_ptr<RegionSimilarity> make(const config::ConfigNode<proto::IouSimilarity>&) {
+std::unique_ptr<RegionSimilarity> make_iou_similarity(const config::ConfigNode<proto::IouSimilarity>&) {
   return std::make_unique<IouSimilarity>();
 }
-OSPREY_REGISTER(RegionSimilarity, &make);
+OSPREY_REGISTER(RegionSimilarity, &make_iou_similarity);
 
 }  // namespace
 }  // namespace osprey::targets

@@ -13,10 +13,10 @@ class NegSqDistSimilarity final : public RegionSimilarity {
   }
 };
 
-std::unique_ptr<RegionSimilarity> make(const config::ConfigNode<proto::NegSqDistSimilarity>&) {
+std::unique_ptr<RegionSimilarity> make_neg_sq_dist_similarity(const config::ConfigNode<proto::NegSqDistSimilarity>&) {
   return std::make_unique<NegSqDistSimilarity>();
 }
-OSPREY_REGISTER(RegionSimilarity, &make);
+OSPREY_REGISTER(RegionSimilarity, &make_neg_sq_dist_similarity);
 
 }  // namespace
 }  // namespace osprey::targets

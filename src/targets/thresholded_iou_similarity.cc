@@ -21,12 +21,13 @@ class ThresholdedIouSimilarity final : public RegionSimilarity {
   float threshold_;
 };
 
-std::unique_ptr<RegionSimilarity> make(const config::ConfigNode<proto::ThresholdedIouSimilarity>& cfg) {
+std::unique_ptr<RegionSimilarity> make_thresholded_iou_similarity(
+    const config::ConfigNode<proto::ThresholdedIouSimilarity>& cfg) {
   if (!(cfg->iou_threshold() >= 0 && cfg->iou_threshold() <= 1))
     cfg.fail("iou_threshold", "must be in [0, 1], got " + std::to_string(cfg->iou_threshold()));
   return std::make_unique<ThresholdedIouSimilarity>(cfg->iou_threshold());
 }
-OSPREY_REGISTER(RegionSimilarity, &make);
+OSPREY_REGISTER(RegionSimilarity, &make_thresholded_iou_similarity);
 
 }  // namespace
 }  // namespace osprey::targets

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "osprey/base/clock.h"
 #include "osprey/base/error.h"
 #include "osprey/base/memory.h"
 #include "osprey/train/job.h"
@@ -12,8 +12,6 @@
 
 namespace osprey::train {
 namespace {
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// Time and waiting of every step, and what the last one did.
 class Stopwatch final : public Hook {

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include <chrono>
 #include <cmath>
 
+#include "osprey/base/clock.h"
 #include "osprey/data/loader.h"
 #include "osprey/eval/evaluator.h"
 #include "osprey/train/class_check.h"
@@ -24,8 +24,6 @@ struct Evaluation {
   std::string folder;
   bool moving_averages;
 };
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 Metrics evaluate(Evaluation& evaluation, const TrainState& state) {
   const double started = now();

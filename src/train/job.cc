@@ -5,8 +5,7 @@
 #include <google/protobuf/text_format.h>
 #include <spdlog/spdlog.h>
 
-#include <chrono>
-
+#include "osprey/base/clock.h"
 #include "osprey/base/cpu.h"
 #include "osprey/base/error.h"
 #include "osprey/base/logging.h"
@@ -24,8 +23,6 @@
 
 namespace osprey::train {
 namespace {
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// Bytes of one checkpoint of the state.
 int64_t checkpoint_bytes(const TrainState& state) {

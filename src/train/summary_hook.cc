@@ -2,8 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include <chrono>
-
+#include "osprey/base/clock.h"
 #include "osprey/eval/draw.h"
 
 namespace osprey::train {
@@ -32,8 +31,6 @@ at::Tensor drawn(const Batch& batch, int64_t index, const std::vector<std::strin
   return eval::draw_boxes(picture.to(at::kCPU).round().clamp(0, 255).to(at::kByte).contiguous(), boxes,
                           {.max_boxes = 100});
 }
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 }  // namespace
 

@@ -3,19 +3,14 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include <chrono>
 #include <cmath>
 
+#include "osprey/base/clock.h"
 #include "osprey/base/error.h"
 #include "osprey/train/watchdog.h"
 
 namespace osprey::train {
 namespace {
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-double since_1970() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 bool due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 

@@ -14,7 +14,7 @@ using nlohmann::json;
 using osprey::testing::expect_close;
 using osprey::testing::tensor;
 
-void check_case(const json& c, const std::string& what) {
+void check_anchors(const json& c, const std::string& what) {
   const auto parsed = config::parse<proto::AnchorGenerator>(c.at("config").get<std::string>(), what);
   const auto generator = build_anchor_generator(parsed.node());
   std::vector<FeatureMapShape> shapes;
@@ -57,7 +57,7 @@ TEST(AnchorsGolden, EveryCaseAgrees) {
         EXPECT_TRUE(key == "cases" || value.is_string()) << "nobody reads '" << key << "' of " << file;
       ASSERT_FALSE(golden.at("cases").empty());
       for (const json& c : golden.at("cases"))
-        check_case(c, file.filename().string() + " " + c.at("name").get<std::string>());
+        check_anchors(c, file.filename().string() + " " + c.at("name").get<std::string>());
     }
   }
 }

@@ -16,7 +16,7 @@ using osprey::testing::tensor;
 
 constexpr double kRelative = 1e-5;
 
-void check_case(const json& c, const std::string& what) {
+void check_coder(const json& c, const std::string& what) {
   // The one case without a config is the Faster R-CNN coder without scale factors, which is all of them 1.
   std::string text = "faster_rcnn_box_coder { y_scale: 1 x_scale: 1 height_scale: 1 width_scale: 1 }";
   if (c.contains("config")) {
@@ -53,8 +53,8 @@ TEST(BoxCodersGolden, EveryCaseAgrees) {
       EXPECT_TRUE(key == "cases" || value.is_string()) << "nobody reads '" << key << "' of " << file;
     ASSERT_FALSE(golden.at("cases").empty());
     for (const json& c : golden.at("cases"))
-      check_case(c, file.filename().string() + " " + c.at("name").get<std::string>() + " scale " +
-                        c.value("scale", json(1)).dump());
+      check_coder(c, file.filename().string() + " " + c.at("name").get<std::string>() + " scale " +
+                         c.value("scale", json(1)).dump());
   }
 }
 

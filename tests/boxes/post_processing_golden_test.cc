@@ -26,7 +26,7 @@ int64_t place(const at::Tensor& scores, int64_t image, int64_t label, int64_t ro
   return (own > own[row]).sum().item<int64_t>() + (own.slice(0, 0, row) == own[row]).sum().item<int64_t>();
 }
 
-void check_case(const json& inputs, const json& c, const std::string& what) {
+void check_post_processing(const json& inputs, const json& c, const std::string& what) {
   const auto parsed = config::parse<proto::BatchNonMaxSuppression>(c.at("config").get<std::string>(), what);
   const NmsOptions options = build_nms_options(parsed.node());
   const at::Tensor scores = tensor(inputs.at("scores"));
@@ -77,7 +77,8 @@ TEST(PostProcessingGolden, EveryCaseAgrees) {
     for (const auto& [key, value] : golden.items()) {
       const std::string name = file.filename().string() + " " + key;
       if (key == "nms_cases") {
-        for (const json& c : value) check_case(golden.at("inputs"), c, name + " " + c.at("name").get<std::string>());
+        for (const json& c : value)
+          check_post_processing(golden.at("inputs"), c, name + " " + c.at("name").get<std::string>());
       } else if (key == "score_converters" || key == "calibration") {
         for (const json& c : value) check_scores(c, name);
       } else if (key != "inputs" && !value.is_string()) {

@@ -13,7 +13,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-std::string error_of(const std::string& text) {
+std::string label_map_error(const std::string& text) {
   try {
     parse_label_map(text, "m.pbtxt");
   } catch (const ConfigError& error) {
@@ -36,7 +36,7 @@ TEST(LabelMap, ItemsAreSortedAndFoundByIdAndByName) {
 }
 
 TEST(LabelMap, EveryFindingIsReportedWithItsLine) {
-  const std::string all = error_of(
+  const std::string all = label_map_error(
       "item { id: 1 name: 'a' }\nitem { id: 1 name: 'b' }\nitem { id: 0 name: 'c' }\nitem { name: 'd' }\n"
       "item { id: 5 name: 'a' }\nitem { id: 6 }\n");
   EXPECT_THAT(all, AllOf(HasSubstr("m.pbtxt:2:8: item[1].id: 1 is taken by the item at line 1"),
@@ -44,8 +44,8 @@ TEST(LabelMap, EveryFindingIsReportedWithItsLine) {
                          HasSubstr("m.pbtxt:4:1: item[3].id: is not set"),
                          HasSubstr("m.pbtxt:5:14: item[4].name: \"a\" is taken by the item at line 1"),
                          HasSubstr("m.pbtxt:6:1: item[5].name: is not set")));
-  EXPECT_THAT(error_of(""), HasSubstr("the label map is empty"));
-  EXPECT_THAT(error_of("item { idd: 3 }"),
+  EXPECT_THAT(label_map_error(""), HasSubstr("the label map is empty"));
+  EXPECT_THAT(label_map_error("item { idd: 3 }"),
               HasSubstr("item[0].idd: StringIntLabelMapItem has no such field; did you mean \"id\"?"));
   EXPECT_THROW(load_label_map("/nowhere/m.pbtxt"), ConfigError);
 }

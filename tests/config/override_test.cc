@@ -20,7 +20,7 @@ constexpr const char* kText =
 
 Pipeline with(const std::vector<std::string>& assignments) { return parse_pipeline(kText, "p.config", assignments); }
 
-std::string error_of(const std::vector<std::string>& assignments) {
+std::string override_error(const std::vector<std::string>& assignments) {
   try {
     with(assignments);
   } catch (const ConfigError& error) {
@@ -64,7 +64,7 @@ TEST(Override, ListsAreChangedByElementAppendedToReplacedAndCleared) {
   EXPECT_THAT(frozen({"train_config.freeze_variables=x"}), ElementsAre("x"));
   EXPECT_THAT(frozen({"train_config.freeze_variables=['x', 'y']"}), ElementsAre("x", "y"));
   EXPECT_THAT(frozen({"train_config.freeze_variables="}), ElementsAre());
-  EXPECT_THAT(error_of({"train_config.freeze_variables[3]=x"}),
+  EXPECT_THAT(override_error({"train_config.freeze_variables[3]=x"}),
               HasSubstr("index 3 is out of range: the list has 2 elements, and [2] appends"));
 }
 
@@ -102,33 +102,33 @@ TEST(Override, TheOnlyElementOfAListNeedsNoIndex) {
 }
 
 TEST(Override, ErrorsNameTheAssignmentTheFieldAndTheNearestName) {
-  EXPECT_EQ(error_of({"train_config.batchsize=2"}),
+  EXPECT_EQ(override_error({"train_config.batchsize=2"}),
             "--set train_config.batchsize=2: train_config.batchsize: TrainConfig has no such field; did you mean "
             "\"batch_size\"?");
-  EXPECT_THAT(error_of({"trainconfig.batch_size=2"}), HasSubstr("did you mean \"train_config\"?"));
-  EXPECT_THAT(error_of({"train_config.batch_size=two"}),
+  EXPECT_THAT(override_error({"trainconfig.batch_size=2"}), HasSubstr("did you mean \"train_config\"?"));
+  EXPECT_THAT(override_error({"train_config.batch_size=two"}),
               HasSubstr("train_config.batch_size: expected an integer >= 0, found 'two'"));
-  EXPECT_THAT(error_of({"train_config.batch_size=2 num_steps: 4"}), HasSubstr("is not one value of this field"));
-  EXPECT_THAT(error_of({"train_config.precision=BF17"}), HasSubstr("did you mean \"BF16\"?"));
-  EXPECT_THAT(error_of({"train_config.optimizer={adam_optimiser {}}"}),
+  EXPECT_THAT(override_error({"train_config.batch_size=2 num_steps: 4"}), HasSubstr("is not one value of this field"));
+  EXPECT_THAT(override_error({"train_config.precision=BF17"}), HasSubstr("did you mean \"BF16\"?"));
+  EXPECT_THAT(override_error({"train_config.optimizer={adam_optimiser {}}"}),
               HasSubstr("train_config.optimizer.adam_optimiser: Optimizer has no such field"));
-  EXPECT_THAT(error_of({"eval_input_reader+=shuffle: true", "eval_input_reader.shuffle=1"}),
+  EXPECT_THAT(override_error({"eval_input_reader+=shuffle: true", "eval_input_reader.shuffle=1"}),
               HasSubstr("is a list of 2: name an element, as in eval_input_reader[0]"));
-  EXPECT_THAT(error_of({"train_config.data_augmentation_options.random_horizontal_flip={}"}),
+  EXPECT_THAT(override_error({"train_config.data_augmentation_options.random_horizontal_flip={}"}),
               HasSubstr("is a list of 0: name an element, as in data_augmentation_options[0]"));
-  EXPECT_THAT(error_of({"eval_input_reader[0].shuffel=1"}), HasSubstr("eval_input_reader[0].shuffel"));
-  EXPECT_THAT(error_of({"eval_input_reader[0]={shuffel: 1}"}), HasSubstr(": eval_input_reader[0].shuffel: "));
-  EXPECT_THAT(error_of({"eval_input_reader[x].shuffle=1"}), HasSubstr("'[x]' is not an index"));
-  EXPECT_THAT(error_of({"train_config.batch_size[0]=1"}), HasSubstr("takes no index"));
-  EXPECT_THAT(error_of({"train_config.batch_size+=1"}), HasSubstr("+= is for lists"));
-  EXPECT_THAT(error_of({"train_config.batch_size.x=1"}), HasSubstr("it has no fields"));
+  EXPECT_THAT(override_error({"eval_input_reader[0].shuffel=1"}), HasSubstr("eval_input_reader[0].shuffel"));
+  EXPECT_THAT(override_error({"eval_input_reader[0]={shuffel: 1}"}), HasSubstr(": eval_input_reader[0].shuffel: "));
+  EXPECT_THAT(override_error({"eval_input_reader[x].shuffle=1"}), HasSubstr("'[x]' is not an index"));
+  EXPECT_THAT(override_error({"train_config.batch_size[0]=1"}), HasSubstr("takes no index"));
+  EXPECT_THAT(override_error({"train_config.batch_size+=1"}), HasSubstr("+= is for lists"));
+  EXPECT_THAT(override_error({"train_config.batch_size.x=1"}), HasSubstr("it has no fields"));
   for (const char* text : {"", "=", "=3", "+=3", "train_config", ".=1", "a..b=1", "train_config.=1", "train_config[=1",
                            "train_config.freeze_variables[]=1"})
-    EXPECT_THAT(error_of({text}), HasSubstr("--set ")) << text;
+    EXPECT_THAT(override_error({text}), HasSubstr("--set ")) << text;
 }
 
 TEST(Override, AllWrongAssignmentsAreReportedTogether) {
-  EXPECT_THAT(error_of({"train_config.batchsize=2", "train_config.batch_size=4", "train_config.num_step=4"}),
+  EXPECT_THAT(override_error({"train_config.batchsize=2", "train_config.batch_size=4", "train_config.num_step=4"}),
               AllOf(HasSubstr("batchsize"), HasSubstr("num_step=4")));
 }
 

@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-std::unique_ptr<ImageResizer> fixed_resizer() {
+std::unique_ptr<ImageResizer> small_fixed_resizer() {
   const auto text = config::parse<proto::ImageResizer>("fixed_shape_resizer { height: 4 width: 6 }", "test");
   return build_image_resizer(text.node());
 }
@@ -40,7 +40,7 @@ BatchShape shape() {
 TEST(Collate, NoBoxesExactlyMAndOneMore) {
   for (int boxes : {0, 3, 4}) {
     Batch batch = empty_batch(shape());
-    EXPECT_EQ(put(batch, 0, example(boxes), 9, shape(), *fixed_resizer()), boxes == 4 ? 1 : 0);
+    EXPECT_EQ(put(batch, 0, example(boxes), 9, shape(), *small_fixed_resizer()), boxes == 4 ? 1 : 0);
     EXPECT_EQ(batch.valid.sum().item<int64_t>(), std::min(boxes, 3));
     EXPECT_TRUE(at::equal(batch.weights, batch.valid.to(at::kFloat) * 0.5));
     EXPECT_EQ(batch.example_keys[0].item<int64_t>(), 9);
@@ -55,7 +55,7 @@ TEST(Collate, EqualBoxesBecomeOneRowWithAllTheirClasses) {
   BatchShape multi = shape();
   multi.multi_label = true;
   Batch batch = empty_batch(multi);
-  EXPECT_EQ(put(batch, 0, two, 0, multi, *fixed_resizer()), 0);
+  EXPECT_EQ(put(batch, 0, two, 0, multi, *small_fixed_resizer()), 0);
   EXPECT_EQ(batch.valid.sum().item<int64_t>(), 1);
   EXPECT_TRUE(at::equal(batch.classes[0][0], at::tensor({1.f, 1.f})));
   EXPECT_EQ(batch.classes.sum().item<float>(), 2);

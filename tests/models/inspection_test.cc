@@ -11,7 +11,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-config::Pipeline pipeline() {
+config::Pipeline inspected_pipeline() {
   return config::parse_pipeline(
       "model { ssd { num_classes: 3 loss { hard_example_miner {} } } }\ntrain_config { from_detection_checkpoint: true "
       "}\n",
@@ -32,7 +32,7 @@ Summary summary() {
 }
 
 TEST(Inspection, TheTextShowsValuesArithmeticRemarksAndShapes) {
-  EXPECT_THAT(config_report(pipeline()),
+  EXPECT_THAT(config_report(inspected_pipeline()),
               AllOf(HasSubstr("num_classes: 3  # p.config:1"), HasSubstr("batch_size: 4  # --set"),
                     HasSubstr("\nTF1: "), HasSubstr("from_detection_checkpoint: is read as"),
                     HasSubstr("model.ssd.loss.hard_example_miner: "), HasSubstr("instead: ")));
@@ -41,7 +41,7 @@ TEST(Inspection, TheTextShowsValuesArithmeticRemarksAndShapes) {
 }
 
 TEST(Inspection, TheJsonCarriesTheSame) {
-  const auto json = nlohmann::json::parse(inspection_json(pipeline(), summary()));
+  const auto json = nlohmann::json::parse(inspection_json(inspected_pipeline(), summary()));
   EXPECT_EQ(json["trainable_parameters"], 7);
   EXPECT_EQ(json["feature_maps"], nlohmann::json::parse("[[19, 13, 512], [1, 1, 128]]"));
   EXPECT_EQ(json["multiply_adds"], 2500000000);

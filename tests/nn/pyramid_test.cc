@@ -108,6 +108,13 @@ TEST(FeatureExtractor, HasAResidualNetworkOrSaysSo) {
   EXPECT_EQ(zeros, 8);
   EXPECT_THAT([&] { extractor("type: 'ssd_mobilenet_v1_fpn'" + wish); },
               ThrowsMessage<ConfigError>(HasSubstr("residual_network: is not used by ssd_mobilenet_v1_fpn")));
+  const auto plain = config::parse<proto::SsdFeatureExtractor>(
+      "type: 'ssd_resnet18_v1_fpn' override_base_feature_extractor_hyperparams: true "
+      "conv_hyperparams { initializer { truncated_normal_initializer {} } }" +
+          wish,
+      "extractor");
+  EXPECT_THAT([&] { build_feature_extractor(plain.node(), {}); },
+              ThrowsMessage<ConfigError>(HasSubstr("zero_init_last_batch_norm: needs a batch norm")));
 }
 
 TEST(PoolingPyramid, PoolsOneMapAgainAndAgain) {

@@ -2,8 +2,8 @@
 
 namespace osprey {
 
-/// Whether this machine's CPU multiplies bfloat16 numbers itself (AVX512-BF16). Where it does not, libtorch does so one
-/// by one, many times slower than float32.
+/// Whether this machine's CPU multiplies bfloat16 numbers itself (AVX512-BF16). Where it does not, they are slower than
+/// float32, without AVX-512 many times.
 bool has_bfloat16_arithmetic();
 
 }  // namespace osprey

@@ -72,9 +72,9 @@ class Registry {
 
 /// The registry of a component family: a family names its extra arguments once, as `using Registry =
 /// config::Registry<...>` inside the component's class.
-#define OSPREY_REGISTER(Component, make) OSPREY_REGISTER_IN_LINE(Component, make, __LINE__)
-#define OSPREY_REGISTER_IN_LINE(Component, make, line) OSPREY_REGISTER_AS(Component, make, line)
-#define OSPREY_REGISTER_AS(Component, make, line) \
-  [[maybe_unused]] static const bool osprey_registered_##line = Component::Registry::instance().add(make)
+#define OSPREY_REGISTER(Component, make) OSPREY_REGISTER_COUNTED(Component, make, __COUNTER__)
+#define OSPREY_REGISTER_COUNTED(Component, make, number) OSPREY_REGISTER_AS(Component, make, number)
+#define OSPREY_REGISTER_AS(Component, make, number) \
+  [[maybe_unused]] static const bool osprey_registered_##number = Component::Registry::instance().add(make)
 
 }  // namespace osprey::config

@@ -46,8 +46,8 @@ class TypeRegistry {
 #define OSPREY_REGISTER_TYPE_NAME(a, b) OSPREY_REGISTER_TYPE_JOIN(a, b)
 /// Several types may be registered in one file; a family names its arguments once, as `using Types =
 /// TypeRegistry<...>`.
-#define OSPREY_REGISTER_TYPE(Component, type, make)                                      \
-  [[maybe_unused]] static const bool OSPREY_REGISTER_TYPE_NAME(osprey_type_, __LINE__) = \
+#define OSPREY_REGISTER_TYPE(Component, type, make)                                         \
+  [[maybe_unused]] static const bool OSPREY_REGISTER_TYPE_NAME(osprey_type_, __COUNTER__) = \
       Component::Types::instance().add(type, make)
 
 }  // namespace osprey::config

@@ -12,7 +12,7 @@ class RandomCropPad final : public Augmentation {
   CropPadOptions options_;
 };
 
-std::unique_ptr<Augmentation> make(const config::ConfigNode<proto::RandomCropPadImage>& cfg) {
+std::unique_ptr<Augmentation> make_crop_pad_image(const config::ConfigNode<proto::RandomCropPadImage>& cfg) {
   CropPadOptions options;
   options.crop = crop_options(cfg);
   options.crop.min_aspect_ratio = cfg->min_aspect_ratio();
@@ -24,7 +24,7 @@ std::unique_ptr<Augmentation> make(const config::ConfigNode<proto::RandomCropPad
   options.color.assign(cfg->pad_color().begin(), cfg->pad_color().end());
   return std::make_unique<RandomCropPad>(std::move(options));
 }
-OSPREY_REGISTER(Augmentation, &make);
+OSPREY_REGISTER(Augmentation, &make_crop_pad_image);
 }  // namespace
 
 void random_crop_pad(Example& example, const CropPadOptions& options, RandomDraws& draws) {

@@ -34,13 +34,13 @@ Permutation permutation_of(const config::Node& node, const char* field, const Va
   return permutation;
 }
 
-std::unique_ptr<Augmentation> make_horizontal(const config::ConfigNode<proto::RandomHorizontalFlip>& cfg) {
+std::unique_ptr<Augmentation> make_horizontal_flip(const config::ConfigNode<proto::RandomHorizontalFlip>& cfg) {
   check_probability(cfg, "probability", cfg->probability());
   return std::make_unique<RandomTurn>(
       &flip_horizontal, cfg->probability(),
       permutation_of(cfg, "keypoint_flip_permutation", cfg->keypoint_flip_permutation()));
 }
-std::unique_ptr<Augmentation> make_vertical(const config::ConfigNode<proto::RandomVerticalFlip>& cfg) {
+std::unique_ptr<Augmentation> make_vertical_flip(const config::ConfigNode<proto::RandomVerticalFlip>& cfg) {
   check_probability(cfg, "probability", cfg->probability());
   return std::make_unique<RandomTurn>(
       &flip_vertical, cfg->probability(),
@@ -51,8 +51,8 @@ std::unique_ptr<Augmentation> make_rotation(const config::ConfigNode<proto::Rand
   return std::make_unique<RandomTurn>(&rotate90, cfg->probability(),
                                       permutation_of(cfg, "keypoint_rot_permutation", cfg->keypoint_rot_permutation()));
 }
-OSPREY_REGISTER(Augmentation, &make_horizontal);
-OSPREY_REGISTER(Augmentation, &make_vertical);
+OSPREY_REGISTER(Augmentation, &make_horizontal_flip);
+OSPREY_REGISTER(Augmentation, &make_vertical_flip);
 OSPREY_REGISTER(Augmentation, &make_rotation);
 }  // namespace
 }  // namespace osprey::data

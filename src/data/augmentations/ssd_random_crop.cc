@@ -104,21 +104,21 @@ class SsdRandomCropPad final : public Augmentation {
   std::vector<CropPadOptions> operations_;
 };
 
-std::unique_ptr<Augmentation> make_crop(const ConfigNode<proto::SSDRandomCrop>& cfg) {
+std::unique_ptr<Augmentation> make_ssd_crop(const ConfigNode<proto::SSDRandomCrop>& cfg) {
   return std::make_unique<SsdRandomCrop>(operations_of(cfg, std::nullopt));
 }
-std::unique_ptr<Augmentation> make_fixed(const ConfigNode<proto::SSDRandomCropFixedAspectRatio>& cfg) {
+std::unique_ptr<Augmentation> make_ssd_crop_fixed(const ConfigNode<proto::SSDRandomCropFixedAspectRatio>& cfg) {
   if (!(cfg->aspect_ratio() > 0)) cfg.fail("aspect_ratio", "must be > 0");
   return std::make_unique<SsdRandomCropFixedAspectRatio>(operations_of(cfg, cfg->aspect_ratio()), cfg->aspect_ratio());
 }
-std::unique_ptr<Augmentation> make_pad_fixed(const ConfigNode<proto::SSDRandomCropPadFixedAspectRatio>& cfg) {
+std::unique_ptr<Augmentation> make_ssd_crop_pad_fixed(const ConfigNode<proto::SSDRandomCropPadFixedAspectRatio>& cfg) {
   if (!(cfg->aspect_ratio() > 0)) cfg.fail("aspect_ratio", "must be > 0");
   std::vector<float> least{1, 1}, most{2, 2};
   read_padded_ratios(cfg, least, most);
   return std::make_unique<SsdRandomCropPadFixedAspectRatio>(operations_of(cfg, std::nullopt), cfg->aspect_ratio(),
                                                             least, most);
 }
-std::unique_ptr<Augmentation> make_pad(const ConfigNode<proto::SSDRandomCropPad>& cfg) {
+std::unique_ptr<Augmentation> make_ssd_crop_pad(const ConfigNode<proto::SSDRandomCropPad>& cfg) {
   std::vector<CropPadOptions> operations;
   for (int i = 0; i < cfg->operations_size(); ++i) {
     const auto node = cfg.child("operations", i, cfg->operations(i));
@@ -137,9 +137,9 @@ std::unique_ptr<Augmentation> make_pad(const ConfigNode<proto::SSDRandomCropPad>
   }
   return std::make_unique<SsdRandomCropPad>(std::move(operations));
 }
-OSPREY_REGISTER(Augmentation, &make_crop);
-OSPREY_REGISTER(Augmentation, &make_fixed);
-OSPREY_REGISTER(Augmentation, &make_pad_fixed);
-OSPREY_REGISTER(Augmentation, &make_pad);
+OSPREY_REGISTER(Augmentation, &make_ssd_crop);
+OSPREY_REGISTER(Augmentation, &make_ssd_crop_fixed);
+OSPREY_REGISTER(Augmentation, &make_ssd_crop_pad_fixed);
+OSPREY_REGISTER(Augmentation, &make_ssd_crop_pad);
 }  // namespace
 }  // namespace osprey::data

@@ -28,7 +28,7 @@ struct Scaling {
 constexpr Scaling kScalings[] = {{1.0, 1.0}, {1.0, 1.1}, {1.1, 1.2}, {1.2, 1.4},
                                  {1.4, 1.8}, {1.6, 2.2}, {1.8, 2.6}, {2.0, 3.1}};
 
-Hyperparams own_hyperparams(bool freeze_batch_norm) {
+Hyperparams efficientnet_hyperparams(bool freeze_batch_norm) {
   Hyperparams result;
   result.regularizer = result.bias_regularizer = {Regularizer::Kind::kL2, 0.00001};  // depthwise kernels: none
   result.initializer = Initializer::variance_scaling(2, Initializer::Mode::kFanOut, /*uniform=*/false);
@@ -43,7 +43,7 @@ class EfficientNet final : public Backbone {
   EfficientNet(size_t version, const BackboneOptions& options) : scope_(scope_of(version)) {
     const Scaling& scaling = kScalings[version];
     const Hyperparams hyperparams =
-        options.hyperparams ? *options.hyperparams : own_hyperparams(options.freeze_batch_norm);
+        options.hyperparams ? *options.hyperparams : efficientnet_hyperparams(options.freeze_batch_norm);
     const auto scaled = [&](int64_t depth) { return make_divisible(static_cast<double>(depth) * scaling.width, 8, 8); };
     int64_t depth = scaled(32);
     stem_ = register_module(
@@ -102,20 +102,20 @@ class EfficientNet final : public Backbone {
 };
 
 template <size_t kVersion>
-std::unique_ptr<Backbone> make(const BackboneOptions& options) {
+std::unique_ptr<Backbone> make_efficientnet(const BackboneOptions& options) {
   return std::make_unique<EfficientNet>(kVersion, options);
 }
-OSPREY_REGISTER_TYPE(Backbone, "efficientnet-b0", &make<0>);
-OSPREY_REGISTER_TYPE(Backbone, "efficientnet-b1", &make<1>);
-OSPREY_REGISTER_TYPE(Backbone, "efficientnet-b2", &make<2>);
-OSPREY_REGISTER_TYPE(Backbone, "efficientnet-b3", &make<3>);
-OSPREY_REGISTER_TYPE(Backbone, "efficientnet-b4", &make<4>);
-OSPREY_REGISTER_TYPE(Backbone, "efficientnet-b5", &make<5>);
-OSPREY_REGISTER_TYPE(Backbone, "efficientnet-b6", &make<6>);
-OSPREY_REGISTER_TYPE(Backbone, "efficientnet-b7", &make<7>);
+OSPREY_REGISTER_TYPE(Backbone, "efficientnet-b0", &make_efficientnet<0>);
+OSPREY_REGISTER_TYPE(Backbone, "efficientnet-b1", &make_efficientnet<1>);
+OSPREY_REGISTER_TYPE(Backbone, "efficientnet-b2", &make_efficientnet<2>);
+OSPREY_REGISTER_TYPE(Backbone, "efficientnet-b3", &make_efficientnet<3>);
+OSPREY_REGISTER_TYPE(Backbone, "efficientnet-b4", &make_efficientnet<4>);
+OSPREY_REGISTER_TYPE(Backbone, "efficientnet-b5", &make_efficientnet<5>);
+OSPREY_REGISTER_TYPE(Backbone, "efficientnet-b6", &make_efficientnet<6>);
+OSPREY_REGISTER_TYPE(Backbone, "efficientnet-b7", &make_efficientnet<7>);
 
 /// stack_0.block_0.project.weights -> stack_0/block_0/project_conv2d/kernel, .BatchNorm.gamma -> project_bn/gamma
-std::string keras_name_of(const std::string& name) {
+std::string keras_name_in_efficientnet(const std::string& name) {
   const auto [scope, leaf] = split_name(name);
   const auto [layer, last] = split_name(scope);
   return last == "BatchNorm" ? tf_name(layer) + "_bn/" + leaf : tf_name(scope) + "_conv2d/" + keras_leaf(leaf);
@@ -123,7 +123,7 @@ std::string keras_name_of(const std::string& name) {
 
 [[maybe_unused]] const bool keras_names_added = [] {
   for (size_t version = 0; version < std::size(kScalings); ++version)
-    add_keras_names(fmt::format("FeatureExtractor.{}.", EfficientNet::scope_of(version)), &keras_name_of);
+    add_keras_names(fmt::format("FeatureExtractor.{}.", EfficientNet::scope_of(version)), &keras_name_in_efficientnet);
   return true;
 }();
 

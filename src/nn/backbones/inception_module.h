@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct InceptionLayer {
 
 /// Shorthands for the tables of a network.
 namespace inception {
+constexpr std::array<int64_t, 2> k1x3 = {1, 3}, k3x1 = {3, 1}, k3x3 = {3, 3}, k5x5 = {5, 5}, k1x7 = {1, 7},
+                                 k7x1 = {7, 1};
 InceptionLayer conv(const std::string& name, int64_t depth, std::array<int64_t, 2> kernel = {1, 1}, int64_t stride = 1,
                     Padding padding = Padding::kSame);
 InceptionLayer fork(int64_t depth, const std::string& name, std::array<int64_t, 2> kernel,

@@ -9,10 +9,9 @@ namespace {
 
 using inception::average_pool;
 using inception::conv;
+using inception::k3x3;
 using inception::max_pool;
 using Branches = std::vector<InceptionModule::Branch>;
-
-constexpr std::array<int64_t, 2> k3x3 = {3, 3};
 
 /// A module that keeps the size of its map: 1x1, 3x3 and twice 3x3 convolutions, and a pool.
 Branches keep(int64_t single, std::array<int64_t, 2> middle, std::array<int64_t, 2> doubled, const InceptionLayer& pool,
@@ -32,7 +31,7 @@ Branches halve(std::array<int64_t, 2> single, std::array<int64_t, 2> doubled) {
           {max_pool(2)}};
 }
 
-std::vector<std::pair<std::string, Branches>> layout() {
+std::vector<std::pair<std::string, Branches>> inception_v2_layout() {
   return {{"Mixed_3b", keep(64, {64, 64}, {64, 96}, average_pool(), 32)},
           {"Mixed_3c", keep(64, {64, 96}, {64, 96}, average_pool(), 64)},
           {"Mixed_4a", halve({128, 160}, {64, 96})},
@@ -46,7 +45,7 @@ std::vector<std::pair<std::string, Branches>> layout() {
 }
 
 /// What the original uses outside of detection.
-Hyperparams own_hyperparams(bool freeze_batch_norm) {
+Hyperparams inception_v2_hyperparams(bool freeze_batch_norm) {
   Hyperparams result;
   result.regularizer = result.depthwise_regularizer = {Regularizer::Kind::kL2, 0.00004};
   result.initializer = Initializer::truncated_normal(0, 0.09);
@@ -59,7 +58,7 @@ class InceptionV2 final : public Backbone {
  public:
   explicit InceptionV2(const BackboneOptions& options) {
     const Hyperparams hyperparams =
-        options.hyperparams ? *options.hyperparams : own_hyperparams(options.freeze_batch_norm);
+        options.hyperparams ? *options.hyperparams : inception_v2_hyperparams(options.freeze_batch_norm);
     const InceptionDepths depths{options.depth_multiplier, options.min_depth};
     first_ = register_module(
         "Conv2d_1a_7x7",
@@ -79,7 +78,7 @@ class InceptionV2 final : public Backbone {
         std::make_shared<ConvBlock>(ConvBlockOptions{.in_depth = depths(64), .out_depth = depths(192), .kernel = k3x3},
                                     hyperparams));
     int64_t depth = third_->out_depth();
-    for (const auto& [name, branches] : layout()) {
+    for (const auto& [name, branches] : inception_v2_layout()) {
       modules_.emplace_back(
           name, register_module(name, std::make_shared<InceptionModule>(depth, branches, depths, hyperparams)));
       depth = modules_.back().second->out_depth();
@@ -113,8 +112,10 @@ class InceptionV2 final : public Backbone {
   std::vector<std::pair<std::string, std::shared_ptr<InceptionModule>>> modules_;
 };
 
-std::unique_ptr<Backbone> make(const BackboneOptions& options) { return std::make_unique<InceptionV2>(options); }
-OSPREY_REGISTER_TYPE(Backbone, "inception_v2", &make);
+std::unique_ptr<Backbone> make_inception_v2(const BackboneOptions& options) {
+  return std::make_unique<InceptionV2>(options);
+}
+OSPREY_REGISTER_TYPE(Backbone, "inception_v2", &make_inception_v2);
 
 }  // namespace
 }  // namespace osprey::nn

@@ -9,11 +9,9 @@ namespace {
 using inception::average_pool;
 using inception::conv;
 using inception::fork;
+using inception::k1x3, inception::k1x7, inception::k3x1, inception::k3x3, inception::k5x5, inception::k7x1;
 using inception::max_pool;
 using Branches = std::vector<InceptionModule::Branch>;
-
-constexpr std::array<int64_t, 2> k1x3 = {1, 3}, k3x1 = {3, 1}, k3x3 = {3, 3}, k5x5 = {5, 5}, k1x7 = {1, 7},
-                                 k7x1 = {7, 1};
 
 /// Maps of 35x35 (at 299 pixels). The scopes of one of them are named differently in every checkpoint.
 Branches fine(int64_t pooled, const std::string& reduce = "Conv2d_0a_1x1", const std::string& wide = "Conv2d_0b_5x5") {
@@ -41,7 +39,7 @@ Branches coarse(const std::string& tall) {
           {average_pool(), conv("Conv2d_0b_1x1", 192)}};
 }
 
-std::vector<std::pair<std::string, Branches>> layout() {
+std::vector<std::pair<std::string, Branches>> inception_v3_layout() {
   constexpr Padding kValid = Padding::kValid;
   return {{"Mixed_5b", fine(32)},
           {"Mixed_5c", fine(64, "Conv2d_0b_1x1", "Conv_1_0c_5x5")},
@@ -64,7 +62,7 @@ std::vector<std::pair<std::string, Branches>> layout() {
 }
 
 /// What the original uses outside of detection.
-Hyperparams own_hyperparams(bool freeze_batch_norm) {
+Hyperparams inception_v3_hyperparams(bool freeze_batch_norm) {
   Hyperparams result;
   result.regularizer = result.depthwise_regularizer = {Regularizer::Kind::kL2, 0.00004};
   result.initializer = Initializer::truncated_normal(0, 0.1);
@@ -77,7 +75,7 @@ class InceptionV3 final : public Backbone {
  public:
   explicit InceptionV3(const BackboneOptions& options) {
     const Hyperparams hyperparams =
-        options.hyperparams ? *options.hyperparams : own_hyperparams(options.freeze_batch_norm);
+        options.hyperparams ? *options.hyperparams : inception_v3_hyperparams(options.freeze_batch_norm);
     const InceptionDepths depths{options.depth_multiplier, options.min_depth};
     int64_t depth = 3;
     const auto add = [&](const std::string& name, int64_t out, int64_t kernel, int64_t stride, Padding padding) {
@@ -94,7 +92,7 @@ class InceptionV3 final : public Backbone {
     add("Conv2d_2b_3x3", 64, 3, 1, Padding::kSame);
     add("Conv2d_3b_1x1", 80, 1, 1, Padding::kValid);
     add("Conv2d_4a_3x3", 192, 3, 1, Padding::kValid);
-    for (const auto& [name, branches] : layout()) {
+    for (const auto& [name, branches] : inception_v3_layout()) {
       modules_.emplace_back(
           name, register_module(name, std::make_shared<InceptionModule>(depth, branches, depths, hyperparams)));
       depth = modules_.back().second->out_depth();
@@ -130,8 +128,10 @@ class InceptionV3 final : public Backbone {
   std::vector<std::pair<std::string, std::shared_ptr<InceptionModule>>> modules_;
 };
 
-std::unique_ptr<Backbone> make(const BackboneOptions& options) { return std::make_unique<InceptionV3>(options); }
-OSPREY_REGISTER_TYPE(Backbone, "inception_v3", &make);
+std::unique_ptr<Backbone> make_inception_v3(const BackboneOptions& options) {
+  return std::make_unique<InceptionV3>(options);
+}
+OSPREY_REGISTER_TYPE(Backbone, "inception_v3", &make_inception_v3);
 
 }  // namespace
 }  // namespace osprey::nn

@@ -8,7 +8,7 @@ namespace osprey::nn {
 namespace {
 
 /// What the original uses unless the config overrides it.
-Hyperparams own_hyperparams(const BackboneOptions& options) {
+Hyperparams mobilenet_chain_hyperparams(const BackboneOptions& options) {
   Hyperparams result;
   result.regularizer = {Regularizer::Kind::kL2, 0.00004};
   if (options.keras) result.depthwise_regularizer = result.regularizer;
@@ -21,7 +21,7 @@ class MobilenetChain final : public Backbone {
  public:
   MobilenetChain(const std::string& scope, const std::vector<MobilenetLayer>& layers, const BackboneOptions& options)
       : scope_(scope) {
-    Hyperparams hyperparams = options.hyperparams ? *options.hyperparams : own_hyperparams(options);
+    Hyperparams hyperparams = options.hyperparams ? *options.hyperparams : mobilenet_chain_hyperparams(options);
     // The slim network insists on its batch norm; a config decides about its constants only.
     if (!hyperparams.batch_norm && !options.keras)
       hyperparams.batch_norm = BatchNormOptions{.train = !options.freeze_batch_norm};

@@ -6,7 +6,7 @@
 namespace osprey::nn {
 namespace {
 
-std::unique_ptr<Backbone> make(const BackboneOptions& options) {
+std::unique_ptr<Backbone> make_mobilenet_edgetpu(const BackboneOptions& options) {
   const auto fused = [](double expansion, int64_t depth, int64_t stride) {
     return MobilenetLayer{.expansion = expansion, .depth = depth, .kernel = 3, .stride = stride, .fused = true};
   };
@@ -42,7 +42,7 @@ std::unique_ptr<Backbone> make(const BackboneOptions& options) {
                                {.depth = 1280, .kernel = 1}},
                               options);
 }
-OSPREY_REGISTER_TYPE(Backbone, "mobilenet_edgetpu", &make);
+OSPREY_REGISTER_TYPE(Backbone, "mobilenet_edgetpu", &make_mobilenet_edgetpu);
 
 }  // namespace
 }  // namespace osprey::nn

@@ -9,15 +9,16 @@
 namespace osprey::nn {
 namespace {
 
-struct Stage {
+struct MobilenetV1Stage {
   int64_t stride, depth;
 };
 /// The first is a plain 3x3 convolution, the others a depthwise 3x3 and a 1x1 convolution.
-constexpr Stage kStages[] = {{2, 32},  {1, 64},  {2, 128}, {1, 128}, {2, 256}, {1, 256},  {2, 512},
-                             {1, 512}, {1, 512}, {1, 512}, {1, 512}, {1, 512}, {2, 1024}, {1, 1024}};
+constexpr MobilenetV1Stage kMobilenetV1Stages[] = {{2, 32},  {1, 64},  {2, 128},  {1, 128}, {2, 256},
+                                                   {1, 256}, {2, 512}, {1, 512},  {1, 512}, {1, 512},
+                                                   {1, 512}, {1, 512}, {2, 1024}, {1, 1024}};
 
 /// What the original uses unless the config overrides it.
-Hyperparams own_hyperparams(const BackboneOptions& options) {
+Hyperparams mobilenet_v1_hyperparams(const BackboneOptions& options) {
   Hyperparams result;
   result.regularizer = {Regularizer::Kind::kL2, 0.00004};
   if (options.regularize_depthwise && !options.keras) result.depthwise_regularizer = result.regularizer;
@@ -30,7 +31,7 @@ Hyperparams own_hyperparams(const BackboneOptions& options) {
 class MobilenetV1 final : public Backbone {
  public:
   explicit MobilenetV1(const BackboneOptions& options) {
-    const Hyperparams hyperparams = options.hyperparams ? *options.hyperparams : own_hyperparams(options);
+    const Hyperparams hyperparams = options.hyperparams ? *options.hyperparams : mobilenet_v1_hyperparams(options);
     const Padding padding = options.use_explicit_padding ? Padding::kFixed : Padding::kSame;
     int64_t depth = 3;
     const auto add = [&](const std::string& name, ConvBlockOptions block) {
@@ -39,8 +40,8 @@ class MobilenetV1 final : public Backbone {
       blocks_.emplace_back(name, register_module(name, std::make_shared<ConvBlock>(block, hyperparams)));
       depth = blocks_.back().second->out_depth();
     };
-    for (size_t i = 0; i < std::size(kStages); ++i) {
-      const Stage& stage = kStages[i];
+    for (size_t i = 0; i < std::size(kMobilenetV1Stages); ++i) {
+      const MobilenetV1Stage& stage = kMobilenetV1Stages[i];
       const int64_t out = std::max(static_cast<int64_t>(static_cast<double>(stage.depth) * options.depth_multiplier),
                                    options.min_depth);
       if (i == 0) {
@@ -75,11 +76,13 @@ class MobilenetV1 final : public Backbone {
   std::vector<std::pair<std::string, std::shared_ptr<ConvBlock>>> blocks_;
 };
 
-std::unique_ptr<Backbone> make(const BackboneOptions& options) { return std::make_unique<MobilenetV1>(options); }
-OSPREY_REGISTER_TYPE(Backbone, "mobilenet_v1", &make);
+std::unique_ptr<Backbone> make_mobilenet_v1(const BackboneOptions& options) {
+  return std::make_unique<MobilenetV1>(options);
+}
+OSPREY_REGISTER_TYPE(Backbone, "mobilenet_v1", &make_mobilenet_v1);
 
 /// Conv2d_0 is conv1, Conv2d_3_pointwise is conv_pw_3, and a batch norm has the name of its convolution and _bn.
-std::string keras_name_of(const std::string& name) {
+std::string keras_name_in_mobilenet_v1(const std::string& name) {
   const auto [scope, leaf] = split_name(name);
   std::string layer = scope.substr(0, scope.find('.'));
   const bool normalises = scope.size() > layer.size();
@@ -91,7 +94,8 @@ std::string keras_name_of(const std::string& name) {
   }
   return layer + (normalises ? "_bn/" : "/") + keras_leaf(leaf);
 }
-[[maybe_unused]] const bool named = add_keras_names("FeatureExtractor.MobilenetV1.", &keras_name_of);
+[[maybe_unused]] const bool named_mobilenet_v1 =
+    add_keras_names("FeatureExtractor.MobilenetV1.", &keras_name_in_mobilenet_v1);
 
 }  // namespace
 }  // namespace osprey::nn

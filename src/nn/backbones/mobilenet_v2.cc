@@ -22,10 +22,10 @@ std::vector<MobilenetLayer> layers(int64_t last_depth) {
   return result;
 }
 
-std::unique_ptr<Backbone> make(const BackboneOptions& options) {
+std::unique_ptr<Backbone> make_mobilenet_v2(const BackboneOptions& options) {
   return make_mobilenet_chain("MobilenetV2", layers(1280), options);
 }
-OSPREY_REGISTER_TYPE(Backbone, "mobilenet_v2", &make);
+OSPREY_REGISTER_TYPE(Backbone, "mobilenet_v2", &make_mobilenet_v2);
 
 /// Below a feature pyramid, whose projection would reduce the last map at once.
 std::unique_ptr<Backbone> make_slender(const BackboneOptions& options) {
@@ -35,7 +35,7 @@ OSPREY_REGISTER_TYPE(Backbone, "mobilenet_v2_fpn", &make_slender);
 
 /// Conv.weights is Conv1/kernel, expanded_conv_3.expand.BatchNorm.gamma is block_3_expand_BN/gamma; the first and the
 /// last layer call their batch norms otherwise.
-std::string keras_name_of(const std::string& name) {
+std::string keras_name_in_mobilenet_v2(const std::string& name) {
   const auto [scope, leaf] = split_name(name);
   const bool normalises = scope.ends_with(".BatchNorm");
   std::string layer = normalises ? scope.substr(0, scope.rfind('.')) : scope;
@@ -47,7 +47,8 @@ std::string keras_name_of(const std::string& name) {
     layer = "block_" + layer.substr(numbered.size());
   return layer + (normalises ? "_BN/" : "/") + keras_leaf(leaf);
 }
-[[maybe_unused]] const bool named = add_keras_names("FeatureExtractor.MobilenetV2.", &keras_name_of);
+[[maybe_unused]] const bool named_mobilenet_v2 =
+    add_keras_names("FeatureExtractor.MobilenetV2.", &keras_name_in_mobilenet_v2);
 
 }  // namespace
 }  // namespace osprey::nn

@@ -24,7 +24,7 @@ constexpr Version kVersions[] = {{18, {2, 2, 2, 2}, false},  {34, {3, 4, 6, 3}, 
                                  {101, {3, 4, 23, 3}, true}, {152, {3, 8, 36, 3}, true}, {200, {3, 24, 36, 3}, true}};
 
 /// What the original uses unless the config overrides it.
-Hyperparams own_hyperparams(const BackboneOptions& options) {
+Hyperparams resnet_v1_hyperparams(const BackboneOptions& options) {
   Hyperparams result;
   result.regularizer = {Regularizer::Kind::kL2, 0.0001};
   result.initializer = Initializer::variance_scaling(2, Initializer::Mode::kFanIn, false);
@@ -36,7 +36,7 @@ Hyperparams own_hyperparams(const BackboneOptions& options) {
 /// Hyperparams of a config decide about everything but the constants of batch norm, which the original's network sets
 /// closer to the layers than its configs; in Keras they decide about those, too.
 Hyperparams hyperparams_of(const BackboneOptions& options) {
-  Hyperparams result = options.hyperparams ? *options.hyperparams : own_hyperparams(options);
+  Hyperparams result = options.hyperparams ? *options.hyperparams : resnet_v1_hyperparams(options);
   if (result.batch_norm && !(options.keras && options.hyperparams)) {
     result.batch_norm->decay = 0.997;
     result.batch_norm->epsilon = 1e-5;
@@ -181,18 +181,18 @@ class ResnetV1 final : public Backbone {
 };
 
 template <size_t kIndex>
-std::unique_ptr<Backbone> make(const BackboneOptions& options) {
+std::unique_ptr<Backbone> make_resnet_v1(const BackboneOptions& options) {
   return std::make_unique<ResnetV1>(kVersions[kIndex], options);
 }
-OSPREY_REGISTER_TYPE(Backbone, "resnet_v1_18", &make<0>);
-OSPREY_REGISTER_TYPE(Backbone, "resnet_v1_34", &make<1>);
-OSPREY_REGISTER_TYPE(Backbone, "resnet_v1_50", &make<2>);
-OSPREY_REGISTER_TYPE(Backbone, "resnet_v1_101", &make<3>);
-OSPREY_REGISTER_TYPE(Backbone, "resnet_v1_152", &make<4>);
-OSPREY_REGISTER_TYPE(Backbone, "resnet_v1_200", &make<5>);
+OSPREY_REGISTER_TYPE(Backbone, "resnet_v1_18", &make_resnet_v1<0>);
+OSPREY_REGISTER_TYPE(Backbone, "resnet_v1_34", &make_resnet_v1<1>);
+OSPREY_REGISTER_TYPE(Backbone, "resnet_v1_50", &make_resnet_v1<2>);
+OSPREY_REGISTER_TYPE(Backbone, "resnet_v1_101", &make_resnet_v1<3>);
+OSPREY_REGISTER_TYPE(Backbone, "resnet_v1_152", &make_resnet_v1<4>);
+OSPREY_REGISTER_TYPE(Backbone, "resnet_v1_200", &make_resnet_v1<5>);
 
 /// block2.unit_1.bottleneck_v1.conv3.weights is conv3_block1_3_conv/kernel; the shortcut is convolution 0.
-std::string keras_name_of(const std::string& name) {
+std::string keras_name_in_resnet_v1(const std::string& name) {
   const auto [scope, leaf] = split_name(name);
   const bool normalises = scope.ends_with(".BatchNorm");
   const std::string layer = normalises ? scope.substr(0, scope.rfind('.')) : scope;
@@ -206,10 +206,10 @@ std::string keras_name_of(const std::string& name) {
 
 bool add_names() {
   for (const int depth : {50, 101, 152})
-    add_keras_names(fmt::format("FeatureExtractor.resnet_v1_{}.", depth), &keras_name_of);
+    add_keras_names(fmt::format("FeatureExtractor.resnet_v1_{}.", depth), &keras_name_in_resnet_v1);
   return true;
 }
-[[maybe_unused]] const bool named = add_names();
+[[maybe_unused]] const bool named_resnet_v1 = add_names();
 
 }  // namespace
 }  // namespace osprey::nn

@@ -25,10 +25,25 @@ ResidualOptions residual_options(const ExtractorNode& node) {
       break;
   }
   result.zero_init_last_batch_norm = residual->zero_init_last_batch_norm();
-  const auto& batch_norm = node->conv_hyperparams().batch_norm();
-  if (result.zero_init_last_batch_norm && is_keras(node) && node->override_base_feature_extractor_hyperparams() &&
-      !batch_norm.scale())
-    residual.fail("zero_init_last_batch_norm", "needs conv_hyperparams.batch_norm.scale");
+  return result;
+}
+
+/// What the config wants of the pixels, else what the type does.
+Normalization normalization(const ExtractorNode& node, const Normalization& of_type) {
+  if (!node->has_image_normalization()) return of_type;
+  const auto wanted = node.child("image_normalization", node->image_normalization());
+  Normalization result;
+  const int channels = static_cast<int>(result.scale.size());
+  if (wanted->mean_size() != channels) wanted.fail("mean", "must have three values: red, green, blue");
+  if (wanted->deviation_size() != channels && wanted->deviation_size() != 0)
+    wanted.fail("deviation", "must have three values: red, green, blue");
+  for (int c = 0; c < channels; ++c) {
+    const float mean = wanted->mean(c), deviation = wanted->deviation_size() > 0 ? wanted->deviation(c) : 1;
+    if (!(mean >= 0 && mean <= 255)) wanted.fail("mean", "must be in [0, 255]");
+    if (!(deviation > 0)) wanted.fail("deviation", "must be > 0");
+    result.scale[static_cast<size_t>(c)] = 1 / deviation;
+    result.offset[static_cast<size_t>(c)] = -mean / deviation;
+  }
   return result;
 }
 
@@ -56,6 +71,9 @@ BackboneOptions backbone_options(const ExtractorNode& node, const FeatureExtract
   if (node->override_base_feature_extractor_hyperparams()) {
     result.hyperparams = neck_hyperparams(node, options);
     result.hyperparams->force_use_bias = false;  // Keras's networks say themselves that they have no biases
+    const auto& batch_norm = result.hyperparams->batch_norm;
+    if (result.residual.zero_init_last_batch_norm && !(batch_norm && (batch_norm->scale || !result.keras)))
+      node.fail("residual_network.zero_init_last_batch_norm", "needs a batch norm in conv_hyperparams, with scale");
   }
   return result;
 }
@@ -80,27 +98,10 @@ std::vector<MultiResolutionOptions::Map> first_maps(const ExtractorNode& node,
   return maps;
 }
 
-int64_t pad_to_multiple(const ExtractorNode& node) {
+BackboneFeatureExtractor::Options extractor_options(const ExtractorNode& node, const Normalization& of_type,
+                                                    int64_t min_image_side) {
   if (node->pad_to_multiple() < 1) node.fail("pad_to_multiple", "must be >= 1");
-  return node->pad_to_multiple();
-}
-
-Normalization normalization(const ExtractorNode& node, const Normalization& of_type) {
-  if (!node->has_image_normalization()) return of_type;
-  const auto wanted = node.child("image_normalization", node->image_normalization());
-  Normalization result;
-  const int channels = static_cast<int>(result.scale.size());
-  if (wanted->mean_size() != channels) wanted.fail("mean", "must have three values: red, green, blue");
-  if (wanted->deviation_size() != channels && wanted->deviation_size() != 0)
-    wanted.fail("deviation", "must have three values: red, green, blue");
-  for (int c = 0; c < channels; ++c) {
-    const float mean = wanted->mean(c), deviation = wanted->deviation_size() > 0 ? wanted->deviation(c) : 1;
-    if (!(mean >= 0 && mean <= 255)) wanted.fail("mean", "must be in [0, 255]");
-    if (!(deviation > 0)) wanted.fail("deviation", "must be > 0");
-    result.scale[static_cast<size_t>(c)] = 1 / deviation;
-    result.offset[static_cast<size_t>(c)] = -mean / deviation;
-  }
-  return result;
+  return {normalization(node, of_type), node->pad_to_multiple(), min_image_side};
 }
 
 void refuse_pyramid(const ExtractorNode& node) {
@@ -128,9 +129,8 @@ std::unique_ptr<FeatureExtractor> multi_resolution_extractor(const ExtractorNode
     if (!map.from.empty()) base.last_endpoint = map.from;
   std::shared_ptr<Backbone> network = Backbone::Types::instance().build(backbone, base);
   std::shared_ptr<Neck> made = make_multi_resolution_neck(neck, *network, neck_hyperparams(node, options));
-  return std::make_unique<BackboneFeatureExtractor>(
-      std::move(network), std::move(made),
-      BackboneFeatureExtractor::Options{normalization(node, kMinusOneToOne), pad_to_multiple(node), min_image_side});
+  return std::make_unique<BackboneFeatureExtractor>(std::move(network), std::move(made),
+                                                    extractor_options(node, kMinusOneToOne, min_image_side));
 }
 
 std::unique_ptr<FeatureExtractor> pyramid_extractor(const ExtractorNode& node, const FeatureExtractorOptions& options,
@@ -161,9 +161,7 @@ std::unique_ptr<FeatureExtractor> pyramid_extractor(const ExtractorNode& node, c
       Backbone::Types::instance().build(setting.backbone, backbone_options(node, options));
   std::shared_ptr<Neck> pyramid = make_feature_pyramid_neck(neck, *backbone, neck_hyperparams(node, options));
   return std::make_unique<BackboneFeatureExtractor>(
-      std::move(backbone), std::move(pyramid),
-      BackboneFeatureExtractor::Options{normalization(node, setting.normalization), pad_to_multiple(node),
-                                        setting.min_image_side});
+      std::move(backbone), std::move(pyramid), extractor_options(node, setting.normalization, setting.min_image_side));
 }
 
 }  // namespace osprey::nn

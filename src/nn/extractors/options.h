@@ -35,10 +35,9 @@ MultiResolutionOptions multi_resolution_options(const ExtractorNode& node);
 std::vector<MultiResolutionOptions::Map> first_maps(const ExtractorNode& node,
                                                     std::vector<MultiResolutionOptions::Map> maps);
 
-int64_t pad_to_multiple(const ExtractorNode& node);
-
-/// What the config wants of the pixels, else what the type does.
-Normalization normalization(const ExtractorNode& node, const Normalization& of_type);
+/// What every extractor reads alike: its padding, and the statistics of pixels that the config wants, else `of_type`.
+BackboneFeatureExtractor::Options extractor_options(const ExtractorNode& node, const Normalization& of_type,
+                                                    int64_t min_image_side);
 
 /// For types that have neither fpn nor bifpn.
 void refuse_pyramid(const ExtractorNode& node);

@@ -50,7 +50,8 @@ BifpnOptions bifpn_options(const ExtractorNode& node, const Scaling& scaling) {
 }
 
 template <size_t kVersion>
-std::unique_ptr<FeatureExtractor> make(const ExtractorNode& node, const FeatureExtractorOptions& options) {
+std::unique_ptr<FeatureExtractor> make_ssd_efficientnet_bifpn(const ExtractorNode& node,
+                                                              const FeatureExtractorOptions& options) {
   if (node->has_fpn()) node.fail("fpn", "is not used by " + node->type());
   if (node->depth_multiplier() != 1) node.fail("depth_multiplier", "must be 1 for " + node->type());
   if (node->use_explicit_padding()) node.fail("use_explicit_padding", "is not possible with " + node->type());
@@ -64,18 +65,16 @@ std::unique_ptr<FeatureExtractor> make(const ExtractorNode& node, const FeatureE
       Backbone::Types::instance().build(fmt::format("efficientnet-b{}", kVersion), base);
   std::shared_ptr<Neck> pyramid = make_bifpn_neck(neck, *backbone, neck_hyperparams(node, options));
   return std::make_unique<BackboneFeatureExtractor>(
-      std::move(backbone), std::move(pyramid),
-      BackboneFeatureExtractor::Options{normalization(node, kImageNetStatistics), pad_to_multiple(node),
-                                        /*min_image_side=*/129});
+      std::move(backbone), std::move(pyramid), extractor_options(node, kImageNetStatistics, /*min_image_side=*/129));
 }
-OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_efficientnet-b0_bifpn_keras", &make<0>);
-OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_efficientnet-b1_bifpn_keras", &make<1>);
-OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_efficientnet-b2_bifpn_keras", &make<2>);
-OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_efficientnet-b3_bifpn_keras", &make<3>);
-OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_efficientnet-b4_bifpn_keras", &make<4>);
-OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_efficientnet-b5_bifpn_keras", &make<5>);
-OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_efficientnet-b6_bifpn_keras", &make<6>);
-OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_efficientnet-b7_bifpn_keras", &make<7>);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_efficientnet-b0_bifpn_keras", &make_ssd_efficientnet_bifpn<0>);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_efficientnet-b1_bifpn_keras", &make_ssd_efficientnet_bifpn<1>);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_efficientnet-b2_bifpn_keras", &make_ssd_efficientnet_bifpn<2>);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_efficientnet-b3_bifpn_keras", &make_ssd_efficientnet_bifpn<3>);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_efficientnet-b4_bifpn_keras", &make_ssd_efficientnet_bifpn<4>);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_efficientnet-b5_bifpn_keras", &make_ssd_efficientnet_bifpn<5>);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_efficientnet-b6_bifpn_keras", &make_ssd_efficientnet_bifpn<6>);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_efficientnet-b7_bifpn_keras", &make_ssd_efficientnet_bifpn<7>);
 
 /// What the checkpoints call the pyramid of each EfficientNet.
 constexpr const char* kCheckpointScopes[] = {"EfficientDet-D0",    "EfficientDet-D1",      "EfficientDet-D2",

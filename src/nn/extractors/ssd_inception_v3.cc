@@ -3,7 +3,8 @@
 namespace osprey::nn {
 namespace {
 
-std::unique_ptr<FeatureExtractor> make(const ExtractorNode& node, const FeatureExtractorOptions& options) {
+std::unique_ptr<FeatureExtractor> make_ssd_inception_v3(const ExtractorNode& node,
+                                                        const FeatureExtractorOptions& options) {
   refuse_pyramid(node);
   if (!node->override_base_feature_extractor_hyperparams())
     node.fail("override_base_feature_extractor_hyperparams",
@@ -13,7 +14,7 @@ std::unique_ptr<FeatureExtractor> make(const ExtractorNode& node, const FeatureE
                                     {{"Mixed_5d"}, {"Mixed_6e"}, {"Mixed_7c"}, {"", 512}, {"", 256}, {"", 128}},
                                     /*min_image_side=*/75);
 }
-OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_inception_v3", &make);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_inception_v3", &make_ssd_inception_v3);
 
 }  // namespace
 }  // namespace osprey::nn

@@ -3,7 +3,8 @@
 namespace osprey::nn {
 namespace {
 
-std::unique_ptr<FeatureExtractor> make(const ExtractorNode& node, const FeatureExtractorOptions& options) {
+std::unique_ptr<FeatureExtractor> make_ssd_mobiledet(const ExtractorNode& node,
+                                                     const FeatureExtractorOptions& options) {
   refuse_pyramid(node);
   if (node->use_explicit_padding()) node.fail("use_explicit_padding", "is not possible with " + node->type());
   if (node->override_base_feature_extractor_hyperparams())
@@ -13,10 +14,10 @@ std::unique_ptr<FeatureExtractor> make(const ExtractorNode& node, const FeatureE
   return multi_resolution_extractor(node, options, backbone,
                                     {{"C4"}, {"C5"}, {"", 512}, {"", 256}, {"", 256}, {"", 128}});
 }
-OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_mobiledet_cpu", &make);
-OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_mobiledet_dsp", &make);
-OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_mobiledet_edgetpu", &make);
-OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_mobiledet_gpu", &make);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_mobiledet_cpu", &make_ssd_mobiledet);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_mobiledet_dsp", &make_ssd_mobiledet);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_mobiledet_edgetpu", &make_ssd_mobiledet);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_mobiledet_gpu", &make_ssd_mobiledet);
 
 }  // namespace
 }  // namespace osprey::nn

@@ -4,7 +4,8 @@
 namespace osprey::nn {
 namespace {
 
-std::unique_ptr<FeatureExtractor> make(const ExtractorNode& node, const FeatureExtractorOptions& options) {
+std::unique_ptr<FeatureExtractor> make_ssd_mobilenet_v1_fpn(const ExtractorNode& node,
+                                                            const FeatureExtractorOptions& options) {
   return pyramid_extractor(
       node, options,
       {.backbone = "mobilenet_v1",
@@ -12,12 +13,13 @@ std::unique_ptr<FeatureExtractor> make(const ExtractorNode& node, const FeatureE
        .coarse_scope = "bottom_up_Conv2d_",
        .first_coarse = 14});
 }
-OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_mobilenet_v1_fpn", &make);
-OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_mobilenet_v1_fpn_keras", &make);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_mobilenet_v1_fpn", &make_ssd_mobilenet_v1_fpn);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_mobilenet_v1_fpn_keras", &make_ssd_mobilenet_v1_fpn);
 
-[[maybe_unused]] const bool named = add_keras_names("FeatureExtractor.MobilenetV1.fpn.", [](const std::string& name) {
-  return feature_pyramid_keras_name("ssd_mobile_net_v1_fpn_keras_feature_extractor", name);
-});
+[[maybe_unused]] const bool named_ssd_mobilenet_v1_fpn =
+    add_keras_names("FeatureExtractor.MobilenetV1.fpn.", [](const std::string& name) {
+      return feature_pyramid_keras_name("ssd_mobile_net_v1_fpn_keras_feature_extractor", name);
+    });
 
 }  // namespace
 }  // namespace osprey::nn

@@ -5,7 +5,8 @@
 namespace osprey::nn {
 namespace {
 
-std::unique_ptr<FeatureExtractor> make(const ExtractorNode& node, const FeatureExtractorOptions& options) {
+std::unique_ptr<FeatureExtractor> make_ssd_mobilenet_v2_mnasfpn(const ExtractorNode& node,
+                                                                const FeatureExtractorOptions& options) {
   if (node->has_bifpn()) node.fail("bifpn", "is not used by " + node->type());
   const auto fpn = node.child("fpn", node->fpn());
   if (fpn->min_level() != 3) fpn.fail("min_level", "must be 3 for " + node->type());
@@ -22,12 +23,10 @@ std::unique_ptr<FeatureExtractor> make(const ExtractorNode& node, const FeatureE
   base.last_endpoint = neck.endpoints.back();
   std::shared_ptr<Backbone> backbone = Backbone::Types::instance().build("mobilenet_v2", base);
   std::shared_ptr<Neck> pyramid = make_mnasfpn_neck(neck, *backbone);
-  return std::make_unique<BackboneFeatureExtractor>(
-      std::move(backbone), std::move(pyramid),
-      BackboneFeatureExtractor::Options{normalization(node, kMinusOneToOne), pad_to_multiple(node),
-                                        /*min_image_side=*/33});
+  return std::make_unique<BackboneFeatureExtractor>(std::move(backbone), std::move(pyramid),
+                                                    extractor_options(node, kMinusOneToOne, /*min_image_side=*/33));
 }
-OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_mobilenet_v2_mnasfpn", &make);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_mobilenet_v2_mnasfpn", &make_ssd_mobilenet_v2_mnasfpn);
 
 }  // namespace
 }  // namespace osprey::nn

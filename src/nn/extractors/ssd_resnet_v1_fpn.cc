@@ -9,7 +9,8 @@ namespace osprey::nn {
 namespace {
 
 template <int kDepth>
-std::unique_ptr<FeatureExtractor> make(const ExtractorNode& node, const FeatureExtractorOptions& options) {
+std::unique_ptr<FeatureExtractor> make_ssd_resnet_v1_fpn(const ExtractorNode& node,
+                                                         const FeatureExtractorOptions& options) {
   if (node->use_explicit_padding()) node.fail("use_explicit_padding", "must be false for " + node->type());
   return pyramid_extractor(node, options,
                            {.backbone = fmt::format("resnet_v1_{}", kDepth),
@@ -19,15 +20,15 @@ std::unique_ptr<FeatureExtractor> make(const ExtractorNode& node, const FeatureE
                             .normalization = kMinusImageNetMean,
                             .min_image_side = 129});
 }
-OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet18_v1_fpn", &make<18>);
-OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet34_v1_fpn", &make<34>);
-OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet50_v1_fpn", &make<50>);
-OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet101_v1_fpn", &make<101>);
-OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet152_v1_fpn", &make<152>);
-OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet200_v1_fpn", &make<200>);
-OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet50_v1_fpn_keras", &make<50>);
-OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet101_v1_fpn_keras", &make<101>);
-OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet152_v1_fpn_keras", &make<152>);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet18_v1_fpn", &make_ssd_resnet_v1_fpn<18>);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet34_v1_fpn", &make_ssd_resnet_v1_fpn<34>);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet50_v1_fpn", &make_ssd_resnet_v1_fpn<50>);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet101_v1_fpn", &make_ssd_resnet_v1_fpn<101>);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet152_v1_fpn", &make_ssd_resnet_v1_fpn<152>);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet200_v1_fpn", &make_ssd_resnet_v1_fpn<200>);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet50_v1_fpn_keras", &make_ssd_resnet_v1_fpn<50>);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet101_v1_fpn_keras", &make_ssd_resnet_v1_fpn<101>);
+OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet152_v1_fpn_keras", &make_ssd_resnet_v1_fpn<152>);
 
 bool add_names() {
   for (const int depth : {50, 101, 152})
@@ -36,7 +37,7 @@ bool add_names() {
     });
   return true;
 }
-[[maybe_unused]] const bool named = add_names();
+[[maybe_unused]] const bool named_ssd_resnet_v1_fpn = add_names();
 
 }  // namespace
 }  // namespace osprey::nn

@@ -123,8 +123,8 @@ class ConvolutionalBoxPredictor final : public BoxPredictor {
   std::vector<Branch> branches_;
 };
 
-std::unique_ptr<BoxPredictor> make(const config::ConfigNode<proto::ConvolutionalBoxPredictor>& cfg,
-                                   const BoxPredictorOptions& model) {
+std::unique_ptr<BoxPredictor> make_convolutional_box_predictor(
+    const config::ConfigNode<proto::ConvolutionalBoxPredictor>& cfg, const BoxPredictorOptions& model) {
   if (cfg->min_depth() < 0) cfg.fail("min_depth", "must be >= 0");
   if (cfg->max_depth() < 0) cfg.fail("max_depth", "must be >= 0");
   if (cfg->min_depth() > cfg->max_depth()) cfg.fail("min_depth", "must not exceed max_depth");
@@ -152,10 +152,10 @@ std::unique_ptr<BoxPredictor> make(const config::ConfigNode<proto::Convolutional
   if (!model.keras) hyperparams.force_use_bias = false;  // slim does not know it
   return std::make_unique<ConvolutionalBoxPredictor>(options, model, hyperparams);
 }
-OSPREY_REGISTER(BoxPredictor, &make);
+OSPREY_REGISTER(BoxPredictor, &make_convolutional_box_predictor);
 
 /// The scopes are those of Keras already; a batch norm has the name of its convolution and a suffix.
-std::string keras_name_of(const std::string& name) {
+std::string keras_name_in_convolutional_box_predictor(const std::string& name) {
   const auto [scope, leaf] = split_name(name);
   const bool normalises = scope.ends_with(".BatchNorm");
   std::string place = "BoxPredictor/" + (normalises ? scope.substr(0, scope.rfind('.')) : scope);
@@ -163,7 +163,8 @@ std::string keras_name_of(const std::string& name) {
   if (!normalises) return place + "/" + keras_leaf(leaf);
   return place + (scope.starts_with("SharedConvolutions") ? "_norm/" : "_batchnorm/") + leaf;
 }
-[[maybe_unused]] const bool named = add_keras_names("BoxPredictor.", &keras_name_of);
+[[maybe_unused]] const bool named_convolutional_box_predictor =
+    add_keras_names("BoxPredictor.", &keras_name_in_convolutional_box_predictor);
 
 }  // namespace
 }  // namespace osprey::nn

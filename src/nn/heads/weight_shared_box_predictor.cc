@@ -169,8 +169,8 @@ Settings read_settings(const config::ConfigNode<proto::WeightSharedConvolutional
   return settings;
 }
 
-std::unique_ptr<BoxPredictor> make(const config::ConfigNode<proto::WeightSharedConvolutionalBoxPredictor>& cfg,
-                                   const BoxPredictorOptions& model) {
+std::unique_ptr<BoxPredictor> make_weight_shared_box_predictor(
+    const config::ConfigNode<proto::WeightSharedConvolutionalBoxPredictor>& cfg, const BoxPredictorOptions& model) {
   if (cfg->num_layers_before_predictor() < 0) cfg.fail("num_layers_before_predictor", "must be >= 0");
   if (cfg->num_layers_before_predictor() > 0 && cfg->depth() < 1) cfg.fail("depth", "must be >= 1");
   if (cfg->kernel_size() < 1) cfg.fail("kernel_size", "must be >= 1");
@@ -196,10 +196,10 @@ std::unique_ptr<BoxPredictor> make(const config::ConfigNode<proto::WeightSharedC
   }
   return std::make_unique<WeightSharedBoxPredictor>(options, model, read_settings(cfg, model));
 }
-OSPREY_REGISTER(BoxPredictor, &make);
+OSPREY_REGISTER(BoxPredictor, &make_weight_shared_box_predictor);
 
 /// Keras puts the last convolutions into a scope of their head; towers are where they are in slim.
-std::string keras_name_of(const std::string& name) {
+std::string keras_name_in_weight_shared_box_predictor(const std::string& name) {
   const auto [scope, leaf] = split_name(name);
   std::string place = scope;
   std::replace(place.begin(), place.end(), '.', '/');
@@ -207,7 +207,8 @@ std::string keras_name_of(const std::string& name) {
   if (scope == "ClassPredictor") place = "WeightSharedConvolutionalClassHead/" + place;
   return std::string(kScope) + place + "/" + keras_leaf(leaf);
 }
-[[maybe_unused]] const bool named = add_keras_names("WeightSharedConvolutionalBoxPredictor.", &keras_name_of);
+[[maybe_unused]] const bool named_weight_shared_box_predictor =
+    add_keras_names("WeightSharedConvolutionalBoxPredictor.", &keras_name_in_weight_shared_box_predictor);
 
 }  // namespace
 }  // namespace osprey::nn
