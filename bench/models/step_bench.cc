@@ -2,7 +2,6 @@
 //   build/release/bin/step_bench --pipeline_config F [--batch_size 8] [--precision fp32|bf16] [--steps 10] [--set
 //   a.b=c]
 #include <ATen/autocast_mode.h>
-#include <malloc.h>
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +9,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "cli/cli.h"
 #include "osprey/config/pipeline.h"
 #include "osprey/models/builder.h"
 #include "osprey/optim/builder.h"
@@ -68,9 +68,7 @@ double peak_mebibytes() {
 }
 
 int run(int argc, char** argv) {
-  mallopt(M_MMAP_MAX, 0);  // as in the programs: large blocks stay with the process
-  mallopt(M_TRIM_THRESHOLD, -1);
-  mallopt(M_TOP_PAD, 64 << 20);
+  cli::keep_freed_memory();
   CLI::App app("Times the parts of a training step");
   std::string file, precision = "fp32";
   std::vector<std::string> overrides;

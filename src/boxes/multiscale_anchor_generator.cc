@@ -10,7 +10,7 @@
 namespace osprey::boxes {
 namespace {
 
-struct Options {
+struct MultiscaleOptions {
   int64_t min_level, max_level;
   double anchor_scale;
   std::vector<float> scales;  ///< 2^(i / scales_per_octave)
@@ -22,7 +22,7 @@ struct Options {
 /// Lin et al., "Focal Loss for Dense Object Detection", ICCV 2017, section 4.
 class MultiscaleAnchorGenerator final : public AnchorGenerator {
  public:
-  explicit MultiscaleAnchorGenerator(Options options) : options_(std::move(options)) {}
+  explicit MultiscaleAnchorGenerator(MultiscaleOptions options) : options_(std::move(options)) {}
 
   std::vector<int64_t> num_anchors_per_location() const override {
     return std::vector<int64_t>(num_levels(),
@@ -56,7 +56,7 @@ class MultiscaleAnchorGenerator final : public AnchorGenerator {
     return image_side % stride == 0 || image_side == 1 ? static_cast<float>(stride) / 2 : 0.0f;
   }
 
-  Options options_;
+  MultiscaleOptions options_;
 };
 
 std::unique_ptr<AnchorGenerator> make_multiscale_anchor_generator(
@@ -67,12 +67,12 @@ std::unique_ptr<AnchorGenerator> make_multiscale_anchor_generator(
   if (!(cfg->anchor_scale() > 0)) cfg.fail("anchor_scale", "must be > 0, got " + std::to_string(cfg->anchor_scale()));
   if (cfg->scales_per_octave() < 1)
     cfg.fail("scales_per_octave", "must be >= 1, got " + std::to_string(cfg->scales_per_octave()));
-  Options options{cfg->min_level(),
-                  cfg->max_level(),
-                  cfg->anchor_scale(),
-                  {},
-                  positive_list(cfg, "aspect_ratios", cfg->aspect_ratios()),
-                  cfg->normalize_coordinates()};
+  MultiscaleOptions options{cfg->min_level(),
+                            cfg->max_level(),
+                            cfg->anchor_scale(),
+                            {},
+                            positive_list(cfg, "aspect_ratios", cfg->aspect_ratios()),
+                            cfg->normalize_coordinates()};
   for (int i = 0; i < cfg->scales_per_octave(); ++i)
     options.scales.push_back(static_cast<float>(std::exp2(static_cast<double>(i) / cfg->scales_per_octave())));
   return std::make_unique<MultiscaleAnchorGenerator>(std::move(options));

@@ -11,7 +11,7 @@
 namespace osprey::boxes {
 namespace {
 
-struct Options {
+struct SsdAnchorOptions {
   std::vector<std::vector<AnchorGridSpec::AnchorSpec>> layers;
   float base_height = 1, base_width = 1;
   std::vector<std::array<float, 2>> strides_px, offsets_px;  ///< empty: 1 / cells, and half a stride
@@ -22,7 +22,7 @@ struct Options {
 /// API.
 class SsdAnchorGenerator final : public AnchorGenerator {
  public:
-  explicit SsdAnchorGenerator(Options options) : options_(std::move(options)) {}
+  explicit SsdAnchorGenerator(SsdAnchorOptions options) : options_(std::move(options)) {}
 
   std::vector<int64_t> num_anchors_per_location() const override {
     std::vector<int64_t> result;
@@ -55,7 +55,7 @@ class SsdAnchorGenerator final : public AnchorGenerator {
   }
 
  private:
-  Options options_;
+  SsdAnchorOptions options_;
 };
 
 /// The scale of each layer, then 1, which only serves to interpolate after the last.
@@ -101,7 +101,7 @@ std::unique_ptr<AnchorGenerator> make_ssd_anchor_generator(const config::ConfigN
   const auto aspect_ratios = positive_list(cfg, "aspect_ratios", cfg->aspect_ratios(), /*may_be_empty=*/true);
   const std::vector<double> scales = layer_scales(cfg);
 
-  Options options;
+  SsdAnchorOptions options;
   for (int layer = 0; layer < cfg->num_layers(); ++layer) {
     const auto own_scale = static_cast<float>(scales[layer]);
     std::vector<AnchorGridSpec::AnchorSpec> anchors;

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/fail.h"
 #include "checkpoint/index_file.h"
 #include "osprey/base/error.h"
 #include "osprey/checkpoint/directory.h"
@@ -11,10 +12,6 @@
 namespace osprey::checkpoint {
 namespace fs = std::filesystem;
 namespace {
-
-[[noreturn]] void fail(const fs::path& file, const std::string& message) {
-  throw CheckpointError(fmt::format("{}: {}", file.string(), message));
-}
 
 /// The same bytes under another name; appears whole or not at all.
 void link_or_copy(const fs::path& from, const fs::path& to) {

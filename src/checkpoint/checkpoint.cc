@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/atomic_file.h"
+#include "checkpoint/fail.h"
 #include "checkpoint/scalar_types.h"
 #include "osprey/base/crc32c.h"
 #include "osprey/base/error.h"
@@ -34,10 +35,6 @@ T value_at(std::string_view bytes, uint64_t offset) {
   T value;
   std::memcpy(&value, bytes.data() + offset, sizeof value);
   return value;
-}
-
-[[noreturn]] void fail(const std::filesystem::path& file, const std::string& message) {
-  throw CheckpointError(fmt::format("{}: {}", file.string(), message));
 }
 
 at::Tensor stored(const std::filesystem::path& file, std::string_view bytes, const nlohmann::json& entry,

@@ -9,7 +9,7 @@ namespace osprey::data {
 namespace {
 
 // A box may reach beyond its image, but not by the whole size of it: such numbers are pixels.
-constexpr float kLargest = 2, kSmallest = -1;
+constexpr float kMostCoordinate = 2, kLeastCoordinate = -1;
 
 Box clip(const Box& box) {
   const auto cut = [](float v) { return std::clamp(v, 0.0f, 1.0f); };
@@ -43,7 +43,7 @@ std::vector<int64_t> check_boxes(std::vector<Box>& boxes, const BoxCheck& check,
       const std::string details =
           fmt::format("{}: ymin {} xmin {} ymax {} xmax {}", wrong, box.ymin, box.xmin, box.ymax, box.xmax);
       for (float v : {box.ymin, box.xmin, box.ymax, box.xmax})
-        if (std::isfinite(v) && (v > kLargest || v < kSmallest))
+        if (std::isfinite(v) && (v > kMostCoordinate || v < kLeastCoordinate))
           throw BadRecord(
               fmt::format("{}: image/object/bbox: {} looks like pixels; coordinates are fractions of the image ({})",
                           place, v, details));

@@ -112,7 +112,7 @@ class CocoMetrics final : public DetectionMetrics {
   mutable std::optional<CocoResult> result_;
 };
 
-[[maybe_unused]] const bool registered = register_metrics(
+[[maybe_unused]] const bool coco_registered = register_metrics(
     "coco_detection_metrics", [](const std::vector<Category>& categories, const MetricsOptions& options) {
       return std::make_unique<CocoMetrics>(categories, options);
     });

@@ -5,16 +5,10 @@
 
 #include <algorithm>
 
+#include "eval/overlap.h"
+
 namespace osprey::eval {
 namespace {
-
-double iou(const BoxPx& a, const BoxPx& b) {
-  const double height = std::min(a.ymax, b.ymax) - std::max(a.ymin, b.ymin);
-  const double width = std::min(a.xmax, b.xmax) - std::max(a.xmin, b.xmin);
-  if (height <= 0 || width <= 0) return 0;
-  const double both = height * width;
-  return both / ((a.ymax - a.ymin) * (a.xmax - a.xmin) + (b.ymax - b.ymin) * (b.xmax - b.xmin) - both);
-}
 
 // At most ten ids, the rest as "...".
 std::string list(const std::set<int64_t>& ids) {

@@ -3,23 +3,12 @@
 #include <algorithm>
 #include <numeric>
 
+#include "eval/overlap.h"
+
 namespace osprey::eval {
 namespace {
 
-constexpr size_t kMaxDetections = 10000;  // per class and image, best first
-
-double area(const BoxPx& box) { return (box.ymax - box.ymin) * (box.xmax - box.xmin); }
-
-double intersection(const BoxPx& a, const BoxPx& b) {
-  const double height = std::max(0.0, std::min(a.ymax, b.ymax) - std::max(a.ymin, b.ymin));
-  const double width = std::max(0.0, std::min(a.xmax, b.xmax) - std::max(a.xmin, b.xmin));
-  return height * width;
-}
-
-double iou(const BoxPx& a, const BoxPx& b) {
-  const double both = intersection(a, b);
-  return both / (area(a) + area(b) - both);
-}
+constexpr size_t kMostPerClass = 10000;  // per class and image, best first
 
 struct Object {
   BoxPx box;
@@ -64,7 +53,7 @@ ClassCell match_class(const ImageGroundTruth& truth, const ImageDetections& foun
   cell.num_detections = static_cast<int64_t>(order.size());
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return found.scores[a] < found.scores[b]; });
   std::reverse(order.begin(), order.end());
-  if (order.size() > kMaxDetections) order.resize(kMaxDetections);
+  if (order.size() > kMostPerClass) order.resize(kMaxDetections);
 
   std::vector<double> group_scores(groups.size(), 0);
   for (size_t d : order) {

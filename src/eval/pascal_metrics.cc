@@ -153,7 +153,7 @@ bool add(const std::string& name, const PascalOptions& base) {
 
 const PascalOptions kOpenImages = {.prefix = "OpenImagesV2", .use_difficult = false, .use_group_of = true};
 
-[[maybe_unused]] const bool registered[] = {
+[[maybe_unused]] const bool pascal_registered[] = {
     add("pascal_voc_detection_metrics", {}),
     add("weighted_pascal_voc_detection_metrics", {.prefix = "WeightedPascalBoxes", .weighted_mean = true}),
     add("precision_at_recall_detection_metrics", {.prefix = "PrecisionAtRecallBoxes", .use_recall_bounds = true}),

@@ -1,6 +1,7 @@
 #include "osprey/kernels/batch_norm_activation.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <cmath>
 #include <vector>

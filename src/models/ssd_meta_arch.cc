@@ -1,5 +1,6 @@
 #include "osprey/models/ssd_meta_arch.h"
 
+#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
 #include "osprey/core/constant.h"
@@ -114,9 +115,9 @@ Losses SsdMetaArch::loss(const Predictions& predictions, const Batch& batch) {
           : (*localization)(predictions.box_encodings, targets.boxes, targets.box_weights);
   box_losses = losses::per_anchor(box_losses, images, anchors) * image_weights.unsqueeze(1);
   // [B, A] or, for losses that couple the anchors, [B, C]: whatever is left belongs to one image each.
-  at::Tensor class_losses = (*classification)(predictions.class_logits, targets.classes, targets.class_weights);
-  if (class_losses.dim() == 3) class_losses = class_losses.sum(2);
-  class_losses = class_losses * image_weights.unsqueeze(1);
+  const at::Tensor class_losses =
+      classification->summed(predictions.class_logits, targets.classes, targets.class_weights) *
+      image_weights.unsqueeze(1);
 
   at::Tensor box_sum, class_sum;
   if (miner) {

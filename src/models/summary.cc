@@ -1,5 +1,7 @@
 #include "osprey/models/summary.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include "osprey/models/builder.h"
 #include "osprey/nn/multiply_adds.h"
 

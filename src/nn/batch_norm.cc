@@ -1,5 +1,7 @@
 #include "osprey/nn/batch_norm.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include "nn/batch_norm_activation.h"
 
 namespace osprey::nn {

@@ -1,6 +1,7 @@
 #include "osprey/nn/initializer.h"
 
 #include <ATen/core/PhiloxRNGEngine.h>
+#include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
 
 #include <cmath>

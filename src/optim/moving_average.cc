@@ -1,6 +1,7 @@
 #include "osprey/optim/moving_average.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 namespace osprey::optim {
 

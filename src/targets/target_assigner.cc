@@ -1,6 +1,7 @@
 #include "osprey/targets/target_assigner.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "osprey/kernels/match_anchors.h"
 

@@ -1,6 +1,7 @@
 #include "osprey/train/nan_report.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
 #include <fmt/format.h>
 

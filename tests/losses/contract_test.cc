@@ -29,15 +29,18 @@ at::Tensor random_boxes(uint64_t seed) {
   return at::cat({low, low + random({kImages, kAnchors, 2}, 0.1, 0.5, seed + 1)}, 2);
 }
 
+/// Every message builds with its defaults.
+template <class Loss>
+std::shared_ptr<Loss> build(const std::string& message_name) {
+  const auto* descriptor = google::protobuf::DescriptorPool::generated_pool()->FindMessageTypeByName(message_name);
+  const auto& message = *google::protobuf::MessageFactory::generated_factory()->GetPrototype(descriptor);
+  return Loss::Registry::instance().build(config::Node(message, "loss", nullptr));
+}
+
 template <class Loss>
 Subject make_subject(const std::string& message_name) {
-  // Every message builds with its defaults.
-  const auto* descriptor = google::protobuf::DescriptorPool::generated_pool()->FindMessageTypeByName(message_name);
-  std::shared_ptr<google::protobuf::Message> message(
-      google::protobuf::MessageFactory::generated_factory()->GetPrototype(descriptor)->New());
-  std::shared_ptr<Loss> loss = Loss::Registry::instance().build(config::Node(*message, "loss", nullptr));
   Subject subject;
-  subject.loss = [loss, message](const at::Tensor& p, const at::Tensor& t, const at::Tensor& w) {
+  subject.loss = [loss = build<Loss>(message_name)](const at::Tensor& p, const at::Tensor& t, const at::Tensor& w) {
     return (*loss)(p, t, w);
   };
   if constexpr (std::is_same_v<Loss, ClassificationLoss>) {
@@ -101,6 +104,30 @@ TEST(LossContract, ZeroWeightGivesNeitherLossNorGradient) {
     s.weights.zero_();
     EXPECT_EQ(s.loss(s.predictions, s.targets, s.weights).abs().sum().item<double>(), 0) << name;
     EXPECT_EQ(gradient(s).abs().sum().item<double>(), 0) << name;
+  }
+}
+
+TEST(LossContract, SummedIsTheSumOverTheClasses) {
+  const auto value_and_gradient = [](const at::Tensor& logits, const auto& loss) {
+    const at::Tensor leaf = logits.clone().requires_grad_(true), losses = loss(leaf);
+    const at::Tensor sums = losses.dim() == 3 ? losses.sum(2) : losses;
+    (sums * at::arange(1.0f, static_cast<float>(sums.numel()) + 1).view_as(sums)).sum().backward();
+    return std::pair(sums.detach(), leaf.grad());
+  };
+  for (const std::string& name : ClassificationLoss::Registry::instance().names()) {
+    const auto loss = build<ClassificationLoss>(name);
+    const Subject s = make_subject<ClassificationLoss>(name);
+    for (const auto type : {at::kFloat, at::kDouble}) {
+      const at::Tensor logits = s.predictions.to(type), targets = s.targets.to(type), all = s.weights.to(type);
+      for (const at::Tensor& weights : {all, all.narrow(2, 0, 1)}) {
+        const auto [sums, slopes] =
+            value_and_gradient(logits, [&](const at::Tensor& x) { return loss->summed(x, targets, weights); });
+        const auto [expected, expected_slopes] =
+            value_and_gradient(logits, [&](const at::Tensor& x) { return (*loss)(x, targets, weights); });
+        EXPECT_TRUE(sums.allclose(expected, 1e-5, 1e-6)) << name;
+        EXPECT_TRUE(slopes.allclose(expected_slopes, 1e-5, 1e-5)) << name;
+      }
+    }
   }
 }
 

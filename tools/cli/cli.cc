@@ -1,5 +1,6 @@
 #include "cli/cli.h"
 
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <google/protobuf/stubs/common.h>
 #include <malloc.h>
@@ -20,14 +21,6 @@ namespace {
 constexpr const char* kExitCodes =
     "Exit codes: 0 done, 1 a bug of Osprey, 2 flags or config, 3 data, files or disk, 4 diverged, 5 out of memory,\n"
     "            6 the export differs from its checkpoint, 130 or 143 stopped by a signal";
-
-/// Large blocks stay with the process instead of going back to the system after every step, where each would be faulted
-/// in again: libtorch has no caching allocator for CPU memory.
-void keep_freed_memory() {
-  mallopt(M_MMAP_MAX, 0);
-  mallopt(M_TRIM_THRESHOLD, -1);
-  mallopt(M_TOP_PAD, 64 << 20);
-}
 
 /// The flag of the program closest to an unknown one; "" where none is close.
 std::string nearest_flag(const CLI::App& app, const std::string& unknown) {
@@ -81,6 +74,12 @@ int failure(const CLI::App& app, ExitCode code, const std::string& message) {
 }
 
 }  // namespace
+
+void keep_freed_memory() {
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, -1);
+  mallopt(M_TOP_PAD, 64 << 20);
+}
 
 void add_config_flags(CLI::App& app, ConfigFlags& flags, bool required) {
   app.add_option("--pipeline_config,--pipeline_config_path", flags.pipeline_config,

@@ -13,6 +13,10 @@ struct ConfigFlags {
   config::Overrides overrides;
 };
 
+/// Large blocks stay with the process from here on, instead of going back to the system after every step, where each
+/// would be faulted in again: libtorch has no caching allocator for CPU memory. `run` calls it.
+void keep_freed_memory();
+
 /// Adds --pipeline_config (also --pipeline_config_path), --set, --strict, --config_override and --data_dir.
 void add_config_flags(CLI::App& app, ConfigFlags& flags, bool required = true);
 

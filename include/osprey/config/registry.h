@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "osprey/config/node.h"
@@ -37,7 +38,9 @@ class Registry {
   template <class M>
   bool add(std::unique_ptr<Component> (*make)(const ConfigNode<M>&, Args...)) {
     const std::string& name = M::descriptor()->full_name();
-    if (!factories_.emplace(name, [make](const Node& node, Args... args) { return make(ConfigNode<M>(node), args...); })
+    if (!factories_
+             .emplace(name, [make](const Node& node,
+                                   Args... args) { return make(ConfigNode<M>(node), std::forward<Args>(args)...); })
              .second)
       throw std::logic_error("registered twice: " + name);
     return true;
@@ -57,13 +60,13 @@ class Registry {
   std::unique_ptr<Component> build(const Node& parent, const std::string& oneof, Args... args) const {
     std::optional<Node> choice = chosen(parent, oneof);
     if (!choice) parent.fail("", "no " + oneof + " is chosen");
-    return build(*choice, args...);
+    return build(*choice, std::forward<Args>(args)...);
   }
   /// Builds the component of a message directly.
   std::unique_ptr<Component> build(const Node& node, Args... args) const {
     auto found = factories_.find(node.message().GetDescriptor()->full_name());
     if (found == factories_.end()) node.unsupported("");
-    return found->second(node, args...);
+    return found->second(node, std::forward<Args>(args)...);
   }
 
  private:

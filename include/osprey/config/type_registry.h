@@ -4,6 +4,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace osprey::config {
@@ -36,7 +37,9 @@ class TypeRegistry {
   }
 
   /// throws std::out_of_range where `has(type)` is false
-  std::unique_ptr<Component> build(const std::string& type, Args... args) const { return factories_.at(type)(args...); }
+  std::unique_ptr<Component> build(const std::string& type, Args... args) const {
+    return factories_.at(type)(std::forward<Args>(args)...);
+  }
 
  private:
   std::map<std::string, Factory> factories_;

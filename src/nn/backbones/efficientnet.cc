@@ -1,5 +1,5 @@
 // EfficientNet b0 to b7: one network, scaled in width and depth together.
-// Tan and Le, "EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks", ICML 2019, table 1 and
+// Tan and Le, "EfficientNet: Rethinking Model NetworkScaling for Convolutional Neural Networks", ICML 2019, table 1 and
 // section 3.3; the factors of b1 to b7 are those of its authors' code.
 #include <fmt/format.h>
 
@@ -22,11 +22,11 @@ constexpr Stack kStacks[] = {{16, 3, 1, 1, 1},  {24, 3, 2, 6, 2},  {40, 5, 2, 6,
 constexpr double kDropRate = 0.2;  // of the last block of b0, linear in the number of the block
 constexpr double kBlocksOfB0 = 16;
 
-struct Scaling {
+struct NetworkScaling {
   double width, depth;
 };
-constexpr Scaling kScalings[] = {{1.0, 1.0}, {1.0, 1.1}, {1.1, 1.2}, {1.2, 1.4},
-                                 {1.4, 1.8}, {1.6, 2.2}, {1.8, 2.6}, {2.0, 3.1}};
+constexpr NetworkScaling kNetworkScalings[] = {{1.0, 1.0}, {1.0, 1.1}, {1.1, 1.2}, {1.2, 1.4},
+                                               {1.4, 1.8}, {1.6, 2.2}, {1.8, 2.6}, {2.0, 3.1}};
 
 Hyperparams efficientnet_hyperparams(bool freeze_batch_norm) {
   Hyperparams result;
@@ -41,7 +41,7 @@ Hyperparams efficientnet_hyperparams(bool freeze_batch_norm) {
 class EfficientNet final : public Backbone {
  public:
   EfficientNet(size_t version, const BackboneOptions& options) : scope_(scope_of(version)) {
-    const Scaling& scaling = kScalings[version];
+    const NetworkScaling& scaling = kNetworkScalings[version];
     const Hyperparams hyperparams =
         options.hyperparams ? *options.hyperparams : efficientnet_hyperparams(options.freeze_batch_norm);
     const auto scaled = [&](int64_t depth) { return make_divisible(static_cast<double>(depth) * scaling.width, 8, 8); };
@@ -121,8 +121,8 @@ std::string keras_name_in_efficientnet(const std::string& name) {
   return last == "BatchNorm" ? tf_name(layer) + "_bn/" + leaf : tf_name(scope) + "_conv2d/" + keras_leaf(leaf);
 }
 
-[[maybe_unused]] const bool keras_names_added = [] {
-  for (size_t version = 0; version < std::size(kScalings); ++version)
+[[maybe_unused]] const bool named_efficientnet = [] {
+  for (size_t version = 0; version < std::size(kNetworkScalings); ++version)
     add_keras_names(fmt::format("FeatureExtractor.{}.", EfficientNet::scope_of(version)), &keras_name_in_efficientnet);
   return true;
 }();

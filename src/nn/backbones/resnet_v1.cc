@@ -204,12 +204,12 @@ std::string keras_name_in_resnet_v1(const std::string& name) {
   return fmt::format("conv{}_block{}_{}{}", block + 1, unit, convolution, end);
 }
 
-bool add_names() {
+bool add_resnet_names() {
   for (const int depth : {50, 101, 152})
     add_keras_names(fmt::format("FeatureExtractor.resnet_v1_{}.", depth), &keras_name_in_resnet_v1);
   return true;
 }
-[[maybe_unused]] const bool named_resnet_v1 = add_names();
+[[maybe_unused]] const bool named_resnet_v1 = add_resnet_names();
 
 }  // namespace
 }  // namespace osprey::nn

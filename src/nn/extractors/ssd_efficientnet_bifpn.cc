@@ -10,10 +10,11 @@
 namespace osprey::nn {
 namespace {
 
-struct Scaling {
+struct DetectorScaling {
   int64_t iterations, depth;
 };
-constexpr Scaling kScalings[] = {{3, 64}, {4, 88}, {5, 112}, {6, 160}, {7, 224}, {7, 288}, {8, 384}, {8, 384}};
+constexpr DetectorScaling kDetectorScalings[] = {{3, 64},  {4, 88},  {5, 112}, {6, 160},
+                                                 {7, 224}, {7, 288}, {8, 384}, {8, 384}};
 
 /// The endpoint of each level from 1 on, the same for every version.
 constexpr const char* kEndpoints[] = {"stack_0/block_0", "stack_1/block_1", "stack_2/block_1", "stack_4/block_2",
@@ -28,7 +29,7 @@ FusionMethod fusion_method(const config::ConfigNode<proto::BidirectionalFeatureP
   return FusionMethod::kSum;
 }
 
-BifpnOptions bifpn_options(const ExtractorNode& node, const Scaling& scaling) {
+BifpnOptions bifpn_options(const ExtractorNode& node, const DetectorScaling& scaling) {
   const auto pyramid = node.child("bifpn", node->bifpn());
   BifpnOptions result;
   result.min_level = pyramid->min_level();
@@ -58,7 +59,7 @@ std::unique_ptr<FeatureExtractor> make_ssd_efficientnet_bifpn(const ExtractorNod
   if (node->use_depthwise()) node.fail("use_depthwise", "is not possible with " + node->type());
   if (node->override_base_feature_extractor_hyperparams())
     node.fail("override_base_feature_extractor_hyperparams", "is not possible with " + node->type());
-  const BifpnOptions neck = bifpn_options(node, kScalings[kVersion]);
+  const BifpnOptions neck = bifpn_options(node, kDetectorScalings[kVersion]);
   BackboneOptions base = backbone_options(node, options);
   base.last_endpoint = neck.endpoints.back();
   std::shared_ptr<Backbone> backbone =
@@ -80,10 +81,10 @@ OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_efficientnet-b7_bifpn_keras", &make_
 constexpr const char* kCheckpointScopes[] = {"EfficientDet-D0",    "EfficientDet-D1",      "EfficientDet-D2",
                                              "EfficientDet-D3",    "EfficientDet-D4",      "EfficientDet-D5",
                                              "EfficientDet-D6-D7", "EfficientNet-B7_BiFPN"};
-static_assert(std::size(kCheckpointScopes) == std::size(kScalings));
+static_assert(std::size(kCheckpointScopes) == std::size(kDetectorScalings));
 
-[[maybe_unused]] const bool keras_names_added = [] {
-  for (size_t version = 0; version < std::size(kScalings); ++version)
+[[maybe_unused]] const bool named_bifpn = [] {
+  for (size_t version = 0; version < std::size(kDetectorScalings); ++version)
     add_keras_names(fmt::format("FeatureExtractor.EfficientNet-B{}.bifpn.", version),
                     [prefix = fmt::format("{}/bifpn/", kCheckpointScopes[version])](const std::string& name) {
                       return prefix + bifpn_keras_name(name);

@@ -30,14 +30,14 @@ OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet50_v1_fpn_keras", &make_ssd_re
 OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet101_v1_fpn_keras", &make_ssd_resnet_v1_fpn<101>);
 OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_resnet152_v1_fpn_keras", &make_ssd_resnet_v1_fpn<152>);
 
-bool add_names() {
+bool add_resnet_fpn_names() {
   for (const int depth : {50, 101, 152})
     add_keras_names(fmt::format("FeatureExtractor.resnet_v1_{}.fpn.", depth), [depth](const std::string& name) {
       return feature_pyramid_keras_name(fmt::format("ResNet{}V1_FPN", depth), name);
     });
   return true;
 }
-[[maybe_unused]] const bool named_ssd_resnet_v1_fpn = add_names();
+[[maybe_unused]] const bool named_ssd_resnet_v1_fpn = add_resnet_fpn_names();
 
 }  // namespace
 }  // namespace osprey::nn

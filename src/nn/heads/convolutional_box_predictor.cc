@@ -13,7 +13,7 @@
 namespace osprey::nn {
 namespace {
 
-struct Options {
+struct ConvolutionalOptions {
   int64_t min_depth = 0, max_depth = 0, num_layers = 0;
   int64_t kernel = 1, code_size = 4;
   bool use_depthwise = false, sigmoid = false;
@@ -50,7 +50,8 @@ at::Tensor run(const std::vector<std::shared_ptr<ConvBlock>>& blocks, at::Tensor
 
 class ConvolutionalBoxPredictor final : public BoxPredictor {
  public:
-  ConvolutionalBoxPredictor(const Options& options, const BoxPredictorOptions& model, const Hyperparams& hyperparams)
+  ConvolutionalBoxPredictor(const ConvolutionalOptions& options, const BoxPredictorOptions& model,
+                            const Hyperparams& hyperparams)
       : options_(options), num_class_slots_(model.num_class_slots) {
     Hyperparams depthwise = hyperparams;
     if (model.keras) {  // the original hands these to arguments that depthwise layers do not look at
@@ -118,7 +119,7 @@ class ConvolutionalBoxPredictor final : public BoxPredictor {
     return blocks;
   }
 
-  Options options_;
+  ConvolutionalOptions options_;
   int64_t num_class_slots_;
   std::vector<Branch> branches_;
 };
@@ -133,15 +134,15 @@ std::unique_ptr<BoxPredictor> make_convolutional_box_predictor(
   if (cfg->box_code_size() < 4) cfg.fail("box_code_size", "must be >= 4");
   const double keep = cfg->dropout_keep_probability();
   if (cfg->use_dropout() && !(keep > 0 && keep <= 1)) cfg.fail("dropout_keep_probability", "must be in (0, 1]");
-  Options options{.min_depth = cfg->min_depth(),
-                  .max_depth = cfg->max_depth(),
-                  .num_layers = cfg->num_layers_before_predictor(),
-                  .kernel = cfg->kernel_size(),
-                  .code_size = cfg->box_code_size(),
-                  .use_depthwise = cfg->use_depthwise(),
-                  .sigmoid = cfg->apply_sigmoid_to_scores(),
-                  .keep_probability = cfg->use_dropout() ? keep : 1,
-                  .class_bias = cfg->class_prediction_bias_init()};
+  ConvolutionalOptions options{.min_depth = cfg->min_depth(),
+                               .max_depth = cfg->max_depth(),
+                               .num_layers = cfg->num_layers_before_predictor(),
+                               .kernel = cfg->kernel_size(),
+                               .code_size = cfg->box_code_size(),
+                               .use_depthwise = cfg->use_depthwise(),
+                               .sigmoid = cfg->apply_sigmoid_to_scores(),
+                               .keep_probability = cfg->use_dropout() ? keep : 1,
+                               .class_bias = cfg->class_prediction_bias_init()};
   if (cfg->has_box_encodings_clip_range()) {
     const auto& range = cfg->box_encodings_clip_range();
     if (range.min() > range.max()) cfg.fail("box_encodings_clip_range.min", "must not exceed max");

@@ -15,7 +15,7 @@
 namespace osprey::nn {
 namespace {
 
-struct Options {
+struct WeightSharedOptions {
   int64_t num_layers = 0, depth = 0;
   int64_t kernel = 3, code_size = 4;
   bool use_depthwise = false, share_tower = false, sigmoid = false;
@@ -35,7 +35,8 @@ constexpr const char* kScope = "WeightSharedConvolutionalBoxPredictor/";
 
 class WeightSharedBoxPredictor final : public BoxPredictor {
  public:
-  WeightSharedBoxPredictor(const Options& options, const BoxPredictorOptions& model, const Settings& settings)
+  WeightSharedBoxPredictor(const WeightSharedOptions& options, const BoxPredictorOptions& model,
+                           const Settings& settings)
       : options_(options), num_class_slots_(model.num_class_slots) {
     const int64_t depth = add_projections(model.depths, settings.projections);
     const size_t maps = model.depths.size();
@@ -139,7 +140,7 @@ class WeightSharedBoxPredictor final : public BoxPredictor {
     return x;
   }
 
-  Options options_;
+  WeightSharedOptions options_;
   int64_t num_class_slots_;
   Activation activation_ = Activation::kNone;
   std::vector<Convolution> projections_;  ///< of each map; empty where it fits
@@ -180,15 +181,16 @@ std::unique_ptr<BoxPredictor> make_weight_shared_box_predictor(
   if (cfg->use_dropout() && !(keep > 0 && keep <= 1)) cfg.fail("dropout_keep_probability", "must be in (0, 1]");
   if (std::set<int64_t>(model.anchors_per_location.begin(), model.anchors_per_location.end()).size() != 1)
     cfg.fail("conv_hyperparams", "shares its convolutions, so every feature map must have the same number of anchors");
-  Options options{.num_layers = cfg->num_layers_before_predictor(),
-                  .depth = cfg->depth(),
-                  .kernel = cfg->kernel_size(),
-                  .code_size = cfg->box_code_size(),
-                  .use_depthwise = cfg->use_depthwise(),
-                  .share_tower = cfg->share_prediction_tower(),
-                  .sigmoid = cfg->score_converter() == proto::WeightSharedConvolutionalBoxPredictor::SIGMOID,
-                  .keep_probability = cfg->use_dropout() ? keep : 1,
-                  .class_bias = cfg->class_prediction_bias_init()};
+  WeightSharedOptions options{
+      .num_layers = cfg->num_layers_before_predictor(),
+      .depth = cfg->depth(),
+      .kernel = cfg->kernel_size(),
+      .code_size = cfg->box_code_size(),
+      .use_depthwise = cfg->use_depthwise(),
+      .share_tower = cfg->share_prediction_tower(),
+      .sigmoid = cfg->score_converter() == proto::WeightSharedConvolutionalBoxPredictor::SIGMOID,
+      .keep_probability = cfg->use_dropout() ? keep : 1,
+      .class_bias = cfg->class_prediction_bias_init()};
   if (cfg->has_box_encodings_clip_range()) {
     const auto& range = cfg->box_encodings_clip_range();
     if (range.min() > range.max()) cfg.fail("box_encodings_clip_range.min", "must not exceed max");

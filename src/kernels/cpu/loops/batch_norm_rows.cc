@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "kernels/cpu/loops/dispatch.h"
+#include "kernels/cpu/loops/exponential.h"
 
 namespace osprey::kernels::cpu {
 namespace {
@@ -56,23 +57,6 @@ OSPREY_INLINE void moments(const T* __restrict x, int64_t rows, int64_t depth, c
         a += d;
         b += d * d;
       });
-}
-
-/// e^x of numbers that are not too large: 2^n times a polynomial of what is left, which the compiler can vectorise.
-OSPREY_INLINE float exponential(float x) {
-  x = x < -87.0f ? -87.0f : x;
-  x = x > 88.0f ? 88.0f : x;
-  const float shifted = x * 1.44269504f + 12582912.0f;  // the last bits hold the nearest integer to x / ln 2
-  const float n = shifted - 12582912.0f;
-  const float r = x - n * 0.693359375f + n * 2.12194440e-4f;
-  float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  const float power = std::bit_cast<float>((std::bit_cast<int32_t>(shifted) + 127) << 23);
-  return (p * r * r + r + 1.0f) * power;
 }
 
 /// The curves: `value` of a normalised number, and `back`, which takes a gradient through it.

@@ -1,0 +1,53 @@
+#pragma once
+#include <bit>
+#include <cstdint>
+
+#include "kernels/cpu/loops/dispatch.h"
+
+/// Functions that the compiler can vectorise.
+namespace osprey::kernels::cpu {
+
+/// e^x of numbers that are not too large: 2^n times a polynomial of what is left, which the compiler can vectorise.
+OSPREY_INLINE float exponential(float x) {
+  x = x < -87.0f ? -87.0f : x;
+  x = x > 88.0f ? 88.0f : x;
+  const float shifted = x * 1.44269504f + 12582912.0f;  // the last bits hold the nearest integer to x / ln 2
+  const float n = shifted - 12582912.0f;
+  const float r = x - n * 0.693359375f + n * 2.12194440e-4f;
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  const float power = std::bit_cast<float>((std::bit_cast<int32_t>(shifted) + 127) << 23);
+  return (p * r * r + r + 1.0f) * power;
+}
+
+/// log(1 + x) of 0 <= x <= 1: the series of artanh(x / (2 + x)), exact to rounding.
+OSPREY_INLINE float log_one_plus(float x) {
+  const float s = x / (2.0f + x), z = s * s;
+  float p = 1.0f / 15;
+  p = p * z + 1.0f / 13;
+  p = p * z + 1.0f / 11;
+  p = p * z + 1.0f / 9;
+  p = p * z + 1.0f / 7;
+  p = p * z + 1.0f / 5;
+  p = p * z + 1.0f / 3;
+  return 2.0f * s * (p * z + 1.0f);
+}
+
+/// log(x) of a normal x > 0: its exponent, and the series for what is left, which is within 1/sqrt(2) and sqrt(2).
+OSPREY_INLINE float logarithm(float x) {
+  const int32_t bits = std::bit_cast<int32_t>(x);
+  const int32_t power = (bits - 0x3f3504f3) >> 23;
+  const float m = std::bit_cast<float>(bits - (power << 23));
+  const float s = (m - 1.0f) / (m + 1.0f), z = s * s;
+  float p = 1.0f / 9;
+  p = p * z + 1.0f / 7;
+  p = p * z + 1.0f / 5;
+  p = p * z + 1.0f / 3;
+  return static_cast<float>(power) * 0.693147181f + 2.0f * s * (p * z + 1.0f);
+}
+
+}  // namespace osprey::kernels::cpu
