@@ -13,8 +13,10 @@ namespace osprey {
 ///
 /// A detection of one side must have a partner on the other with the same class and with score and coordinates within
 /// the tolerance; only the last detections of a full list may lack one, where the partner's score falls behind the
-/// list's end by less than the tolerance. images  [H, W, 3] uint8 each throws  ExportError naming picture, detection
-/// and both values for the first that has no partner
+/// list's end by less than the tolerance. Where a picture fails, the model is asked again with pixels moved by noise of
+/// 1e-5: if it does not agree with itself either, rounding decides and the picture counts as `left_to_rounding`.
+/// images  [H, W, 3] uint8 each
+/// throws  ExportError naming picture and detection for the first that has no partner
 ExportReport compare(models::DetectionModel& model, const data::ImageResizer& resizer, torch::jit::Module& served,
                      int64_t batch_size, const std::vector<at::Tensor>& images, double tolerance);
 

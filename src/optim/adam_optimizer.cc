@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "optim/slots.h"
+#include "osprey/kernels/optimizer_update.h"
 #include "osprey/optim/builder.h"
 #include "osprey/protos/optimizer.pb.h"
 
@@ -44,13 +45,18 @@ class AdamOptimizer final : public Optimizer {
     const double t = static_cast<double>(update.step + 1);
     const double power1 = tf1_ ? beta1_power_.item<float>() : std::pow(kBeta1, t);  // on the CPU: nobody waits
     const double power2 = tf1_ ? beta2_power_.item<float>() : std::pow(kBeta2, t);
-    at::_foreach_mul_(means, kBeta1);
-    at::_foreach_add_(means, update.gradients, 1 - kBeta1);
-    at::_foreach_mul_(variances, kBeta2);
-    at::_foreach_addcmul_(variances, update.gradients, update.gradients, 1 - kBeta2);
-    auto roots = at::_foreach_sqrt(variances);
-    at::_foreach_add_(roots, epsilon_);
-    at::_foreach_addcdiv_(update.values, means, roots, -update.learning_rate * std::sqrt(1 - power2) / (1 - power1));
+    const double rate = update.learning_rate * std::sqrt(1 - power2) / (1 - power1);
+    if (kernels::fuses_update(update.values)) {
+      kernels::adam_update({update.values, update.gradients, {means, variances}}, {kBeta1, kBeta2, rate, epsilon_});
+    } else {
+      at::_foreach_mul_(means, kBeta1);
+      at::_foreach_add_(means, update.gradients, 1 - kBeta1);
+      at::_foreach_mul_(variances, kBeta2);
+      at::_foreach_addcmul_(variances, update.gradients, update.gradients, 1 - kBeta2);
+      auto roots = at::_foreach_sqrt(variances);
+      at::_foreach_add_(roots, epsilon_);
+      at::_foreach_addcdiv_(update.values, means, roots, -rate);
+    }
     if (tf1_) {
       beta1_power_.mul_(kBeta1);
       beta2_power_.mul_(kBeta2);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "optim/slots.h"
+#include "osprey/kernels/optimizer_update.h"
 #include "osprey/optim/builder.h"
 #include "osprey/protos/optimizer.pb.h"
 
@@ -28,9 +29,16 @@ class MomentumOptimizer final : public Optimizer {
  private:
   void apply(const Update& update) override {
     const auto accumulators = accumulators_.at_indices(update.indices);
+    const double gradient_factor = rate_inside_ ? -update.learning_rate : 1.0,
+                 value_factor = rate_inside_ ? 1.0 : -update.learning_rate;
+    if (kernels::fuses_update(update.values)) {
+      kernels::momentum_update({update.values, update.gradients, {accumulators}}, momentum_, gradient_factor,
+                               value_factor);
+      return;
+    }
     at::_foreach_mul_(accumulators, momentum_);
-    at::_foreach_add_(accumulators, update.gradients, rate_inside_ ? -update.learning_rate : 1.0);
-    at::_foreach_add_(update.values, accumulators, rate_inside_ ? 1.0 : -update.learning_rate);
+    at::_foreach_add_(accumulators, update.gradients, gradient_factor);
+    at::_foreach_add_(update.values, accumulators, value_factor);
   }
 
   double momentum_;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "optim/slots.h"
+#include "osprey/kernels/optimizer_update.h"
 #include "osprey/optim/builder.h"
 #include "osprey/protos/optimizer.pb.h"
 
@@ -40,6 +41,11 @@ class RmsPropOptimizer final : public Optimizer {
     const double rate = update.learning_rate / (1 + options_.rate_decay * static_cast<double>(update.step));
     const auto mean_squares = mean_squares_.at_indices(update.indices),
                accumulators = accumulators_.at_indices(update.indices);
+    if (kernels::fuses_update(update.values)) {
+      kernels::rms_prop_update({update.values, update.gradients, {mean_squares, accumulators}},
+                               {options_.rho, options_.momentum, rate, options_.epsilon, epsilon_outside_});
+      return;
+    }
     at::_foreach_mul_(mean_squares, options_.rho);
     at::_foreach_addcmul_(mean_squares, update.gradients, update.gradients, 1 - options_.rho);
     auto roots = epsilon_outside_ ? at::_foreach_sqrt(mean_squares) : at::_foreach_add(mean_squares, options_.epsilon);

@@ -148,6 +148,17 @@ TEST(Export, AnotherModelsFileIsFoundOut) {
   EXPECT_THROW(compare(*model, *resizer_of(pipeline), served, 1, pictures(), 1e-4), ExportError);
 }
 
+TEST(Export, WhatTheModelItselfLeavesToRoundingIsCountedOnly) {
+  const config::Pipeline pipeline = toy_pipeline();
+  const auto model = evaluated_model(pipeline, 1);
+  torch::jit::Module served = served_module(*model, {96, 96, 0, 0}, 1);
+  EXPECT_EQ(compare(*model, *resizer_of(pipeline), served, 1, pictures(), 1e-4).left_to_rounding, 0);
+  // Nothing is equal to within so little.
+  const ExportReport report = compare(*model, *resizer_of(pipeline), served, 1, pictures(), 1e-12);
+  EXPECT_EQ(report.images, 3);
+  EXPECT_EQ(report.left_to_rounding, 3);
+}
+
 TEST(Export, FolderServesThroughTheDetector) {
   const TempDir folder;
   const config::Pipeline pipeline = toy_pipeline();

@@ -134,7 +134,8 @@ void expect_whole_way(const fs::path& file, const Pictures& pictures) {
   EXPECT_TRUE(report.real_images);
   EXPECT_GT(report.detections, 0);
   std::cout << file.stem().string() << ": " << learnt << ", " << report.detections << " detections exported, within "
-            << std::max(report.max_box_difference, report.max_score_difference) << std::endl;
+            << std::max(report.max_box_difference, report.max_score_difference) << ", " << report.left_to_rounding
+            << " of " << report.images << " pictures left to rounding" << std::endl;
 }
 
 bool is_built(const fs::path& file) {
