@@ -1,5 +1,6 @@
 #include "osprey/nn/initializer.h"
 
+#include <ATen/ATen.h>
 #include <ATen/core/PhiloxRNGEngine.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>

@@ -1,5 +1,8 @@
 #include "osprey/nn/regularizer.h"
 
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
 namespace osprey::nn {
 namespace {
 
