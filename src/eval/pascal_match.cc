@@ -53,7 +53,7 @@ ClassCell match_class(const ImageGroundTruth& truth, const ImageDetections& foun
   cell.num_detections = static_cast<int64_t>(order.size());
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return found.scores[a] < found.scores[b]; });
   std::reverse(order.begin(), order.end());
-  if (order.size() > kMostPerClass) order.resize(kMaxDetections);
+  if (order.size() > kMostPerClass) order.resize(kMostPerClass);
 
   std::vector<double> group_scores(groups.size(), 0);
   for (size_t d : order) {

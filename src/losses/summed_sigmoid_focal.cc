@@ -1,5 +1,6 @@
 #include "losses/summed_sigmoid_focal.h"
 
+#include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 namespace osprey::losses {

@@ -1,5 +1,7 @@
 #include "osprey/nn/activation.h"
 
+#include <ATen/ATen.h>
+
 namespace osprey::nn {
 
 at::Tensor activate(const at::Tensor& x, Activation activation) {

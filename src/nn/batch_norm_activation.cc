@@ -1,5 +1,8 @@
 #include "nn/batch_norm_activation.h"
 
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
 #include "osprey/kernels/batch_norm_activation.h"
 
 namespace osprey::nn {

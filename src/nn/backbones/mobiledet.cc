@@ -3,6 +3,8 @@
 // 3 and figures 5 to 8.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "osprey/nn/backbone.h"
 #include "osprey/nn/inverted_residual.h"
 
@@ -11,7 +13,7 @@ namespace {
 
 /// Filters in steps of eight, halves rounded up.
 int64_t scaled(int64_t filters, double multiplier) {
-  return std::max<int64_t>(static_cast<int64_t>(static_cast<double>(filters) * multiplier / 8 + 0.5) * 8, 8);
+  return std::max<int64_t>(std::lround(static_cast<double>(filters) * multiplier / 8) * 8, 8);
 }
 
 struct Layer {
