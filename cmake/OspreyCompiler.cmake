@@ -15,7 +15,7 @@ target_compile_options(osprey_compile_options INTERFACE -Wall -Wextra -Wshadow -
   # Left-out members of an options struct have their defaults.
   -Wno-missing-field-initializers
   # GCC 12 reports false positives inside the standard library.
-  -Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow -Wno-restrict
+  -Wno-maybe-uninitialized
   # Sources that are compiled together look like headers to GCC.
   -Wno-subobject-linkage
   $<$<BOOL:${OSPREY_WERROR}>:-Werror>)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds Osprey (release, in build/release) and runs all its tests. Arguments go to ctest: scripts/test.sh -R golden
 #   OSPREY_TEST_DATA=DIR   a folder with golden/ and data/: the full golden files and real photos are tested as well
+#   OSPREY_LONG_TESTS=1    with `-L long -V`: every public config learns, is evaluated and exported (ten minutes on two cores)
 #   CI=true                warnings are errors, and a build that takes more than 25 minutes fails
 set -euo pipefail
 cd "$(dirname "$0")/.."

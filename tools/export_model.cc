@@ -35,10 +35,9 @@ int main(int argc, char** argv) {
         const osprey::ExportReport report = osprey::export_model(pipeline, checkpoint, output_dir, options);
         if (report.left_to_rounding > 0)
           SPDLOG_WARN(
-              "on {} of {} pictures rounding decides what this network finds: noise of 1e-5 in their pixels moves "
-              "the checkpoint's own detections by more than {}, and so far the exported ones differ; has it "
-              "been trained long enough for its batch-norm averages?",
-              report.left_to_rounding, report.images, options.parity_tolerance);
+              "on {} of {} pictures the export finds something else by rounding alone: noise of 1e-5 in the pixels "
+              "moves this network's boxes and scores further; were its batch-norm averages trained long enough?",
+              report.left_to_rounding, report.images);
         fmt::print(
             "{}/model.pt agrees with the checkpoint on {} {}: {} detections, boxes within {:.2g}, scores within "
             "{:.2g}\n",

@@ -2,10 +2,10 @@
 // usage: loader_bench RECORDS [WORKERS] [BATCHES]; prints one JSON line. WORKERS 1 gives images/s of one core.
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 
+#include "osprey/base/clock.h"
 #include "osprey/config/parse.h"
 #include "osprey/data/loader.h"
 
@@ -32,9 +32,9 @@ int main(int argc, char** argv) {
 
   for (int i = 0; i < 4; ++i) source->next();  // the first batches also fill the prefetch queue
   const data::StageSeconds before = source->stage_seconds();
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = now();
   for (int i = 0; i < batches; ++i) source->next();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds = now() - begin;
   const data::StageSeconds after = source->stage_seconds();
   const double images = static_cast<double>(batches) * 16;
   const auto per_image = [&](double stage) { return stage / images * 1e3; };

@@ -6,10 +6,9 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <limits>
 
 #include "cli/cli.h"
-#include "osprey/base/clock.h"
+#include "measure.h"
 #include "osprey/config/parse.h"
 #include "osprey/losses/builder.h"
 #include "osprey/protos/losses.pb.h"
@@ -23,19 +22,18 @@ int main(int argc, char** argv) {
       config::parse<proto::ClassificationLoss>("weighted_sigmoid_focal { gamma: 2 alpha: 0.25 }", "loss");
   const auto loss = losses::build_classification_loss(config.node());
   at::Tensor logits = at::randn({batch, anchors, classes}).sub_(4).requires_grad_(true);
-  const at::Tensor targets = at::zeros_like(logits), weights = at::ones({batch, anchors, 1});
-  targets.narrow(1, 0, anchors / 200).select(2, 0).fill_(1);
+  const at::Tensor rows = at::zeros({batch, 2, classes}), row = at::zeros({batch, anchors}, at::kLong);
+  rows.select(1, 1).select(1, 0).fill_(1);
+  row.narrow(1, 0, anchors / 200).fill_(1);
+  const ClassTargets by_row{rows, at::ones({batch, 2, 1}), row};
+  const at::Tensor targets = by_row.of_anchors(), weights = by_row.weights_of_anchors();
   const auto seconds = [&](const auto& forward) {
-    double best = std::numeric_limits<double>::infinity();
-    for (int64_t call = 0; call < calls; ++call) {
+    return best_of(calls, [&] {
       logits.mutable_grad() = at::Tensor();
-      const double start = now();
       forward().sum().backward();
-      best = std::min(best, now() - start);
-    }
-    return best;
+    });
   };
-  const double fused = seconds([&] { return loss->summed(logits, targets, weights); });
+  const double fused = seconds([&] { return loss->summed(logits, by_row); });
   const double composed = seconds([&] { return (*loss)(logits, targets, weights); });
   fmt::print("{{\"shape\": [{}, {}, {}], \"kernel_s\": {:.4f}, \"composed_s\": {:.4f}, \"ratio\": {:.2f}}}\n", batch,
              anchors, classes, fused, composed, composed / fused);

@@ -7,10 +7,9 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <limits>
 
 #include "cli/cli.h"
-#include "osprey/base/clock.h"
+#include "measure.h"
 #include "osprey/config/pipeline.h"
 #include "osprey/kernels/optimizer_update.h"
 #include "osprey/models/builder.h"
@@ -33,17 +32,10 @@ int main(int argc, char** argv) {
     accumulators.push_back(at::zeros_like(values.back()));
     numbers += parameter.numel();
   }
-  const auto seconds = [&](const auto& update) {
-    double best = std::numeric_limits<double>::infinity();
-    for (int call = 0; call < calls; ++call) {
-      const double start = now();
-      update();
-      best = std::min(best, now() - start);
-    }
-    return best;
-  };
-  const double fused = seconds([&] { kernels::momentum_update({values, gradients, {accumulators}}, 0.9, 1, -1e-6); });
-  const double composed = seconds([&] {
+  const double fused = best_of(calls, [&] {
+    kernels::momentum_update({values, gradients, {accumulators}}, 0.9, 1, -1e-6);
+  });
+  const double composed = best_of(calls, [&] {
     at::_foreach_mul_(accumulators, 0.9);
     at::_foreach_add_(accumulators, gradients, 1);
     at::_foreach_add_(values, accumulators, -1e-6);

@@ -2,14 +2,17 @@
 //   build/release/bin/step_bench --pipeline_config F [--batch_size 8] [--precision fp32|bf16] [--steps 10] [--set
 //   a.b=c]
 #include <ATen/autocast_mode.h>
-#include <sys/resource.h>
+#include <ATen/record_function.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
+#include <atomic>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "cli/cli.h"
+#include "constant_batch.h"
+#include "measure.h"
+#include "osprey/base/clock.h"
 #include "osprey/config/pipeline.h"
 #include "osprey/models/builder.h"
 #include "osprey/optim/builder.h"
@@ -17,55 +20,66 @@
 namespace osprey {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+/// Adds up the seconds spent in convolutions and their gradients, on all threads that call them.
+class ConvolutionClock {
+ public:
+  ConvolutionClock() {
+    at::addGlobalCallback(at::RecordFunctionCallback(before, after).scopes({at::RecordScope::FUNCTION}));
+  }
+  double seconds() const { return total; }
 
-/// Seconds of each part of each step.
+ private:
+  struct Start : at::ObserverContext {
+    double time = now();
+  };
+  static std::unique_ptr<at::ObserverContext> before(const at::RecordFunction& function) {
+    const std::string_view name = function.name();
+    if (name != "aten::convolution" && name != "aten::convolution_backward" &&
+        name != "osprey::convolution_weight_gradient")
+      return nullptr;
+    return std::make_unique<Start>();
+  }
+  static void after(const at::RecordFunction&, at::ObserverContext* context) {
+    if (context != nullptr) total += now() - static_cast<Start*>(context)->time;
+  }
+  inline static std::atomic<double> total = 0;
+};
+
+/// Seconds of each part of each step, and of the convolutions within it.
 class Times {
  public:
   template <class Part>
   auto measure(const std::string& name, Part part) {
-    const auto start = Clock::now();
+    const double start = now(), convolutions = clock_.seconds();
     auto result = part();
-    seconds_[name].push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    seconds_[name].push_back(now() - start);
+    convolutions_[name].push_back(clock_.seconds() - convolutions);
     return result;
   }
-  double median(const std::string& name) const {
-    std::vector<double> values = seconds_.at(name);
+  double median(const std::string& name) const { return median(seconds_.at(name)); }
+  nlohmann::json medians() const { return medians(seconds_); }
+  nlohmann::json convolution_medians() const { return medians(convolutions_); }
+  void clear() {
+    seconds_.clear();
+    convolutions_.clear();
+  }
+
+ private:
+  using Series = std::map<std::string, std::vector<double>>;
+
+  static double median(std::vector<double> values) {
     std::nth_element(values.begin(), values.begin() + static_cast<int64_t>(values.size() / 2), values.end());
     return values[values.size() / 2];
   }
-  nlohmann::json medians() const {
+  static nlohmann::json medians(const Series& series) {
     nlohmann::json result;
-    for (const auto& entry : seconds_) result[entry.first] = median(entry.first);
+    for (const auto& [name, values] : series) result[name] = median(values);
     return result;
   }
-  void clear() { seconds_.clear(); }
 
- private:
-  std::map<std::string, std::vector<double>> seconds_;
+  ConvolutionClock clock_;
+  Series seconds_, convolutions_;
 };
-
-Batch constant_batch(const models::DetectionModel& model, int64_t size) {
-  at::manual_seed(1);
-  const auto [height, width] = model.input_size();
-  Batch batch;
-  batch.images = at::randint(0, 256, {size, 3, height, width}, at::kByte).contiguous(at::MemoryFormat::ChannelsLast);
-  batch.true_shapes = at::tensor({height, width}, at::kLong).repeat({size, 1});
-  const at::Tensor corner = at::rand({size, 100, 2}) * 0.7, extent = at::rand({size, 100, 2}) * 0.25 + 0.05;
-  batch.valid = at::arange(100).lt(7).repeat({size, 1});  // seven boxes a picture
-  batch.weights = batch.valid.to(at::kFloat);
-  batch.boxes = at::cat({corner, corner + extent}, 2) * batch.weights.unsqueeze(2);
-  batch.classes = at::randint(0, model.num_classes(), {size, 100}, at::kLong);
-  batch.image_weights = at::ones({size});
-  batch.example_keys = at::arange(size);
-  return batch;
-}
-
-double peak_mebibytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024;
-}
 
 int run(int argc, char** argv) {
   cli::keep_freed_memory();
@@ -129,6 +143,7 @@ int run(int argc, char** argv) {
                                  {"threads", at::get_num_threads()},
                                  {"images_per_second", static_cast<double>(batch_size) / times.median("total")},
                                  {"median_seconds", times.medians()},
+                                 {"of_it_convolutions", times.convolution_medians()},
                                  {"peak_memory_mib", peak_mebibytes() - before}};
   std::cout << result.dump() << std::endl;
   return 0;

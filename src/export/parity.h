@@ -13,8 +13,9 @@ namespace osprey {
 ///
 /// A detection of one side must have a partner on the other with the same class and with score and coordinates within
 /// the tolerance; only the last detections of a full list may lack one, where the partner's score falls behind the
-/// list's end by less than the tolerance. Where a picture fails, the model is asked again with pixels moved by noise of
-/// 1e-5: if it does not agree with itself either, rounding decides and the picture counts as `left_to_rounding`.
+/// list's end by less than the tolerance. Where a picture fails, boxes and scores before suppression decide: if the
+/// served ones are no further from the model's than noise of 1e-5 in the normalised pixels moves the model's own, the
+/// network makes rounding that large, and the picture counts as `left_to_rounding`.
 /// images  [H, W, 3] uint8 each
 /// throws  ExportError naming picture and detection for the first that has no partner
 ExportReport compare(models::DetectionModel& model, const data::ImageResizer& resizer, torch::jit::Module& served,

@@ -34,6 +34,9 @@ void for_each_part(const ParameterLists& lists, size_t num_slots, Work work) {
   at::NoGradGuard no_grad;
   TORCH_CHECK(lists.gradients.size() == lists.values.size() && lists.slots.size() == num_slots, "expected ", num_slots,
               " slots and a gradient per parameter");
+  for (const std::vector<at::Tensor>& slot : lists.slots)
+    TORCH_CHECK(slot.size() == lists.values.size(), "expected a slot per parameter, ", lists.values.size(), ", got ",
+                slot.size());
   std::vector<at::Tensor> laid_out;  // gradients in the layout of their parameters
   std::vector<Part> parts;
   const auto check = [](const at::Tensor& value, const at::Tensor& other, const char* what) {
@@ -48,7 +51,7 @@ void for_each_part(const ParameterLists& lists, size_t num_slots, Work work) {
     laid_out.push_back(gradient);
     Part whole{value.data_ptr<float>(), gradient.const_data_ptr<float>(), {}, value.numel()};
     for (size_t s = 0; s < num_slots; ++s) {
-      const at::Tensor& slot = lists.slots[s].at(i);
+      const at::Tensor& slot = lists.slots[s][i];
       check(value, slot, "slots");
       TORCH_CHECK(same_layout(slot, value), "slots must be laid out like the parameter");
       whole.slots[s] = slot.data_ptr<float>();

@@ -5,41 +5,43 @@
 namespace osprey::losses {
 namespace {
 
-/// The arguments in one float type, and checked.
-struct Arguments {
-  Arguments(const at::Tensor& all_logits, const at::Tensor& all_targets, const at::Tensor& all_weights) {
-    TORCH_CHECK(all_logits.dim() == 3, "logits must be [B, A, C], got ", all_logits.sizes());
-    TORCH_CHECK(all_targets.sizes() == all_logits.sizes(), "class targets are ", all_targets.sizes(), ", logits are ",
-                all_logits.sizes());
-    TORCH_CHECK(all_weights.dim() == 3 && all_weights.size(0) == all_logits.size(0) &&
-                    all_weights.size(1) == all_logits.size(1) &&
-                    (all_weights.size(2) == all_logits.size(2) || all_weights.size(2) == 1),
-                "class weights are ", all_weights.sizes(), ", logits are ", all_logits.sizes());
-    const auto type = all_logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-    logits = all_logits.to(type);
-    targets = all_targets.detach().to(type);
-    weights = all_weights.detach().to(type);
-  }
-  at::Tensor logits, targets, weights;
-};
+/// The type a loss is computed in.
+at::ScalarType type_for(const at::Tensor& logits) {
+  TORCH_CHECK(logits.dim() == 3, "logits must be [B, A, C], got ", logits.sizes());
+  return logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+/// Targets and weights of `count` anchors or rows of each image that the logits belong to.
+void check(const at::Tensor& targets, const at::Tensor& weights, const at::Tensor& logits, int64_t count) {
+  const at::IntArrayRef sizes = logits.sizes();
+  TORCH_CHECK(targets.sizes() == at::IntArrayRef({sizes[0], count, sizes[2]}), "class targets are ", targets.sizes(),
+              ", logits are ", sizes);
+  TORCH_CHECK(weights.dim() == 3 && weights.size(0) == sizes[0] && weights.size(1) == count &&
+                  (weights.size(2) == sizes[2] || weights.size(2) == 1),
+              "class weights are ", weights.sizes(), ", logits are ", sizes);
+}
 
 }  // namespace
 
 at::Tensor ClassificationLoss::operator()(const at::Tensor& logits, const at::Tensor& targets,
                                           const at::Tensor& weights) const {
-  const Arguments given(logits, targets, weights);
-  return compute(given.logits, given.targets, given.weights);
+  const at::ScalarType type = type_for(logits);
+  check(targets, weights, logits, logits.size(1));
+  return compute(logits.to(type), targets.detach().to(type), weights.detach().to(type));
 }
 
-at::Tensor ClassificationLoss::summed(const at::Tensor& logits, const at::Tensor& targets,
-                                      const at::Tensor& weights) const {
-  const Arguments given(logits, targets, weights);
-  return compute_summed(given.logits, given.targets, given.weights);
+at::Tensor ClassificationLoss::summed(const at::Tensor& logits, const ClassTargets& targets) const {
+  const at::ScalarType type = type_for(logits);
+  TORCH_CHECK(targets.row.sizes() == logits.sizes().slice(0, 2) && targets.row.scalar_type() == at::kLong,
+              "rows of anchors are ", targets.row.toString(), " ", targets.row.sizes(), ", logits are ",
+              logits.sizes());
+  check(targets.rows, targets.weights, logits, targets.rows.dim() == 3 ? targets.rows.size(1) : 0);
+  return compute_summed(logits.to(type),
+                        {targets.rows.detach().to(type), targets.weights.detach().to(type), targets.row});
 }
 
-at::Tensor ClassificationLoss::compute_summed(const at::Tensor& logits, const at::Tensor& targets,
-                                              const at::Tensor& weights) const {
-  at::Tensor losses = compute(logits, targets, weights);
+at::Tensor ClassificationLoss::compute_summed(const at::Tensor& logits, const ClassTargets& targets) const {
+  const at::Tensor losses = compute(logits, targets.of_anchors(), targets.weights_of_anchors());
   return losses.dim() == 3 ? losses.sum(2) : losses;
 }
 

@@ -1,5 +1,5 @@
 #include "losses/formulas.h"
-#include "losses/summed_sigmoid_focal.h"
+#include "losses/summed_class_loss.h"
 #include "osprey/losses/classification_loss.h"
 #include "osprey/protos/losses.pb.h"
 
@@ -11,10 +11,9 @@ class WeightedSigmoid final : public ClassificationLoss {
   at::Tensor compute(const at::Tensor& logits, const at::Tensor& targets, const at::Tensor& weights) const override {
     return sigmoid_cross_entropy(logits, targets) * weights;
   }
-  at::Tensor compute_summed(const at::Tensor& logits, const at::Tensor& targets,
-                            const at::Tensor& weights) const override {
-    if (!kernels::fuses_sigmoid_focal(logits)) return ClassificationLoss::compute_summed(logits, targets, weights);
-    return summed_sigmoid_focal(logits, targets, weights, {});
+  at::Tensor compute_summed(const at::Tensor& logits, const ClassTargets& targets) const override {
+    if (!kernels::fuses_class_loss(logits)) return ClassificationLoss::compute_summed(logits, targets);
+    return summed_sigmoid_focal(logits, targets, {});
   }
 };
 

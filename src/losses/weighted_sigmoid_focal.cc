@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "losses/formulas.h"
-#include "losses/summed_sigmoid_focal.h"
+#include "losses/summed_class_loss.h"
 #include "osprey/losses/classification_loss.h"
 #include "osprey/protos/losses.pb.h"
 
@@ -29,10 +29,9 @@ class SigmoidFocal final : public ClassificationLoss {
     return alpha_ ? loss * (targets * *alpha_ + (1 - targets) * (1 - *alpha_)) : loss;
   }
 
-  at::Tensor compute_summed(const at::Tensor& logits, const at::Tensor& targets,
-                            const at::Tensor& weights) const override {
-    if (!kernels::fuses_sigmoid_focal(logits)) return ClassificationLoss::compute_summed(logits, targets, weights);
-    return summed_sigmoid_focal(logits, targets, weights, {gamma_, alpha_});
+  at::Tensor compute_summed(const at::Tensor& logits, const ClassTargets& targets) const override {
+    if (!kernels::fuses_class_loss(logits)) return ClassificationLoss::compute_summed(logits, targets);
+    return summed_sigmoid_focal(logits, targets, {gamma_, alpha_});
   }
 
   double gamma_;

@@ -116,8 +116,7 @@ Losses SsdMetaArch::loss(const Predictions& predictions, const Batch& batch) {
   box_losses = losses::per_anchor(box_losses, images, anchors) * image_weights.unsqueeze(1);
   // [B, A] or, for losses that couple the anchors, [B, C]: whatever is left belongs to one image each.
   const at::Tensor class_losses =
-      classification->summed(predictions.class_logits, targets.classes, targets.class_weights) *
-      image_weights.unsqueeze(1);
+      classification->summed(predictions.class_logits, targets.classes) * image_weights.unsqueeze(1);
 
   at::Tensor box_sum, class_sum;
   if (miner) {

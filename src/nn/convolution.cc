@@ -1,5 +1,6 @@
 #include "osprey/nn/convolution.h"
 
+#include "nn/convolution_operation.h"
 #include "osprey/nn/multiply_adds.h"
 
 namespace osprey::nn {
@@ -50,8 +51,7 @@ at::Tensor convolve(const at::Tensor& x, const at::Tensor& weights, const at::Te
     count_multiply_adds(y.numel() * per_value);
     return y;
   }
-  const at::Tensor y = at::conv2d(padded.x, weights, biases, {options.stride, options.stride}, padded.symmetric,
-                                  {options.dilation, options.dilation}, options.groups);
+  const at::Tensor y = convolution_operation(padded.x, weights, biases, options, padded.symmetric);
   count_multiply_adds(y.numel() * per_value);
   return y;
 }

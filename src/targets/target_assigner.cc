@@ -73,55 +73,55 @@ bool has_background(const TargetAssignerOptions& options) {
   return options.add_background_class || options.explicit_background_class;
 }
 
-/// Looks up a table for every anchor: row `special` of image b where the anchor has no box, else row m.
-/// values [B, M, ...], unmatched [...], match [B, A] -> [B, A, ...]
-at::Tensor gather(const at::Tensor& values, const at::Tensor& unmatched, const at::Tensor& match) {
-  const int64_t B = values.size(0), M = values.size(1);
-  std::vector<int64_t> extra(values.sizes().begin(), values.sizes().end());
-  extra[1] = 1;
-  const at::Tensor table = at::cat({unmatched.expand(extra), values}, 1).flatten(0, 1);
-  const at::Tensor first_row = at::arange(B, match.options()).mul(M + 1).unsqueeze(1);
-  const at::Tensor found = table.index_select(0, (match.clamp_min(-1) + 1 + first_row).flatten());
-  std::vector<int64_t> shape(values.sizes().begin(), values.sizes().end());
-  shape[1] = match.size(1);
-  return found.view(shape);
+/// Rows that anchors can name: that of ignored ones, that of background, those of the boxes. An anchor's row is then
+/// its match + kFirstBox.
+constexpr int64_t kFirstBox = 2;
+static_assert(Match::kIgnore + kFirstBox == 0 && Match::kBackground + kFirstBox == 1);
+
+/// boxes [B, M, ...], ignored and background [...] -> [B, M + 2, ...]
+at::Tensor table(const at::Tensor& ignored, const at::Tensor& background, const at::Tensor& boxes) {
+  std::vector<int64_t> one = boxes.sizes().vec();
+  one[1] = 1;
+  return at::cat({ignored.expand(one), background.expand(one), boxes}, 1);
 }
 
 at::Tensor encode(const boxes::BoxCoder& coder, const at::Tensor& anchors, const Groundtruth& truth, const Rows& rows,
-                  const at::Tensor& match) {
+                  const at::Tensor& row) {
   at::Tensor keypoints;
   if (coder.num_keypoints() > 0) {
     TORCH_CHECK(
         truth.keypoints.defined() && truth.keypoints.dim() == 4 && truth.keypoints.size(2) == coder.num_keypoints(),
         "groundtruth keypoints must be [B, M, ", coder.num_keypoints(), ", 2]");
     const at::Tensor known = truth.keypoints.to(at::kFloat);
-    keypoints = gather(known, at::zeros({coder.num_keypoints(), 2}, known.options()), match);
+    const at::Tensor none = at::zeros({coder.num_keypoints(), 2}, known.options());
+    keypoints = rows_of_anchors(table(none, none, known), row);
   }
   // Anchors without a box are coded as if they had some box, and then set to zero, whatever came out.
   const at::Tensor some_box = at::tensor({0.0f, 0.0f, 1.0f, 1.0f}).to(rows.boxes.device());
-  const at::Tensor codes = coder.encode(gather(rows.boxes, some_box, match), anchors, keypoints);
-  return at::where(match.ge(0).unsqueeze(-1), codes, at::zeros({}, codes.options()));
+  const at::Tensor codes =
+      coder.encode(rows_of_anchors(table(some_box, some_box, rows.boxes), row), anchors, keypoints);
+  return at::where(row.ge(kFirstBox).unsqueeze(-1), codes, at::zeros({}, codes.options()));
 }
 
 /// Weights from explicit confidences: 1 for what somebody said something about, `implicit_example_weight` for the rest.
 void weigh_by_confidence(Targets& targets, const TargetAssignerOptions& options) {
   const int64_t first = has_background(options) ? 1 : 0;
-  const at::Tensor classes = targets.classes.narrow(-1, first, targets.classes.size(-1) - first);
+  const at::Tensor classes = targets.classes.rows.narrow(-1, first, targets.classes.rows.size(-1) - first);
   const at::Tensor negative = classes < 0;
-  const at::Tensor positive_anchor = (classes > 0).any(-1).to(at::kFloat);
+  const at::Tensor positive_row = (classes > 0).any(-1).to(at::kFloat);
   const auto weight = [&](const at::Tensor& is_explicit) {
     return is_explicit * (1 - options.implicit_example_weight) + options.implicit_example_weight;
   };
   at::Tensor class_targets = classes.masked_fill(negative, 0);
   at::Tensor class_weights = weight((classes != 0).to(at::kFloat));
   if (first == 1) {
-    class_targets = at::cat({(1 - positive_anchor).unsqueeze(-1), class_targets}, -1);
-    class_weights = at::cat({weight(positive_anchor).unsqueeze(-1), class_weights}, -1);
+    class_targets = at::cat({(1 - positive_row).unsqueeze(-1), class_targets}, -1);
+    class_weights = at::cat({weight(positive_row).unsqueeze(-1), class_weights}, -1);
   }
-  targets.classes = class_targets;
-  targets.class_weights = class_weights;
-  targets.boxes = targets.boxes * positive_anchor.unsqueeze(-1);
-  targets.box_weights = positive_anchor;
+  targets.classes.rows = class_targets;
+  targets.classes.weights = class_weights;
+  targets.box_weights = rows_of_anchors(positive_row, targets.classes.row);
+  targets.boxes = targets.boxes * targets.box_weights.unsqueeze(-1);
 }
 
 }  // namespace
@@ -163,25 +163,21 @@ Targets TargetAssigner::assign(const at::Tensor& anchors, const Groundtruth& tru
   const Rows rows = checked(anchors, truth);
   Targets targets;
   targets.match = match(anchors, truth);
-  const at::Tensor& match = targets.match.box;
+  const at::Tensor row = targets.match.box + kFirstBox;
 
   const at::Tensor box_labels = labels(truth, rows, options_);
   at::Tensor background = at::zeros({box_labels.size(2)}, box_labels.options());
   if (has_background(options_) && !options_.encode_background_as_zeros) background[0].fill_(1);
-  targets.classes = gather(box_labels, background, match);
-  targets.boxes = encode(*coder_, anchors.detach().to(at::kFloat), truth, rows, match);
+  const at::Tensor nothing = at::zeros({}, rows.weights.options());
+  targets.classes = {table(background, background, box_labels),
+                     table(nothing, nothing + options_.negative_class_weight, rows.weights).unsqueeze(-1), row};
+  targets.boxes = encode(*coder_, anchors.detach().to(at::kFloat), truth, rows, row);
   if (options_.use_confidences_as_targets) {
     weigh_by_confidence(targets, options_);
     return targets;
   }
 
-  targets.box_weights = gather(rows.weights, at::zeros({}, rows.weights.options()), match);
-  // A view over the classes: they all weigh the same.
-  targets.class_weights =
-      at::where(match == Match::kBackground, at::full({}, options_.negative_class_weight, rows.weights.options()),
-                targets.box_weights)
-          .unsqueeze(-1)
-          .expand_as(targets.classes);
+  targets.box_weights = rows_of_anchors(table(nothing, nothing, rows.weights), row);
   return targets;
 }
 

@@ -157,6 +157,9 @@ TEST(Export, WhatTheModelItselfLeavesToRoundingIsCountedOnly) {
   const ExportReport report = compare(*model, *resizer_of(pipeline), served, 1, pictures(), 1e-12);
   EXPECT_EQ(report.images, 3);
   EXPECT_EQ(report.left_to_rounding, 3);
+  const auto other = evaluated_model(pipeline, 2);
+  torch::jit::Module wrong = served_module(*other, {96, 96, 0, 0}, 1);
+  EXPECT_THROW(compare(*model, *resizer_of(pipeline), wrong, 1, pictures(), 1e-12), ExportError);
 }
 
 TEST(Export, FolderServesThroughTheDetector) {

@@ -105,6 +105,7 @@ TEST(OptimizerUpdate, NamesWhatDoesNotFit) {
       fails("gradients must be like the parameter, [2, 3]"));
   EXPECT_THAT([&] { momentum_update({values, gradients, {other}}, 0, 1, 1); }, fails("slots must be like"));
   EXPECT_THAT([&] { momentum_update({values, gradients}, 0, 1, 1); }, fails("expected 1 slots"));
+  EXPECT_THAT([&] { momentum_update({values, gradients, {{}}}, 0, 1, 1); }, fails("expected a slot per parameter"));
   EXPECT_FALSE(fuses_update({at::zeros({4}, at::kDouble)}));
   EXPECT_FALSE(fuses_update({at::zeros({4, 4}).narrow(1, 0, 2)}));
 }

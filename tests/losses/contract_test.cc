@@ -120,8 +120,8 @@ TEST(LossContract, SummedIsTheSumOverTheClasses) {
     for (const auto type : {at::kFloat, at::kDouble}) {
       const at::Tensor logits = s.predictions.to(type), targets = s.targets.to(type), all = s.weights.to(type);
       for (const at::Tensor& weights : {all, all.narrow(2, 0, 1)}) {
-        const auto [sums, slopes] =
-            value_and_gradient(logits, [&](const at::Tensor& x) { return loss->summed(x, targets, weights); });
+        const auto [sums, slopes] = value_and_gradient(
+            logits, [&](const at::Tensor& x) { return loss->summed(x, class_targets(targets, weights)); });
         const auto [expected, expected_slopes] =
             value_and_gradient(logits, [&](const at::Tensor& x) { return (*loss)(x, targets, weights); });
         EXPECT_TRUE(sums.allclose(expected, 1e-5, 1e-6)) << name;

@@ -101,8 +101,9 @@ std::string palette_png(int64_t height, int64_t width, int red, int green, int b
 
 std::string with_orientation(const std::string& jpeg, int orientation) {
   // Big-endian TIFF block with one entry: tag 0x0112, type SHORT, count 1, value.
-  const std::string tiff = std::string("MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0", 19) +
-                           static_cast<char>(orientation) + std::string(6, '\0');
+  std::string tiff("MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0", 19);
+  tiff.push_back(static_cast<char>(orientation));
+  tiff.append(6, '\0');
   const std::string body = std::string("Exif\0\0", 6) + tiff;
   const size_t length = body.size() + 2;
   const std::string segment =

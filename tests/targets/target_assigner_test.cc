@@ -45,11 +45,11 @@ Groundtruth truth() {
 TEST(TargetAssigner, MatchedIgnoredAndBackgroundAnchors) {
   const Targets targets = assigner("negative_class_weight: 0.25")->assign(anchors(), truth());
   expect_close(targets.match.box, at::tensor({0, 0, -2, -1}).view({1, 4}), 0, 0, "match");
-  expect_close(targets.classes[0],
+  expect_close(targets.classes.of_anchors()[0],
                at::tensor({0.0f, 0.0f, 1.0f, 0.0f, 0.0f, 1.0f, 1.0f, 0.0f, 0.0f, 1.0f, 0.0f, 0.0f}).view({4, 3}), 0, 0,
                "classes");
-  expect_close(targets.class_weights[0].select(1, 2), at::tensor({0.5f, 0.5f, 0.0f, 0.25f}), 0, 0, "class weights");
-  EXPECT_EQ(targets.class_weights.sizes(), targets.classes.sizes());
+  expect_close(targets.classes.weights_of_anchors()[0].select(1, 0), at::tensor({0.5f, 0.5f, 0.0f, 0.25f}), 0, 0,
+               "class weights");
   expect_close(targets.box_weights[0], at::tensor({0.5f, 0.5f, 0.0f, 0.0f}), 0, 0, "box weights");
   // The second anchor ends 0.25 short of its box.
   expect_close(targets.boxes[0][1], at::tensor({0.0f, 0.0f, 0.0f, 0.25f}), 0, 0, "code");
@@ -58,25 +58,26 @@ TEST(TargetAssigner, MatchedIgnoredAndBackgroundAnchors) {
 
 TEST(TargetAssigner, BackgroundCanBeEncodedAsZeros) {
   const Targets targets = assigner("encode_background_as_zeros: true")->assign(anchors(), truth());
-  expect_close(targets.classes[0].slice(0, 2), at::zeros({2, 3}), 0, 0, "classes");
+  expect_close(targets.classes.of_anchors()[0].slice(0, 2), at::zeros({2, 3}), 0, 0, "classes");
 }
 
 TEST(TargetAssigner, ClassesCanBeKHot) {
   Groundtruth several = truth();
   several.classes = at::tensor({1.0f, 1.0f, 0.0f, 0.0f}).view({1, 2, 2});
-  expect_close(assigner()->assign(anchors(), several).classes[0][0], at::tensor({0.0f, 1.0f, 1.0f}), 0, 0, "classes");
+  expect_close(assigner()->assign(anchors(), several).classes.of_anchors()[0][0], at::tensor({0.0f, 1.0f, 1.0f}), 0, 0,
+               "classes");
 }
 
 TEST(TargetAssigner, WithoutBackgroundColumnThereAreOnlyTheClasses) {
   const Targets targets = assigner("add_background_class: false")->assign(anchors(), truth());
-  expect_close(targets.classes[0], at::tensor({0.0f, 1.0f, 0.0f, 1.0f, 0.0f, 0.0f, 0.0f, 0.0f}).view({4, 2}), 0, 0,
-               "classes");
+  expect_close(targets.classes.of_anchors()[0],
+               at::tensor({0.0f, 1.0f, 0.0f, 1.0f, 0.0f, 0.0f, 0.0f, 0.0f}).view({4, 2}), 0, 0, "classes");
   Groundtruth explicit_truth = truth();
   explicit_truth.classes = at::tensor({0.25f, 0.0f, 0.75f, 0.0f, 0.0f, 0.0f}).view({1, 2, 3});
   const Targets soft =
       assigner("add_background_class: false explicit_background_class: true")->assign(anchors(), explicit_truth);
-  expect_close(soft.classes[0][0], at::tensor({0.25f, 0.0f, 0.75f}), 0, 0, "matched");
-  expect_close(soft.classes[0][3], at::tensor({1.0f, 0.0f, 0.0f}), 0, 0, "background");
+  expect_close(soft.classes.of_anchors()[0][0], at::tensor({0.25f, 0.0f, 0.75f}), 0, 0, "matched");
+  expect_close(soft.classes.of_anchors()[0][3], at::tensor({1.0f, 0.0f, 0.0f}), 0, 0, "background");
 }
 
 TEST(TargetAssigner, ConfidencesTellPositiveFromNegativeFromUnknown) {
@@ -85,15 +86,16 @@ TEST(TargetAssigner, ConfidencesTellPositiveFromNegativeFromUnknown) {
   // Class 1 is surely there, class 0 surely not: both weigh 1.
   confident.confidences = at::tensor({-1.0f, 1.0f, 0.0f, 0.0f}).view({1, 2, 2});
   Targets targets = by_confidence->assign(anchors(), confident);
-  expect_close(targets.classes[0][0], at::tensor({0.0f, 0.0f, 1.0f}), 0, 0, "classes");
-  expect_close(targets.class_weights[0][0], at::ones({3}), 0, 0, "explicit weights");
-  expect_close(targets.class_weights[0][3], at::full({3}, 0.5), 0, 0, "implicit weights");
+  expect_close(targets.classes.of_anchors()[0][0], at::tensor({0.0f, 0.0f, 1.0f}), 0, 0, "classes");
+  expect_close(targets.classes.weights_of_anchors()[0][0], at::ones({3}), 0, 0, "explicit weights");
+  expect_close(targets.classes.weights_of_anchors()[0][3], at::full({3}, 0.5), 0, 0, "implicit weights");
   expect_close(targets.box_weights[0], at::tensor({1.0f, 1.0f, 0.0f, 0.0f}), 0, 0, "box weights");
   // The box is surely not of its class: no positive anchor, no box loss.
   confident.confidences = at::tensor({-1.0f, 0.0f}).view({1, 2});
   targets = by_confidence->assign(anchors(), confident);
-  expect_close(targets.classes[0][0], at::tensor({1.0f, 0.0f, 0.0f}), 0, 0, "classes of a negative");
-  expect_close(targets.class_weights[0][0], at::tensor({0.5f, 0.5f, 1.0f}), 0, 0, "weights of a negative");
+  expect_close(targets.classes.of_anchors()[0][0], at::tensor({1.0f, 0.0f, 0.0f}), 0, 0, "classes of a negative");
+  expect_close(targets.classes.weights_of_anchors()[0][0], at::tensor({0.5f, 0.5f, 1.0f}), 0, 0,
+               "weights of a negative");
   EXPECT_EQ(targets.box_weights.sum().item<float>(), 0);
   EXPECT_EQ(targets.boxes.abs().sum().item<float>(), 0);
 }
@@ -111,8 +113,8 @@ TEST(TargetAssigner, KeypointsAreCodedWithTheirBox) {
 /// Everything but the match, for equality.
 void expect_same(const Targets& a, const Targets& b, const std::string& what) {
   expect_close(a.match.box, b.match.box, 0, 0, what + " match");
-  expect_close(a.classes, b.classes, 0, 0, what + " classes");
-  expect_close(a.class_weights, b.class_weights, 0, 0, what + " class weights");
+  expect_close(a.classes.of_anchors(), b.classes.of_anchors(), 0, 0, what + " classes");
+  expect_close(a.classes.weights_of_anchors(), b.classes.weights_of_anchors(), 0, 0, what + " class weights");
   expect_close(a.boxes, b.boxes, 0, 0, what + " boxes");
   expect_close(a.box_weights, b.box_weights, 0, 0, what + " box weights");
 }
@@ -159,7 +161,7 @@ TEST(TargetAssigner, NoBoxesNanBoxesAndAllInvalidAreAllBackground) {
       EXPECT_TRUE(at::equal(targets.match.box, at::full_like(targets.match.box, Match::kBackground))) << matcher;
       EXPECT_EQ(targets.box_weights.sum().item<float>(), 0);
       EXPECT_EQ(targets.boxes.abs().sum().item<float>(), 0);
-      EXPECT_EQ(targets.class_weights.min().item<float>(), 1);
+      EXPECT_EQ(targets.classes.weights_of_anchors().min().item<float>(), 1);
     }
   }
 }

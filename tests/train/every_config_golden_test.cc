@@ -158,7 +158,8 @@ class EveryConfigHalf : public ::testing::TestWithParam<int> {};
 
 TEST_P(EveryConfigHalf, LearnsIsEvaluatedAndExported) {
   if (!osprey::testing::test_data()) GTEST_SKIP() << osprey::testing::kNoTestData;
-  if (std::getenv("OSPREY_LONG_TESTS") == nullptr) GTEST_SKIP() << "takes half an hour; OSPREY_LONG_TESTS=1";
+  if (std::getenv("OSPREY_LONG_TESTS") == nullptr)
+    GTEST_SKIP() << "takes ten minutes on two cores; OSPREY_LONG_TESTS=1";
   const Pictures pictures;
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(*osprey::testing::test_data() / "data/pipeline_configs"))

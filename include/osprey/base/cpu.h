@@ -6,4 +6,7 @@ namespace osprey {
 /// float32, without AVX-512 many times.
 bool has_bfloat16_arithmetic();
 
+/// Whether it has the 512 bit registers that libraries write kernels of their own for (AVX-512 F, BW, VL and DQ).
+bool has_avx512();
+
 }  // namespace osprey

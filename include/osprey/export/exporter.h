@@ -18,8 +18,9 @@ struct ExportReport {
   int64_t images = 0;                                       ///< pictures compared
   int64_t detections = 0;                                   ///< detections compared
   double max_box_difference = 0, max_score_difference = 0;  ///< without the pictures that are left to rounding
-  int64_t left_to_rounding = 0;  ///< pictures on which the checkpoint does not agree with itself under noise of 1e-5
-  bool real_images = true;       ///< false: the evaluation records cannot be read, noise was compared instead
+  int64_t left_to_rounding =
+      0;                    ///< pictures on which they differ, by no more than noise of 1e-5 moves the checkpoint's own
+  bool real_images = true;  ///< false: the evaluation records cannot be read, noise was compared instead
 };
 
 /// Writes a folder that serves a trained model, and checks it:

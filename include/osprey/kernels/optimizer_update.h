@@ -3,6 +3,8 @@
 
 #include <vector>
 
+/// Updates of optimizers that read and write each number once, over all parameters together. All throw c10::Error where
+/// a gradient or a slot has another shape or type than its parameter; a gradient may have another layout.
 namespace osprey::kernels {
 
 /// The parameters of one update, their gradients, and what the optimizer keeps of each; all in the same order.
@@ -14,9 +16,6 @@ struct ParameterLists {
 
 /// Whether the updates below take these parameters: float32 on the CPU, without holes.
 bool fuses_update(const std::vector<at::Tensor>& values);
-
-/// Every update reads and writes each number once, over all parameters together.
-/// throws  c10::Error where a gradient or a slot has another shape or type than its parameter
 
 /// a <- momentum a + gradient_factor g,  w <- w + value_factor a. One slot: a.
 void momentum_update(const ParameterLists& lists, double momentum, double gradient_factor, double value_factor);

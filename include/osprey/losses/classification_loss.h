@@ -2,6 +2,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "osprey/config/registry.h"
+#include "osprey/core/targets.h"
 
 namespace osprey::losses {
 
@@ -24,17 +25,16 @@ class ClassificationLoss {
   /// throws   c10::Error when the shapes disagree
   at::Tensor operator()(const at::Tensor& logits, const at::Tensor& targets, const at::Tensor& weights) const;
 
-  /// The same summed over the classes where the loss treats them apart: [B, A], or [B, C] for losses that couple the
-  /// anchors. Takes less memory than the sum of the above where there is a kernel for it.
-  at::Tensor summed(const at::Tensor& logits, const at::Tensor& targets, const at::Tensor& weights) const;
+  /// The same of targets by row, summed over the classes where the loss treats them apart: [B, A], or [B, C] for losses
+  /// that couple the anchors. Where there is a kernel for the loss, the targets are not written out for every anchor.
+  at::Tensor summed(const at::Tensor& logits, const ClassTargets& targets) const;
 
  protected:
   /// What a loss has to define. The arguments are checked: float32 or float64, all of one type, targets without
   /// gradient.
   virtual at::Tensor compute(const at::Tensor& logits, const at::Tensor& targets, const at::Tensor& weights) const = 0;
-  /// What a loss may define besides.
-  virtual at::Tensor compute_summed(const at::Tensor& logits, const at::Tensor& targets,
-                                    const at::Tensor& weights) const;
+  /// What a loss may define besides; the arguments are checked likewise.
+  virtual at::Tensor compute_summed(const at::Tensor& logits, const ClassTargets& targets) const;
 };
 
 }  // namespace osprey::losses

@@ -5,15 +5,15 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/cpu/loops/best_overlap.h"
 #include "osprey/core/targets.h"
 #include "osprey/kernels/parallel.h"
 
 namespace osprey::kernels::cpu {
 namespace {
 
-constexpr int64_t kNone = -1;
-constexpr int64_t kBlock = 256,
-                  kLanes = 8;  ///< anchors that are compared with a box at a time; width of the inner loops
+constexpr int32_t kNone = -1;
+constexpr int64_t kBlock = 256;  ///< anchors that are compared with a box at a time
 
 struct Best {
   float value;
@@ -22,7 +22,7 @@ struct Best {
 
 /// From the best box of each anchor, and the best anchor of each box that may force, to the match.
 /// rows  index of each box in the result
-void decide(const std::vector<float>& best_value, const std::vector<int64_t>& best_row,
+void decide(const std::vector<float>& best_value, const std::vector<int32_t>& best_row,
             const std::vector<Best>& best_anchor, const std::vector<bool>& forcing, const MatchOptions& options,
             int64_t* match) {
   const auto A = static_cast<int64_t>(best_value.size());
@@ -62,19 +62,9 @@ struct AnchorBlocks {
     }
   }
 
-  /// IoU of a box with every anchor of a block. The same operations, in the same order, as boxes::iou.
-  void iou(const float* box, int64_t block, float* values) const {
-    const float box_area = (box[2] - box[0]) * (box[3] - box[1]);
-    const float *y0 = ymin.data() + block * kBlock, *x0 = xmin.data() + block * kBlock,
-                *y1 = ymax.data() + block * kBlock, *x1 = xmax.data() + block * kBlock,
-                *own_area = area.data() + block * kBlock;
-    for (int64_t i = 0; i < kBlock; ++i) {
-      const float height = std::min(box[2], y1[i]) - std::max(box[0], y0[i]),
-                  width = std::min(box[3], x1[i]) - std::max(box[1], x0[i]);
-      const float common = (height > 0 ? height : 0) * (width > 0 ? width : 0);
-      const float joined = box_area + own_area[i] - common;
-      values[i] = common == 0 ? 0.0f : common / joined;
-    }
+  AnchorColumns columns(int64_t block) const {
+    const int64_t at = block * kBlock;
+    return {ymin.data() + at, xmin.data() + at, ymax.data() + at, xmax.data() + at, area.data() + at};
   }
 
   bool touches(const float* box, int64_t block) const {
@@ -82,15 +72,6 @@ struct AnchorBlocks {
     return box[0] < hull[2] && box[2] > hull[0] && box[1] < hull[3] && box[3] > hull[1];
   }
 };
-
-/// Largest of a block, by lanes so that it needs no branches.
-float largest(const float* values) {
-  float lanes[kLanes];
-  std::copy_n(values, kLanes, lanes);
-  for (int64_t i = kLanes; i < kBlock; i += kLanes)
-    for (int64_t j = 0; j < kLanes; ++j) lanes[j] = values[i + j] > lanes[j] ? values[i + j] : lanes[j];
-  return *std::max_element(lanes, lanes + kLanes);
-}
 
 bool finite(const float* box) {
   return std::isfinite(box[0]) && std::isfinite(box[1]) && std::isfinite(box[2]) && std::isfinite(box[3]);
@@ -108,7 +89,7 @@ void match_image(const float* boxes, const bool* valid, const bool* forcing, con
     if (takes_part[row]) first = row;
   }
   std::vector<float> best_value(anchors.num_blocks * kBlock, 0.0f);
-  std::vector<int64_t> best_row(anchors.num_blocks * kBlock, first);
+  std::vector<int32_t> best_row(anchors.num_blocks * kBlock, static_cast<int32_t>(first));
   std::vector<Best> best_anchor(M, Best{0.0f, anchors.A > 0 ? 0 : kNone});
 
   float values[kBlock];
@@ -117,15 +98,9 @@ void match_image(const float* boxes, const bool* valid, const bool* forcing, con
     const float* box = boxes + row * 4;
     for (int64_t block = 0; block < anchors.num_blocks; ++block) {
       if (!anchors.touches(box, block)) continue;
-      anchors.iou(box, block, values);
-      const float block_best = largest(values);
-      if (!(block_best > 0)) continue;
-      float* best = best_value.data() + block * kBlock;
-      int64_t* rows = best_row.data() + block * kBlock;
-      for (int64_t i = 0; i < kBlock; ++i) {
-        rows[i] = values[i] > best[i] ? row : rows[i];
-        best[i] = values[i] > best[i] ? values[i] : best[i];
-      }
+      const float block_best =
+          improve_best_overlap(box, anchors.columns(block), kBlock, static_cast<int32_t>(row), values,
+                               best_value.data() + block * kBlock, best_row.data() + block * kBlock);
       if (block_best > best_anchor[row].value)
         best_anchor[row] = {block_best, block * kBlock + (std::find(values, values + kBlock, block_best) - values)};
     }
@@ -149,13 +124,13 @@ void match_similarity(const float* similarity, const bool* forcing, int64_t M, i
                       int64_t* match) {
   constexpr float kLowest = -std::numeric_limits<float>::infinity();
   std::vector<float> best_value(A, kLowest);
-  std::vector<int64_t> best_row(A, kNone);
+  std::vector<int32_t> best_row(A, kNone);
   std::vector<Best> best_anchor(M, Best{kLowest, kNone});
   for (int64_t row = 0; row < M; ++row) {
     for (int64_t a = 0; a < A; ++a) {
       const float value = similarity[row * A + a];
       if (std::isnan(value)) continue;
-      if (best_row[a] == kNone || value > best_value[a]) best_value[a] = value, best_row[a] = row;
+      if (best_row[a] == kNone || value > best_value[a]) best_value[a] = value, best_row[a] = static_cast<int32_t>(row);
       if (best_anchor[row].index == kNone || value > best_anchor[row].value) best_anchor[row] = {value, a};
     }
   }

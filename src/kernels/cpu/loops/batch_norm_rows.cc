@@ -3,7 +3,7 @@
 #include <bit>
 
 #include "kernels/cpu/loops/dispatch.h"
-#include "kernels/cpu/loops/exponential.h"
+#include "kernels/cpu/loops/elementary.h"
 
 namespace osprey::kernels::cpu {
 namespace {

@@ -4,10 +4,10 @@
 
 #include "kernels/cpu/loops/dispatch.h"
 
-/// Functions that the compiler can vectorise.
+/// Elementary functions of float32 without calls and branches, so that the compiler can vectorise loops over them.
 namespace osprey::kernels::cpu {
 
-/// e^x of numbers that are not too large: 2^n times a polynomial of what is left, which the compiler can vectorise.
+/// e^x of numbers that are not too large: 2^n times a polynomial of what is left.
 OSPREY_INLINE float exponential(float x) {
   x = x < -87.0f ? -87.0f : x;
   x = x > 88.0f ? 88.0f : x;

@@ -1,0 +1,31 @@
+// Post-processing of a dense detector on one picture: score conversion, decoding, suppression by class.
+// usage: nms_bench [BATCH] [ANCHORS] [CLASSES] [SCORE_THRESHOLD] [CALLS]; prints one JSON line, best of the calls in
+// seconds. The same by torchvision: bench/peers/torchvision_nms.py
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "cli/cli.h"
+#include "measure.h"
+#include "osprey/boxes/post_processing.h"
+
+int main(int argc, char** argv) {
+  using namespace osprey;
+  const auto argument = [&](int index, double otherwise) { return argc > index ? std::atof(argv[index]) : otherwise; };
+  const auto batch = static_cast<int64_t>(argument(1, 1)), anchors = static_cast<int64_t>(argument(2, 51150)),
+             classes = static_cast<int64_t>(argument(3, 90)), calls = static_cast<int64_t>(argument(5, 5));
+  const double threshold = argument(4, 0.98);
+  cli::keep_freed_memory();
+  at::manual_seed(0);
+  const at::Tensor center = at::rand({batch, anchors, 2}), half = at::rand({batch, anchors, 2}) * 0.15;
+  const at::Tensor boxes = at::cat({center - half, center + half}, -1);
+  const at::Tensor scores = at::rand({batch, anchors, classes});  // a fiftieth of them is above 0.98
+  boxes::NmsOptions options;
+  options.score_threshold = static_cast<float>(threshold);
+  const boxes::PostProcessor process(options, {});
+  const at::Tensor window = at::tensor({0.0f, 0.0f, 1.0f, 1.0f});
+  const double seconds = best_of(calls, [&] { process(boxes, scores, false, window); });
+  fmt::print("{{\"shape\": [{}, {}, {}], \"score_threshold\": {}, \"osprey_s\": {:.5f}}}\n", batch, anchors, classes,
+             threshold, seconds);
+}

@@ -1,0 +1,142 @@
+// How fast this machine runs the convolutions of a network, each on its own: the limit of what a training step can
+// reach. Prints one JSON object; the peak is the best rate of any convolution of the network in any direction.
+//   build/release/bin/convolution_bench --pipeline_config F [--batch_size 2] [--precision fp32|bf16] [--calls 3] [--set
+//   a.b=c]
+// A multiplication and its addition count as two operations, as in every statement of FLOP/s.
+#include <ATen/ATen.h>
+#include <ATen/record_function.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "cli/cli.h"
+#include "constant_batch.h"
+#include "measure.h"
+#include "osprey/config/pipeline.h"
+#include "osprey/kernels/convolution_gradient.h"
+#include "osprey/models/builder.h"
+
+namespace osprey {
+namespace {
+
+/// Convolutions of one network that have the same arguments in all but their numbers.
+struct Convolution {
+  at::Tensor x, weights;
+  std::vector<int64_t> stride, padding, dilation;
+  int64_t groups = 1, count = 0;
+
+  at::Tensor forward() const { return at::conv2d(x, weights, {}, stride, padding, dilation, groups); }
+  void backward(const at::Tensor& gradient, bool of_x, bool of_weights) const {
+    at::convolution_backward(gradient, x, weights, at::OptionalIntArrayRef(), stride, padding, dilation, false, {0, 0},
+                             groups, {of_x, of_weights, false});
+  }
+  kernels::ConvolutionWindow window() const {
+    return {{weights.size(2), weights.size(3)}, stride[0], {padding[0], padding[1]}};
+  }
+  std::string name() const {
+    return fmt::format("x {} weights {} stride {} groups {}", fmt::join(x.sizes(), "x"),
+                       fmt::join(weights.sizes(), "x"), stride[0], groups);
+  }
+};
+
+using Convolutions = std::map<std::string, Convolution>;
+thread_local Convolutions* seen = nullptr;
+
+std::unique_ptr<at::ObserverContext> note(const at::RecordFunction& function) {
+  if (seen == nullptr || std::string_view(function.name()) != "aten::convolution") return nullptr;
+  const auto inputs = function.inputs();
+  Convolution call{inputs[0].toTensor().detach(), inputs[1].toTensor().detach(), inputs[3].toIntVector(),
+                   inputs[4].toIntVector(),       inputs[5].toIntVector(),       inputs[8].toInt()};
+  ++seen->emplace(call.name(), std::move(call)).first->second.count;
+  return nullptr;
+}
+
+/// The convolutions of one forward pass, with the tensors they were given.
+Convolutions convolutions_of(models::DetectionModel& model, int64_t batch_size) {
+  Convolutions result;
+  seen = &result;
+  const auto handle = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(note).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
+  const at::NoGradGuard no_gradients;
+  model.predict(model.preprocess(constant_batch(model, batch_size)));
+  at::removeCallback(handle);
+  seen = nullptr;
+  return result;
+}
+
+/// What all convolutions of one direction take.
+struct Direction {
+  double seconds = 0, operations = 0;
+  nlohmann::json json() const {
+    return {{"seconds", seconds}, {"gflop", operations * 1e-9}, {"gflops", operations / seconds * 1e-9}};
+  }
+};
+
+int run(int argc, char** argv) {
+  cli::keep_freed_memory();
+  CLI::App app("Times the convolutions of a network");
+  std::string file, precision = "fp32";
+  std::vector<std::string> overrides;
+  int64_t batch_size = 2, calls = 3;
+  app.add_option("--pipeline_config", file)->required();
+  app.add_option("--batch_size", batch_size);
+  app.add_option("--precision", precision)->check(CLI::IsMember({"fp32", "bf16"}));
+  app.add_option("--calls", calls);
+  app.add_option("--set", overrides);
+  CLI11_PARSE(app, argc, argv);
+
+  const config::Pipeline pipeline = config::load_pipeline(file, overrides);
+  const auto model = models::build_model(pipeline.root());
+  model->train();
+  Convolutions convolutions = convolutions_of(*model, batch_size);
+  const at::NoGradGuard no_gradients;
+  std::map<std::string, Direction> directions;
+  double peak = 0;
+  std::string peak_at;
+  std::vector<std::pair<double, nlohmann::json>> slow;
+  for (auto& [name, convolution] : convolutions) {
+    if (precision == "bf16") {
+      convolution.x = convolution.x.to(at::kBFloat16);
+      convolution.weights = convolution.weights.to(at::kBFloat16);
+    }
+    const at::Tensor y = convolution.forward();
+    const at::Tensor gradient = at::rand_like(y);
+    const double operations =
+        2.0 * static_cast<double>(y.numel() * convolution.weights.numel() / convolution.weights.size(0));
+    const auto measure = [&](const char* direction, auto call) {
+      call();
+      const double seconds = best_of(calls, call), rate = operations / seconds;
+      const auto count = static_cast<double>(convolution.count);
+      directions[direction].seconds += seconds * count;
+      directions[direction].operations += operations * count;
+      if (rate > peak) peak = rate, peak_at = name + ", " + direction;
+      slow.emplace_back(seconds * count, nlohmann::json{{"what", name + ", " + direction},
+                                                        {"count", convolution.count},
+                                                        {"seconds", seconds},
+                                                        {"gflops", rate * 1e-9}});
+    };
+    measure("forward", [&] { convolution.forward(); });
+    measure("gradient of x", [&] { convolution.backward(gradient, true, false); });
+    measure("gradient of weights", [&] { convolution.backward(gradient, false, true); });
+    if (precision == "fp32" && convolution.groups == 1 && convolution.dilation[0] == 1)
+      measure("gradient of weights, by products",
+              [&] { kernels::convolution_weight_gradient(gradient, convolution.x, convolution.window()); });
+  }
+  std::stable_sort(slow.begin(), slow.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  nlohmann::json result = {{"config", std::filesystem::path(file).stem().string()},
+                           {"batch_size", batch_size},
+                           {"precision", precision},
+                           {"threads", at::get_num_threads()},
+                           {"peak_gflops", peak * 1e-9},
+                           {"peak_at", peak_at}};
+  for (const auto& [name, direction] : directions) result["directions"][name] = direction.json();
+  for (const auto& entry : slow) result["convolutions"].push_back(entry.second);
+  std::cout << result.dump(1) << std::endl;
+  return 0;
+}
+
+}  // namespace
+}  // namespace osprey
+
+int main(int argc, char** argv) { return osprey::run(argc, argv); }

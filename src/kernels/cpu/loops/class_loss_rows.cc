@@ -1,0 +1,177 @@
+#include "kernels/cpu/loops/class_loss_rows.h"
+
+#include "kernels/cpu/loops/dispatch.h"
+#include "kernels/cpu/loops/elementary.h"
+
+namespace osprey::kernels::cpu {
+namespace {
+
+/// Elements that are computed at a time, whatever anchors they belong to, so that few classes fill the registers, too.
+constexpr int64_t kChunk = 1024;
+
+/// miss^gamma and its derivative.
+struct One {
+  OSPREY_INLINE void operator()(float, float& power, float& slope) const { power = 1.0f, slope = 0.0f; }
+};
+struct Linear {
+  OSPREY_INLINE void operator()(float miss, float& power, float& slope) const { power = miss, slope = 1.0f; }
+};
+struct Square {
+  OSPREY_INLINE void operator()(float miss, float& power, float& slope) const {
+    power = miss * miss;
+    slope = 2.0f * miss;
+  }
+};
+struct Power {
+  float gamma;
+  OSPREY_INLINE void operator()(float miss, float& power, float& slope) const {
+    miss = miss < 1.17549435e-38f ? 1.17549435e-38f : miss;
+    power = exponential(gamma * logarithm(miss));
+    slope = gamma * power / miss;
+  }
+};
+
+template <class Modulation>
+OSPREY_INLINE void elements(const float* __restrict logits, const float* __restrict targets, int64_t count,
+                            const FocalForm& form, Modulation modulation, float* __restrict losses,
+                            float* __restrict slopes) {
+  const float negative = form.negative, difference = form.positive - form.negative;
+  for (int64_t i = 0; i < count; ++i) {
+    const float x = logits[i], t = targets[i];
+    const float size = x < 0.0f ? -x : x;
+    const float e = exponential(-size);
+    const float large = 1.0f / (1.0f + e), small = e * large;  // sigmoid of |x| and of -|x|
+    const float p = x < 0.0f ? small : large, q = x < 0.0f ? large : small;
+    const float entropy = (x < 0.0f ? 0.0f : x) - x * t + log_one_plus(e);
+    const float miss = t * q + (1.0f - t) * p;
+    float power, power_slope;
+    modulation(miss, power, power_slope);
+    const float factor = negative + t * difference;
+    losses[i] = factor * entropy * power;
+    slopes[i] = factor * ((p - t) * power + entropy * power_slope * (1.0f - 2.0f * t) * p * q);
+  }
+}
+
+template <class Modulation>
+OSPREY_INLINE void focal(const float* __restrict logits, const TargetRows& rows, int64_t anchors, int64_t depth,
+                         const FocalForm& form, Modulation modulation, float* __restrict sums,
+                         float* __restrict slopes) {
+  float targets[kChunk], losses[kChunk], scratch[kChunk];
+  int64_t anchor = 0;  // of the element that comes next
+  int64_t c = 0;       // and its class
+  float sum = 0;       // of what came before it in its anchor
+  for (int64_t first = 0; first < anchors * depth; first += kChunk) {
+    const int64_t count = anchors * depth - first < kChunk ? anchors * depth - first : kChunk;
+    for (int64_t i = 0, a = anchor, from = c; i < count; ++a, from = 0) {
+      const float* const row = rows.targets + rows.row[a] * depth;
+      for (; from < depth && i < count; ++from, ++i) targets[i] = row[from];
+    }
+    float* const slope = slopes != nullptr ? slopes + first : scratch;
+    elements(logits + first, targets, count, form, modulation, losses, slope);
+    for (int64_t i = 0; i < count;) {
+      const int64_t end = i + (depth - c) < count ? i + (depth - c) : count;
+      if (rows.weight_per_class) {
+        const float* const weights = rows.weights + rows.row[anchor] * depth + c - i;
+        for (int64_t j = i; j < end; ++j) {
+          sum += losses[j] * weights[j];
+          slope[j] *= weights[j];
+        }
+      } else {
+        const float weight = rows.weights[rows.row[anchor]];
+        float part = 0;
+        for (int64_t j = i; j < end; ++j) part += losses[j];
+        for (int64_t j = i; j < end; ++j) slope[j] *= weight;
+        sum += weight * part;
+      }
+      c += end - i;
+      i = end;
+      if (c == depth) {
+        sums[anchor++] = sum;
+        sum = 0;
+        c = 0;
+      }
+    }
+  }
+}
+
+OSPREY_INLINE void any_focal(const float* logits, const TargetRows& rows, int64_t anchors, int64_t depth,
+                             const FocalForm& form, float* sums, float* slopes) {
+  const auto run = [&](auto modulation) __attribute__((always_inline)) {
+    focal(logits, rows, anchors, depth, form, modulation, sums, slopes);
+  };
+  if (form.gamma == 0) {
+    run(One{});
+  } else if (form.gamma == 1) {
+    run(Linear{});
+  } else if (form.gamma == 2) {
+    run(Square{});
+  } else {
+    run(Power{form.gamma});
+  }
+}
+
+/// Sums and maxima are made in so many lanes, which does not depend on the machine.
+constexpr int64_t kLanes = 16;
+
+/// start, then `take` of it and every value, lane by lane.
+template <class Take>
+OSPREY_INLINE float reduce(const float* values, int64_t count, float start, Take take) {
+  float lanes[kLanes];
+  for (float& lane : lanes) lane = start;
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] = take(lanes[lane], values[i + lane]);
+  for (; i < count; ++i) lanes[0] = take(lanes[0], values[i]);
+  float result = lanes[0];
+  for (int64_t lane = 1; lane < kLanes; ++lane) result = take(result, lanes[lane]);
+  return result;
+}
+
+struct Larger {
+  OSPREY_INLINE float operator()(float a, float b) const { return a > b ? a : b; }
+};
+struct Sum {
+  OSPREY_INLINE float operator()(float a, float b) const { return a + b; }
+};
+
+OSPREY_INLINE void softmax(const float* __restrict logits, const TargetRows& rows, int64_t anchors, int64_t depth,
+                           float inverse_scale, float* __restrict sums, float* __restrict slopes) {
+  float powers[kChunk], products[kChunk];
+  for (int64_t a = 0; a < anchors; ++a) {
+    const float* const x = logits + a * depth;
+    const float* const target = rows.targets + rows.row[a] * depth;
+    const float weight = rows.weights[rows.row[a]];
+    const float top = inverse_scale * reduce(x, depth, x[0], Larger{});
+    float total = 0, wanted = 0, along = 0;  // of e^(x - top), of the targets, of target * (x - top)
+    for (int64_t first = 0; first < depth; first += kChunk) {
+      const int64_t count = depth - first < kChunk ? depth - first : kChunk;
+      for (int64_t i = 0; i < count; ++i) {
+        const float below = x[first + i] * inverse_scale - top;
+        powers[i] = exponential(below);
+        products[i] = target[first + i] * below;
+      }
+      if (slopes != nullptr)
+        for (int64_t i = 0; i < count; ++i) slopes[a * depth + first + i] = powers[i];
+      total += reduce(powers, count, 0.0f, Sum{});
+      along += reduce(products, count, 0.0f, Sum{});
+      wanted += reduce(target + first, count, 0.0f, Sum{});
+    }
+    sums[a] = weight * (wanted * logarithm(total) - along);
+    if (slopes == nullptr) continue;
+    const float share = weight * inverse_scale * wanted / total, factor = weight * inverse_scale;
+    for (int64_t c = 0; c < depth; ++c) slopes[a * depth + c] = slopes[a * depth + c] * share - factor * target[c];
+  }
+}
+
+}  // namespace
+
+OSPREY_DISPATCH(sigmoid_focal_rows, any_focal,
+                (const float* logits, const TargetRows& rows, int64_t anchors, int64_t depth, const FocalForm& form,
+                 float* sums, float* slopes),
+                logits, rows, anchors, depth, form, sums, slopes)
+OSPREY_DISPATCH(softmax_rows, softmax,
+                (const float* logits, const TargetRows& rows, int64_t anchors, int64_t depth, float inverse_scale,
+                 float* sums, float* slopes),
+                logits, rows, anchors, depth, inverse_scale, sums, slopes)
+
+}  // namespace osprey::kernels::cpu

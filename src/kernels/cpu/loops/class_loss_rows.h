@@ -1,0 +1,31 @@
+#pragma once
+#include <cstdint>
+
+/// The inner loops of the classification losses, compiled for several instruction sets of which the best that the
+/// machine has is taken.
+namespace osprey::kernels::cpu {
+
+/// What each of some anchors is compared with.
+struct TargetRows {
+  const float* targets;  ///< [R, depth], 0..1
+  const float* weights;  ///< [R, depth] where `weight_per_class`, else [R]
+  bool weight_per_class;
+  const int64_t* row;  ///< of each anchor
+};
+
+struct FocalForm {
+  float gamma;               ///< power of 1 - p_t; 0: plain cross entropy
+  float positive, negative;  ///< factor of a class whose target is 1, and of one whose target is 0
+};
+
+/// Losses of `anchors` anchors, each with `depth` classes.
+/// sums    one per anchor: its classes' losses
+/// slopes  like logits: the derivative of the sums; null where nobody wants it
+void sigmoid_focal_rows(const float* logits, const TargetRows& rows, int64_t anchors, int64_t depth,
+                        const FocalForm& form, float* sums, float* slopes);
+
+/// The same for the softmax of `inverse_scale` * logits; a weight per anchor.
+void softmax_rows(const float* logits, const TargetRows& rows, int64_t anchors, int64_t depth, float inverse_scale,
+                  float* sums, float* slopes);
+
+}  // namespace osprey::kernels::cpu

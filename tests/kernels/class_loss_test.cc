@@ -1,0 +1,179 @@
+#include "osprey/kernels/class_loss.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/golden.h"
+
+namespace osprey::kernels {
+namespace {
+
+using ::osprey::testing::expect_close;
+
+/// The definitions, in double precision.
+LossAndSlope defined(const at::Tensor& logits, const ClassTargets& targets, const SigmoidFocalOptions& options) {
+  const at::Tensor x = logits.detach().to(at::kDouble).requires_grad_(true), t = targets.of_anchors().to(at::kDouble);
+  const at::Tensor hit = at::sigmoid(x), miss = t * at::sigmoid(-x) + (1 - t) * hit;
+  at::Tensor losses = -(t * at::log_sigmoid(x) + (1 - t) * at::log_sigmoid(-x)) * miss.pow(options.gamma);
+  if (options.alpha) losses = losses * (t * *options.alpha + (1 - t) * (1 - *options.alpha));
+  const at::Tensor sums = (losses * targets.weights_of_anchors().to(at::kDouble)).sum(-1);
+  sums.sum().backward();
+  return {sums.detach(), x.grad()};
+}
+
+LossAndSlope defined(const at::Tensor& logits, const ClassTargets& targets, double logit_scale) {
+  const at::Tensor x = logits.detach().to(at::kDouble).requires_grad_(true), t = targets.of_anchors().to(at::kDouble);
+  const at::Tensor losses = -(t * at::log_softmax(x / logit_scale, -1)).sum(-1);
+  const at::Tensor sums = losses * targets.weights_of_anchors().to(at::kDouble).mean(-1);
+  sums.sum().backward();
+  return {sums.detach(), x.grad()};
+}
+
+struct Shape {
+  int64_t images, anchors, classes;
+};
+constexpr Shape kShapes[] = {{1, 1, 1}, {2, 5, 3}, {3, 700, 4}, {2, 33, 91}, {1, 3, 2000}};
+const SigmoidFocalOptions kOptions[] = {{0, {}}, {0, 0.25}, {1, {}}, {2, 0.25}, {2, {}}, {1.5, 0.75}, {0.5, 0.25}};
+
+/// Seven rows per image, hard and soft, and an anchor for each in no order; weights by anchor or by class.
+std::vector<ClassTargets> some_targets(const Shape& shape) {
+  const at::Tensor row = at::randint(0, 7, {shape.images, shape.anchors}, at::kLong);
+  const at::Tensor soft = at::rand({shape.images, 7, shape.classes}), hard = soft.lt(0.2).to(at::kFloat);
+  const at::Tensor per_row = at::rand({shape.images, 7, 1}) * 2, per_class = at::rand_like(soft) - 0.2;
+  const at::Tensor logits_like = at::rand({shape.images, shape.anchors, shape.classes});
+  return {{soft, per_row, row},
+          {hard, per_row, row},
+          {hard, per_class, row},
+          class_targets(logits_like, at::rand_like(logits_like))};
+}
+
+TEST(SigmoidFocal, EqualsItsDefinition) {
+  at::manual_seed(3);
+  for (const Shape& shape : kShapes) {
+    const at::Tensor logits = at::randn({shape.images, shape.anchors, shape.classes}) * 6;
+    for (const ClassTargets& targets : some_targets(shape))
+      for (const SigmoidFocalOptions& options : kOptions) {
+        const LossAndSlope ours = sigmoid_focal(logits, targets, options, true),
+                           exact = defined(logits, targets, options);
+        expect_close(ours.loss, exact.loss, 1e-5, 2e-6, "loss");
+        expect_close(ours.slope, exact.slope, 2e-6, 1e-5, "slope");
+        const LossAndSlope alone = sigmoid_focal(logits, targets, options, false);
+        EXPECT_TRUE(at::equal(alone.loss, ours.loss));
+        EXPECT_FALSE(alone.slope.defined());
+      }
+  }
+}
+
+TEST(SoftmaxCrossEntropy, EqualsItsDefinition) {
+  at::manual_seed(5);
+  for (const Shape& shape : kShapes) {
+    const at::Tensor logits = at::randn({shape.images, shape.anchors, shape.classes}) * 6;
+    for (const ClassTargets& targets : some_targets(shape))
+      for (const double scale : {1.0, 0.5, 3.0}) {
+        const LossAndSlope ours = softmax_cross_entropy(logits, targets, scale, true),
+                           exact = defined(logits, targets, scale);
+        expect_close(ours.loss, exact.loss, 2e-6 * static_cast<double>(shape.classes), 2e-6, "loss");
+        expect_close(ours.slope, exact.slope, 2e-6, 1e-5, "slope");
+        const LossAndSlope alone = softmax_cross_entropy(logits, targets, scale, false);
+        EXPECT_TRUE(at::equal(alone.loss, ours.loss));
+        EXPECT_FALSE(alone.slope.defined());
+      }
+  }
+}
+
+TEST(SoftmaxCrossEntropy, StaysFiniteFarFromZero) {
+  const at::Tensor logits = at::tensor({-1e4f, 0.0f, 1e4f}).view({1, 1, 3});
+  for (int64_t c = 0; c < 3; ++c) {
+    const at::Tensor wanted = at::zeros({1, 1, 3});
+    wanted[0][0][c] = 1;
+    const LossAndSlope result = softmax_cross_entropy(logits, class_targets(wanted, at::ones({1, 1, 1})), 1, true);
+    EXPECT_NEAR(result.loss.item<double>(), c == 2 ? 0 : 1e4 * static_cast<double>(2 - c), 1e-2);
+    expect_close(result.slope[0][0], at::tensor({0.0f, 0.0f, 1.0f}) - wanted[0][0], 0, 1e-30, "slope");
+  }
+}
+
+TEST(SigmoidFocal, StaysExactFarFromZero) {
+  const at::Tensor logits = at::tensor({-80.0f, -30.0f, -1e-6f, 0.0f, 1e-6f, 30.0f, 80.0f}).view({1, 1, 7});
+  const at::Tensor weights = at::ones({1, 1, 1});
+  for (const double target : {0.0, 1.0})
+    for (const SigmoidFocalOptions& options : kOptions) {
+      const at::Tensor targets = at::full_like(logits, target);
+      for (int64_t i = 0; i < logits.size(2); ++i) {
+        const auto one = [i](const at::Tensor& all) { return all.narrow(2, i, 1).contiguous(); };
+        const LossAndSlope ours = sigmoid_focal(one(logits), class_targets(one(targets), weights), options, true),
+                           exact = defined(one(logits), class_targets(one(targets), weights), options);
+        expect_close(ours.loss, exact.loss, 1e-30, 3e-6, "loss");
+        expect_close(ours.slope, exact.slope, 1e-12, 1e-5, "slope");
+      }
+    }
+}
+
+using Kernel = std::function<LossAndSlope(const at::Tensor&, const ClassTargets&)>;
+
+const std::map<std::string, Kernel>& kernels() {
+  static const std::map<std::string, Kernel> all = {
+      {"sigmoid focal",
+       [](const at::Tensor& x, const ClassTargets& t) {
+         return sigmoid_focal(x, t, {2, 0.25}, true);
+       }},
+      {"softmax", [](const at::Tensor& x, const ClassTargets& t) { return softmax_cross_entropy(x, t, 1, true); }}};
+  return all;
+}
+
+TEST(ClassLoss, DoesNotDependOnTheNumberOfThreads) {
+  at::manual_seed(4);
+  const at::Tensor logits = at::randn({4, 5000, 21});
+  const ClassTargets targets = some_targets({4, 5000, 21}).front();
+  const int threads = at::get_num_threads();
+  for (const auto& [name, kernel] : kernels()) {
+    at::set_num_threads(1);
+    const LossAndSlope alone = kernel(logits, targets);
+    at::set_num_threads(3);
+    const LossAndSlope shared = kernel(logits, targets);
+    at::set_num_threads(threads);
+    EXPECT_TRUE(at::equal(alone.loss, shared.loss)) << name;
+    EXPECT_TRUE(at::equal(alone.slope, shared.slope)) << name;
+  }
+}
+
+TEST(ClassLoss, LetsNotANumberThroughAndTakesNothing) {
+  const at::Tensor weights = at::ones({1, 2, 1}), logits = at::zeros({1, 2, 3});
+  logits[0][1][2] = std::numeric_limits<float>::quiet_NaN();
+  for (const auto& [name, kernel] : kernels()) {
+    const LossAndSlope result = kernel(logits, class_targets(at::zeros_like(logits), weights));
+    EXPECT_TRUE(at::isfinite(result.loss[0][0]).item<bool>()) << name;
+    EXPECT_TRUE(at::isnan(result.loss[0][1]).item<bool>()) << name;
+    EXPECT_TRUE(at::isnan(result.slope[0][1][2]).item<bool>()) << name;
+    const LossAndSlope none = kernel(at::zeros({2, 0, 3}), class_targets(at::zeros({2, 0, 3}), at::ones({2, 0, 1})));
+    EXPECT_EQ(none.loss.sizes(), (at::IntArrayRef{2, 0})) << name;
+  }
+}
+
+TEST(ClassLoss, NamesWhatDisagrees) {
+  const at::Tensor logits = at::zeros({2, 3, 4}), weights = at::ones({2, 3, 1});
+  const ClassTargets good = class_targets(logits, weights);
+  const auto message = [](const Kernel& kernel, const at::Tensor& x, const ClassTargets& targets) -> std::string {
+    try {
+      kernel(x, targets);
+    } catch (const c10::Error& error) {
+      return error.what_without_backtrace();
+    }
+    return "";
+  };
+  using ::testing::HasSubstr;
+  for (const auto& [name, kernel] : kernels()) {
+    EXPECT_THAT(message(kernel, logits, class_targets(at::zeros({2, 3, 5}), weights)),
+                HasSubstr("expected float32 rows of targets [2, R, 4]"));
+    EXPECT_THAT(message(kernel, logits, {good.rows, at::ones({2, 2, 1}), good.row}),
+                HasSubstr("expected float32 weights"));
+    EXPECT_THAT(message(kernel, logits, {good.rows, weights, good.row + 1}), HasSubstr("lies outside [0, 3)"));
+    EXPECT_THAT(message(kernel, logits, {good.rows, weights, good.row.slice(1, 1)}), HasSubstr("row of each anchor"));
+    EXPECT_THAT(message(kernel, logits.to(at::kDouble), good), HasSubstr("expected contiguous float32 logits"));
+  }
+  EXPECT_FALSE(fuses_class_loss(logits.transpose(1, 2)));
+}
+
+}  // namespace
+}  // namespace osprey::kernels

@@ -1,0 +1,76 @@
+#include "osprey/kernels/convolution_gradient.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/golden.h"
+
+namespace osprey::kernels {
+namespace {
+
+using ::osprey::testing::expect_close;
+
+/// The gradient that libtorch finds, in double precision.
+at::Tensor defined(const at::Tensor& gradient_y, const at::Tensor& x, const ConvolutionWindow& window) {
+  const at::Tensor weights =
+      at::zeros({gradient_y.size(1), x.size(1), window.kernel[0], window.kernel[1]}, at::kDouble).requires_grad_(true);
+  at::conv2d(x.to(at::kDouble), weights, {}, {window.stride, window.stride}, window.padding)
+      .backward(gradient_y.to(at::kDouble));
+  return weights.grad();
+}
+
+const ConvolutionWindow kWindows[] = {{{1, 1}, 1, {0, 0}}, {{1, 1}, 2, {0, 0}}, {{1, 1}, 3, {0, 0}},
+                                      {{1, 1}, 2, {1, 1}}, {{3, 3}, 1, {1, 1}}, {{3, 3}, 1, {0, 0}},
+                                      {{3, 3}, 2, {1, 1}}, {{3, 3}, 2, {0, 0}}, {{1, 7}, 1, {0, 3}},
+                                      {{5, 2}, 3, {2, 0}}, {{7, 7}, 2, {3, 3}}, {{2, 2}, 4, {1, 0}}};
+
+TEST(ConvolutionWeightGradient, IsThatOfTheConvolution) {
+  at::manual_seed(7);
+  for (const ConvolutionWindow& window : kWindows)
+    for (const auto& [height, width] : {std::pair<int64_t, int64_t>{7, 9}, {8, 8}, {13, 7}, {5, 7}}) {
+      const at::Tensor x = at::randn({2, 5, height, width}).contiguous(at::MemoryFormat::ChannelsLast);
+      const at::Tensor like = at::conv2d(x, at::zeros({3, 5, window.kernel[0], window.kernel[1]}), {},
+                                         {window.stride, window.stride}, window.padding);
+      for (const at::Tensor& gradient :
+           {at::randn_like(like).contiguous(), at::randn_like(like).contiguous(at::MemoryFormat::ChannelsLast)}) {
+        const at::Tensor ours = convolution_weight_gradient(gradient, x, window);
+        EXPECT_TRUE(ours.is_contiguous());
+        expect_close(ours, defined(gradient, x, window).to(at::kFloat), 1e-5, 2e-5,
+                     "kernel " + std::to_string(window.kernel[0]) + " stride " + std::to_string(window.stride) +
+                         " padding " + std::to_string(window.padding[0]) + " height " + std::to_string(height));
+      }
+    }
+}
+
+TEST(ConvolutionWeightGradient, RepeatsItselfBitForBit) {
+  at::manual_seed(8);
+  const at::Tensor x = at::randn({2, 64, 20, 20}).contiguous(at::MemoryFormat::ChannelsLast),
+                   gradient = at::randn({2, 48, 20, 20}).contiguous(at::MemoryFormat::ChannelsLast);
+  const ConvolutionWindow window{{3, 3}, 1, {1, 1}};
+  EXPECT_TRUE(at::equal(convolution_weight_gradient(gradient, x, window),
+                        convolution_weight_gradient(gradient.clone(), x.clone(), window)));
+}
+
+TEST(ConvolutionWeightGradient, NamesSizesThatDisagree) {
+  EXPECT_THAT(
+      [] {
+        convolution_weight_gradient(at::zeros({1, 2, 4, 5}), at::zeros({1, 3, 5, 5}), {});
+      },
+      ::testing::ThrowsMessage<c10::Error>(::testing::HasSubstr("[1, 3, 5, 5] has no gradient of [1, 2, 4, 5]")));
+}
+
+TEST(ConvolutionWeightGradient, IsTakenWhereItPays) {
+  const auto taken = [](at::IntArrayRef x, at::IntArrayRef weights, const ConvolutionWindow& window) {
+    return multiplies_weight_gradient(at::empty(x).contiguous(at::MemoryFormat::ChannelsLast), at::empty(weights),
+                                      window);
+  };
+  const ConvolutionWindow square{{3, 3}, 1, {1, 1}};
+  EXPECT_FALSE(taken({2, 32, 64, 64}, {64, 32, 3, 3}, square)) << "few channels";
+  EXPECT_FALSE(taken({2, 256, 3, 3}, {256, 256, 3, 3}, square)) << "mostly padding";
+  EXPECT_FALSE(multiplies_weight_gradient(at::empty({2, 64, 20, 20}), at::empty({64, 64, 3, 3}), square))
+      << "not channels_last";
+}
+
+}  // namespace
+}  // namespace osprey::kernels
