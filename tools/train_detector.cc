@@ -2,16 +2,21 @@
 #include <fmt/format.h>
 
 #include <cctype>
+#include <charconv>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/cli.h"
 #include "osprey/base/error.h"
+#include "osprey/base/logging.h"
 #include "osprey/config/effective.h"
 #include "osprey/config/pipeline.h"
 #include "osprey/config/validate.h"
 #include "osprey/train/job.h"
+#include "osprey/train/launcher.h"
+#include "osprey/train/replicas.h"
 
 namespace {
 
@@ -20,7 +25,10 @@ struct Flags {
   osprey::train::JobOptions job;
   std::string precision;
   std::optional<int64_t> num_train_steps, batch_size, checkpoint_every_n, log_every_n, eval_every_n;
-  int64_t benchmark_steps = 0, num_clones = 1;
+  int64_t benchmark_steps = 0;
+  osprey::train::LaunchOptions launch;
+  std::string master;
+  double replica_timeout = 300;
   bool dry_run = false, print_config = false, clone_on_cpu = false;
 };
 
@@ -51,9 +59,28 @@ void add_flags(CLI::App& app, Flags& flags) {
   app.add_option("--precision", flags.precision, "auto, fp32 or bf16 (train_config.precision)")
       ->check(CLI::IsMember({"auto", "fp32", "bf16"}, CLI::ignore_case))
       ->group("Hardware");
-  app.add_option("--num_clones", flags.num_clones, "Copies of the model")
+  app.add_option("--num_clones", flags.launch.clones,
+                 "Processes on this machine that train together, each on its share of every batch")
       ->check(CLI::PositiveNumber)
-      ->group("Hardware");
+      ->capture_default_str()
+      ->group("Replicas");
+  app.add_option("--worker_replicas", flags.launch.machines, "Machines that train together, each with --num_clones")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->group("Replicas");
+  app.add_option("--task", flags.launch.machine, "Which of these machines this is, from 0")
+      ->check(CLI::NonNegativeNumber)
+      ->group("Replicas");
+  app.add_option("--master", flags.master, "HOST:PORT of machine 0, where the replicas meet")->group("Replicas");
+  app.add_option("--max_restarts", flags.launch.max_restarts,
+                 "How often the replicas are started again, from the last checkpoint, after one was lost")
+      ->check(CLI::NonNegativeNumber)
+      ->group("Replicas");
+  app.add_option("--replica_timeout", flags.replica_timeout,
+                 "Seconds after which a replica without an answer counts as lost")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->group("Replicas");
   app.add_flag("--clone_on_cpu", flags.clone_on_cpu, "Puts the copies on the CPU (--device cpu)")->group("Hardware");
   app.add_option("--benchmark_steps", flags.benchmark_steps,
                  "Times so many steps, prints one JSON line, writes nothing")
@@ -86,8 +113,23 @@ std::vector<std::string> assignments(const Flags& flags) {
   return result;
 }
 
+/// Starts the replicas and watches over them.
+int launch(Flags& flags) {
+  osprey::train::LaunchOptions& options = flags.launch;
+  if (!flags.master.empty()) {
+    const size_t colon = flags.master.rfind(':');
+    int port = 0;
+    if (colon != std::string::npos)
+      std::from_chars(flags.master.data() + colon + 1, flags.master.data() + flags.master.size(), port);
+    if (port < 1 || port > 65535)
+      throw osprey::ConfigError(fmt::format("--master {}: must be HOST:PORT", flags.master));
+    options.master_address = flags.master.substr(0, colon);
+    options.master_port = port;
+  }
+  return osprey::train::launch_replicas(options);
+}
+
 int execute(Flags& flags) {
-  if (flags.num_clones > 1) throw osprey::ConfigError("training on several devices is not supported yet: --num_clones");
   if (flags.clone_on_cpu) flags.job.device = "cpu";
   flags.config.overrides.assignments = assignments(flags);
   osprey::config::Pipeline pipeline =
@@ -95,10 +137,23 @@ int execute(Flags& flags) {
   osprey::config::check(pipeline, osprey::config::Purpose::kTrain);
   if (flags.print_config) {
     fmt::print("{}", osprey::config::annotated_text(pipeline));
-  } else if (flags.dry_run) {
-    fmt::print("{}", osprey::train::dry_run(std::move(pipeline), flags.job));
+    return static_cast<int>(osprey::ExitCode::kDone);
+  }
+  const auto place = osprey::train::place_from_environment(std::getenv);
+  if (!place && flags.launch.clones * flags.launch.machines > 1) return launch(flags);
+  std::unique_ptr<osprey::train::Replicas> replicas;
+  if (place) {
+    if (place->rank > 0) osprey::log_as_replica(place->rank);
+    replicas = osprey::train::join_replicas(*place, flags.replica_timeout);
+    flags.job.replicas = replicas.get();
+  }
+  const bool speaks = !place || place->rank == 0;
+  if (flags.dry_run) {
+    const std::string report = osprey::train::dry_run(std::move(pipeline), flags.job);
+    if (speaks) fmt::print("{}", report);
   } else if (flags.benchmark_steps > 0) {
-    fmt::print("{}\n", osprey::train::benchmark(std::move(pipeline), flags.job, flags.benchmark_steps));
+    const std::string line = osprey::train::benchmark(std::move(pipeline), flags.job, flags.benchmark_steps);
+    if (speaks) fmt::print("{}\n", line);
   } else {
     const osprey::train::RunOutcome outcome = osprey::train::train(std::move(pipeline), flags.job);
     if (outcome.signal != 0) return 128 + outcome.signal;
@@ -113,6 +168,7 @@ int main(int argc, char** argv) {
       "Trains a detector as its pipeline config says: saves, evaluates and logs on the way, resumes what it finds."};
   Flags flags;
   add_flags(app, flags);
+  flags.launch.arguments.assign(argv, argv + argc);
   for (int i = 0; i < argc; ++i) flags.job.command_line += (i == 0 ? "" : " ") + std::string(argv[i]);
   return osprey::cli::run_with_code(
       app, "train_detector --pipeline_config pipeline.config --model_dir run1 --num_train_steps 20000", argc, argv,

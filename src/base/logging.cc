@@ -20,6 +20,11 @@ void log_to(std::vector<spdlog::sink_ptr> sinks) {
 
 void set_up_logging() { log_to({std::make_shared<spdlog::sinks::stderr_sink_mt>()}); }
 
+void log_as_replica(long rank) {
+  spdlog::default_logger()->set_pattern("%L%m%d %H:%M:%S.%f %t %s:%#] [replica " + std::to_string(rank) + "] %v");
+  spdlog::default_logger()->set_level(spdlog::level::warn);
+}
+
 void log_to_file(const std::string& file) try {
   log_to(
       {std::make_shared<spdlog::sinks::stderr_sink_mt>(), std::make_shared<spdlog::sinks::basic_file_sink_mt>(file)});

@@ -55,7 +55,7 @@ class FakeSource final : public BatchSource {
   }
 
   std::optional<Batch> next() override {
-    const int64_t size = shape_.batch_size, first = position_ * size;
+    const int64_t size = shape_.batch_size, first = options_.first_of(position_);
     const int64_t rows = options_.training ? size : std::min(size, order_.size() - first);
     if (rows <= 0) return std::nullopt;
     Batch batch = empty_batch(shape_);

@@ -103,17 +103,18 @@ class Loader final : public RecordSource {
 
   std::optional<int64_t> num_batches() const {
     if (!parts_.num_examples_in_run) return std::nullopt;
-    const int64_t size = parts_.shape.batch_size, examples = *parts_.num_examples_in_run;
+    const int64_t size = parts_.options.whole_batch(), examples = *parts_.num_examples_in_run;
     return parts_.drop_remainder ? examples / size : (examples + size - 1) / size;
   }
   int64_t rows_of(int64_t batch) const {
     const int64_t size = parts_.shape.batch_size;
-    return parts_.num_examples_in_run ? std::min(size, *parts_.num_examples_in_run - batch * size) : size;
+    return parts_.num_examples_in_run ? std::min(size, *parts_.num_examples_in_run - parts_.options.first_of(batch))
+                                      : size;
   }
 
   // Fills a row with the example at its place in the run; training steps on over unusable records.
   void fill(Loaded& loaded, int64_t batch, int64_t row) {
-    const int64_t running = batch * parts_.shape.batch_size + row;
+    const int64_t running = parts_.options.first_of(batch) + row;
     EpochOrder::Place place = parts_.order.place(running);
     RowReport& report = loaded.rows[row];
     for (int64_t tries = 0; tries < parts_.order.size(); ++tries) {
@@ -169,7 +170,7 @@ class Loader final : public RecordSource {
       }
       if (row.dropped > 0) tell_dropped(row);
     }
-    const int64_t epoch = parts_.order.place(prefetcher_.position() * parts_.shape.batch_size).epoch;
+    const int64_t epoch = parts_.order.place(prefetcher_.position() * parts_.options.whole_batch()).epoch;
     if (epoch != epoch_) end_epoch();
     epoch_ = epoch;
   }
@@ -308,7 +309,7 @@ std::unique_ptr<RecordSource> make_source(const config::ConfigNode<proto::InputR
     parts.num_examples_in_run = parts.order.size();
   } else if (reader->num_epochs() > 0) {
     parts.num_examples_in_run = parts.order.size() * static_cast<int64_t>(reader->num_epochs());
-    parts.drop_remainder = reader->drop_remainder();
+    parts.drop_remainder = reader->drop_remainder() || options.num_shares > 1;  // every share has all its rows
   }
   const int64_t threads =
       options.num_workers > 0 ? options.num_workers : std::max<int64_t>(1, std::thread::hardware_concurrency());

@@ -50,6 +50,20 @@ std::array<std::vector<double>, 2> sums(const Rows& rows, Work work) {
   return result;
 }
 
+/// The sums, and the count that is returned, become those of all replicas.
+double add_up(const ReplicaSum& over, std::array<std::vector<double>, 2>& sums, double count) {
+  const auto depth = static_cast<int64_t>(sums[0].size());
+  const at::Tensor all = at::empty({2 * depth + 1}, at::kDouble);
+  double* const numbers = all.mutable_data_ptr<double>();
+  std::copy(sums[0].begin(), sums[0].end(), numbers);
+  std::copy(sums[1].begin(), sums[1].end(), numbers + depth);
+  numbers[2 * depth] = count;
+  over.sum(all);
+  std::copy_n(numbers, depth, sums[0].begin());
+  std::copy_n(numbers + depth, depth, sums[1].begin());
+  return numbers[2 * depth];
+}
+
 at::Tensor channels(int64_t depth) { return at::empty({depth}, at::kFloat); }
 
 at::Tensor or_value(const at::Tensor& values, int64_t depth, double otherwise) {
@@ -110,7 +124,7 @@ bool fuses_batch_norm(const at::Tensor& x) {
 }
 
 BatchNormed batch_norm_activation(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, double epsilon,
-                                  const Epilogue& epilogue) {
+                                  const Epilogue& epilogue, const ReplicaSum* over) {
   check(x);
   at::NoGradGuard no_grad;
   const Rows rows(x);
@@ -121,14 +135,24 @@ BatchNormed batch_norm_activation(const at::Tensor& x, const at::Tensor& gamma, 
   with_elements(x, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const T* in = elements<T>(x);
-    const auto [sum, square] = sums(rows, [&](int64_t first, int64_t number, float* scratch, double* a, double* b) {
+    auto moments = sums(rows, [&](int64_t first, int64_t number, float* scratch, double* a, double* b) {
       cpu::add_moments(in + first * rows.depth, number, rows.depth, center.const_data_ptr<float>(), scratch, a, b);
     });
+    auto& [sum, square] = moments;
+    auto count = static_cast<double>(rows.count);
+    std::vector<double> from(center.const_data_ptr<float>(), center.const_data_ptr<float>() + rows.depth);
+    if (over != nullptr) {  // others have other centres: from here on differences from zero, which double can bear
+      for (size_t c = 0; c < from.size(); ++c) {
+        square[c] += 2 * from[c] * sum[c] + count * from[c] * from[c];
+        sum[c] += count * from[c];
+        from[c] = 0;
+      }
+      count = add_up(*over, moments, count);
+    }
     for (int64_t c = 0; c < rows.depth; ++c) {
-      const double mean = sum[static_cast<size_t>(c)] / static_cast<double>(rows.count);
-      const double variance =
-          std::max(0.0, square[static_cast<size_t>(c)] / static_cast<double>(rows.count) - mean * mean);
-      result.mean.mutable_data_ptr<float>()[c] = static_cast<float>(center.const_data_ptr<float>()[c] + mean);
+      const double mean = sum[static_cast<size_t>(c)] / count;
+      const double variance = std::max(0.0, square[static_cast<size_t>(c)] / count - mean * mean);
+      result.mean.mutable_data_ptr<float>()[c] = static_cast<float>(from[static_cast<size_t>(c)] + mean);
       result.inverse_deviation.mutable_data_ptr<float>()[c] = static_cast<float>(1 / std::sqrt(variance + epsilon));
     }
     const Affine affine(gamma, beta, result, rows.depth, epilogue);
@@ -142,7 +166,8 @@ BatchNormed batch_norm_activation(const at::Tensor& x, const at::Tensor& gamma, 
 
 BatchNormGradients batch_norm_activation_backward(const at::Tensor& gradient_y, const at::Tensor& x,
                                                   const at::Tensor& gamma, const at::Tensor& beta,
-                                                  const BatchNormed& statistics, const Epilogue& epilogue) {
+                                                  const BatchNormed& statistics, const Epilogue& epilogue,
+                                                  const ReplicaSum* over) {
   check(x);
   at::NoGradGuard no_grad;
   TORCH_CHECK(gradient_y.sizes() == x.sizes(), "expected a gradient of size ", x.sizes(), ", got ", gradient_y.sizes());
@@ -155,18 +180,23 @@ BatchNormGradients batch_norm_activation_backward(const at::Tensor& gradient_y, 
   with_elements(x, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const T *in = elements<T>(x), *wanted = elements<T>(gradient);
-    const auto [sum, product] = sums(rows, [&](int64_t first, int64_t number, float* scratch, double* a, double* b) {
+    auto moments = sums(rows, [&](int64_t first, int64_t number, float* scratch, double* a, double* b) {
       cpu::add_gradient_moments(wanted + first * rows.depth, in + first * rows.depth, number, rows.depth, affine.loops,
                                 scratch, a, b);
     });
+    auto& [sum, product] = moments;
+    for (int64_t c = 0; c < rows.depth; ++c) {
+      const double inverse = statistics.inverse_deviation.const_data_ptr<float>()[c];
+      result.beta.mutable_data_ptr<float>()[c] = static_cast<float>(sum[static_cast<size_t>(c)]);
+      result.gamma.mutable_data_ptr<float>()[c] = static_cast<float>(product[static_cast<size_t>(c)] * inverse);
+    }
+    auto count = static_cast<double>(rows.count);
+    if (over != nullptr) count = add_up(*over, moments, count);
     for (int64_t c = 0; c < rows.depth; ++c) {
       const double total = sum[static_cast<size_t>(c)], along = product[static_cast<size_t>(c)];
       const double inverse = statistics.inverse_deviation.const_data_ptr<float>()[c], scale = affine.loops.scale[c];
-      result.beta.mutable_data_ptr<float>()[c] = static_cast<float>(total);
-      result.gamma.mutable_data_ptr<float>()[c] = static_cast<float>(along * inverse);
-      slope.mutable_data_ptr<float>()[c] =
-          static_cast<float>(-scale * inverse * inverse * along / static_cast<double>(rows.count));
-      offset.mutable_data_ptr<float>()[c] = static_cast<float>(-scale * total / static_cast<double>(rows.count));
+      slope.mutable_data_ptr<float>()[c] = static_cast<float>(-scale * inverse * inverse * along / count);
+      offset.mutable_data_ptr<float>()[c] = static_cast<float>(-scale * total / count);
     }
     T* out = elements<T>(result.x);
     rows.for_each_block([&](int64_t, int64_t first, int64_t number) {

@@ -1,6 +1,9 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <memory>
+
+#include "osprey/kernels/batch_norm_activation.h"
 #include "osprey/nn/activation.h"
 
 namespace osprey::nn {
@@ -14,7 +17,9 @@ struct NormalizedActivation {
 /// Batch norm by the statistics of the batch, then the activation: the one place where every backbone's normalisation
 /// in training happens, and so where a fused kernel belongs. Gradients flow to x, gamma and beta (each may be
 /// undefined).
+/// over  where not null, statistics of all replicas together; maps on the CPU only
 NormalizedActivation batch_norm_activation(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta,
-                                           double epsilon, Activation activation);
+                                           double epsilon, Activation activation,
+                                           const std::shared_ptr<const kernels::ReplicaSum>& over);
 
 }  // namespace osprey::nn

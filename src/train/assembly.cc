@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <thread>
+
 #include "osprey/base/error.h"
 #include "osprey/base/memory.h"
 #include "osprey/config/resolve.h"
@@ -11,6 +13,7 @@
 #include "osprey/data/fake_source.h"
 #include "osprey/data/loader.h"
 #include "osprey/models/builder.h"
+#include "osprey/nn/batch_norm.h"
 #include "osprey/optim/builder.h"
 #include "osprey/train/class_check.h"
 
@@ -50,6 +53,31 @@ void check_train_config(const config::ConfigNode<proto::TrainEvalPipelineConfig>
         "graph_rewriter=");
 }
 
+/// Batch norms that are to use the statistics of all replicas, or all of them.
+void synchronize_batch_norm(models::DetectionModel& model, Replicas& replicas, bool all) {
+  const auto over = std::make_shared<const kernels::ReplicaSum>(
+      kernels::ReplicaSum{[&replicas](const at::Tensor& numbers) { replicas.sum(numbers); }});
+  for (const auto& module : model.modules(/*include_self=*/false))
+    if (auto* batch_norm = dynamic_cast<nn::BatchNorm*>(module.get());
+        batch_norm != nullptr && (all || batch_norm->wants_replicas()))
+      batch_norm->synchronize(over, replicas.size());
+}
+
+/// Every replica gets as many images of a batch, and of each of its parts.
+void check_shares(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root, const Replicas& replicas) {
+  const int64_t batch = root->train_config().batch_size(),
+                unit = replicas.size() * root->train_config().gradient_accumulation_steps();
+  if (batch % unit == 0) return;
+  const int64_t below = batch / unit * unit, above = below + unit;
+  root.child("train_config", root->train_config())
+      .fail("batch_size",
+            fmt::format("{} images cannot be shared evenly by {} replicas{}; {}{} can", batch, replicas.size(),
+                        unit == replicas.size()
+                            ? ""
+                            : fmt::format(" in {} parts", root->train_config().gradient_accumulation_steps()),
+                        below > 0 ? fmt::format("{} or ", below) : "", above));
+}
+
 }  // namespace
 
 const char* name_of(Precision precision) { return precision == Precision::kBfloat16 ? "bf16" : "fp32"; }
@@ -62,6 +90,7 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
   config::require_configured_paths(result.pipeline, paths);
   check_train_config(result.root());
   const at::Device device = device_of(options.device);
+  if (options.replicas != nullptr) check_shares(result.root(), *options.replicas);
 
   if (!options.use_fake_data || std::filesystem::exists(result.pipeline.message->train_input_reader().label_map_path()))
     result.label_map = label_map_of(result.pipeline.message->train_input_reader());
@@ -97,6 +126,11 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
   result.state.optimizer = optim::build_optimizer(optimizer, variables.trained, arithmetic);
   result.state.average = optim::build_moving_average(optimizer, variables.trained, arithmetic);
   result.gradients = std::make_unique<optim::GradientPipeline>(variables.trained, optim::gradient_options(train));
+  if (options.replicas != nullptr) {
+    result.gradient_sum = std::make_unique<GradientSum>(*options.replicas, optim::tensors_of(variables.trained));
+    result.step.replicas = result.gradient_sum.get();
+    synchronize_batch_norm(*result.state.model, *options.replicas, train->sync_batch_norm());
+  }
   result.step.micro_batches = train->gradient_accumulation_steps();
   result.step.precision =
       config::precision(*train) == proto::TrainConfig::BF16 ? Precision::kBfloat16 : Precision::kFloat32;
@@ -105,8 +139,17 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
 }
 
 std::unique_ptr<data::BatchSource> training_source(const Assembly& assembly, const JobOptions& options) {
-  if (options.use_fake_data) return data::make_fake_source(data::train_options(assembly.root()));
-  return data::make_train_source(assembly.root());
+  data::SourceOptions source = data::train_options(assembly.root());
+  if (options.replicas != nullptr) {
+    const ReplicaPlace& place = options.replicas->place();
+    source.share = place.rank;
+    source.num_shares = place.size;
+    source.batch_size /= place.size;
+    source.num_workers = std::max<int64_t>(1, std::thread::hardware_concurrency() / place.local_size);
+  }
+  if (options.use_fake_data) return data::make_fake_source(source);
+  const auto root = assembly.root();
+  return data::make_source(root.child("train_input_reader", root->train_input_reader()), source);
 }
 
 int64_t total_steps(const Assembly& assembly, int64_t num_examples) {

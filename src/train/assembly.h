@@ -21,17 +21,19 @@ struct Assembly {
   TrainState state;
   std::unique_ptr<optim::GradientPipeline> gradients;
   StepOptions step;
-  int64_t batch_size = 0;
-  int64_t resident_before = 0;  ///< bytes, before the model was built
+  std::unique_ptr<GradientSum> gradient_sum;  ///< null where one process trains alone
+  int64_t batch_size = 0;                     ///< of all replicas together
+  int64_t resident_before = 0;                ///< bytes, before the model was built
 
   config::ConfigNode<proto::TrainEvalPipelineConfig> root() const { return pipeline.root(); }
   const proto::TrainConfig& train() const { return pipeline.message->train_config(); }
+  const proto::InputReader& train_reader() const { return pipeline.message->train_input_reader(); }
 };
 
 /// throws ConfigError for whatever the config gets wrong
 Assembly assemble(config::Pipeline pipeline, const JobOptions& options);
 
-/// The training data; made-up pictures where the options say so.
+/// The training data, or this replica's share of it; made-up pictures where the options say so.
 std::unique_ptr<data::BatchSource> training_source(const Assembly& assembly, const JobOptions& options);
 
 /// Steps of the whole run, from num_steps or num_epochs; 0: without end. throws ConfigError where both are set

@@ -28,12 +28,14 @@ class Stopwatch final : public Hook {
   std::string losses;
 };
 
-RunOutcome steps(Assembly& assembly, data::BatchSource& source, Stopwatch& stopwatch, int64_t count) {
+RunOutcome steps(Assembly& assembly, const JobOptions& job, data::BatchSource& source, Stopwatch& stopwatch,
+                 int64_t count) {
   TrainerParts parts;
   parts.state = &assembly.state;
   parts.source = &source;
   parts.gradients = assembly.gradients.get();
   parts.hooks = {&stopwatch};
+  parts.replicas = job.replicas;
   TrainerOptions options;
   options.num_steps = count;
   options.step = assembly.step;
@@ -59,7 +61,7 @@ std::string benchmark(config::Pipeline pipeline, const JobOptions& options, int6
   const auto source = training_source(assembly, options);
   Stopwatch stopwatch;
   const double ready = now();
-  steps(assembly, *source, stopwatch, kWarmup + count);
+  steps(assembly, options, *source, stopwatch, kWarmup + count);
   std::vector<double> measured(stopwatch.seconds.begin() + kWarmup, stopwatch.seconds.end());
   const double total = sum(stopwatch.seconds, kWarmup);
   std::sort(measured.begin(), measured.end());
@@ -70,6 +72,7 @@ std::string benchmark(config::Pipeline pipeline, const JobOptions& options, int6
   result["batch_size"] = assembly.batch_size;
   result["precision"] = name_of(assembly.step.precision);
   result["threads"] = at::get_num_threads();
+  result["replicas"] = options.replicas != nullptr ? options.replicas->size() : 1;
   result["median_step_seconds"] = median;
   result["images_per_second"] = static_cast<double>(count * assembly.batch_size) / total;
   result["data_wait"] = sum(stopwatch.data_seconds, kWarmup) / total;
@@ -86,7 +89,7 @@ std::string dry_run(config::Pipeline pipeline, const JobOptions& options) {
   for (const at::Tensor& parameter : assembly.state.model->parameters()) parameters += parameter.numel();
   const auto size = assembly.state.model->input_size();
   Stopwatch stopwatch;
-  steps(assembly, *source, stopwatch, 1);
+  steps(assembly, options, *source, stopwatch, 1);
   return fmt::format(
       "plan         {}\ndata         {} images, {} left out so far\nmodel        {} parameters, input {}x{}, {} "
       "classes\n"

@@ -61,6 +61,32 @@ std::string already_done(int64_t step, int64_t num_steps) {
   return fmt::format("already at step {} >= num_steps {}, nothing to do", step, num_steps);
 }
 
+/// Makes sure that all replicas train the same on the same, and gives them what the chief has found in the model
+/// directory.
+void take_state_of_chief(Replicas& replicas, Assembly& assembly, const JobOptions& options) {
+  require_same(replicas, "version of Osprey", OSPREY_VERSION);
+  proto::TrainEvalPipelineConfig config = *assembly.pipeline.message;
+  for (auto* reader : {config.mutable_train_input_reader()}) {  // files may lie elsewhere on another machine
+    reader->clear_label_map_path();
+    reader->mutable_tf_record_input_reader()->clear_input_path();
+  }
+  config.clear_eval_input_reader();
+  config.mutable_train_config()->clear_fine_tune_checkpoint();
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(config, &text);
+  require_same(replicas, "config", text);
+  if (!options.use_fake_data && assembly.train_reader().has_tf_record_input_reader())
+    require_same(replicas, "set of training data", data_fingerprint(assembly.train_reader()));
+
+  TrainState& state = assembly.state;
+  at::Tensor numbers = at::tensor({state.step, state.data_position}, at::kLong);
+  std::vector<at::Tensor> tensors{numbers};
+  for (const auto& [name, tensor] : snapshot(state).tensors) tensors.push_back(tensor);
+  replicas.copy_from_chief(tensors);
+  state.step = numbers[0].item<int64_t>();
+  state.data_position = numbers[1].item<int64_t>();
+}
+
 }  // namespace
 
 RunOutcome train(config::Pipeline pipeline, const JobOptions& options) {
@@ -68,25 +94,43 @@ RunOutcome train(config::Pipeline pipeline, const JobOptions& options) {
   const SignalGuard signals;
   Assembly assembly = assemble(std::move(pipeline), options);
   TrainState& state = assembly.state;
-  const RunDirectory directory(options.model_dir, 2 * checkpoint_bytes(state));
-  const std::filesystem::path& folder = directory.path();
-  log_to_file((folder / "train.log").string());
-  start_from(assembly, folder);
+  Replicas* const replicas = options.replicas;
+  const bool is_chief = replicas == nullptr || replicas->is_chief();
+  const std::filesystem::path folder = options.model_dir;
+  std::optional<RunDirectory> directory;
+  if (is_chief) {
+    directory.emplace(folder, 2 * checkpoint_bytes(state));
+    log_to_file((folder / "train.log").string());
+    start_from(assembly, folder);
+  }
+  if (replicas != nullptr) take_state_of_chief(*replicas, assembly, options);
 
   const auto source = training_source(assembly, options);
   const int64_t num_steps = total_steps(assembly, source->num_examples());
   if (num_steps > 0 && state.step >= num_steps) {
-    SPDLOG_INFO("{}", already_done(state.step, num_steps));
+    if (is_chief) SPDLOG_INFO("{}", already_done(state.step, num_steps));
     return {0, /*already_done=*/true, 0};
   }
   check_schedule(state.optimizer->learning_rate(), state.step, num_steps);
   source->seek(state.data_position);
+
+  TrainerParts parts;
+  parts.state = &state;
+  parts.source = source.get();
+  parts.gradients = assembly.gradients.get();
+  parts.signal = SignalGuard::received;
+  parts.replicas = replicas;
+  if (!is_chief) return run(parts, trainer_options(assembly, num_steps));
+
   save_description(assembly, options, folder, *source, num_steps);
   SPDLOG_INFO("{}", plan_text(num_steps, assembly.batch_size, source->num_examples()));
   if (assembly.step.precision == Precision::kBfloat16 && options.device == "cpu" && !has_bfloat16_arithmetic())
     SPDLOG_WARN("this CPU has no bfloat16 arithmetic: BF16 steps take many times as long as FP32");
-  SPDLOG_INFO("{}, {} threads, {}{}", options.device, at::get_num_threads(), name_of(assembly.step.precision),
-              assembly.step.micro_batches > 1 ? fmt::format(", {} parts per batch", assembly.step.micro_batches) : "");
+  SPDLOG_INFO("{}, {} threads, {}{}{}", options.device, at::get_num_threads(), name_of(assembly.step.precision),
+              assembly.step.micro_batches > 1 ? fmt::format(", {} parts per batch", assembly.step.micro_batches) : "",
+              replicas != nullptr ? fmt::format(", {} replicas of {} images each", replicas->size(),
+                                                assembly.batch_size / replicas->size())
+                                  : "");
 
   const proto::TrainConfig& train = assembly.train();
   eval::EventWriter events((folder / "train").string());
@@ -102,18 +146,15 @@ RunOutcome train(config::Pipeline pipeline, const JobOptions& options) {
     best.emplace(folder, keep.metric(), keep.mode() == proto::CheckpointConfig::KeepBest::MAX);
   }
 
-  TrainerParts parts;
-  parts.state = &state;
-  parts.source = source.get();
-  parts.gradients = assembly.gradients.get();
   parts.checkpoints = &checkpoints;
   parts.best = best ? &*best : nullptr;
   parts.hooks = {&progress, &summaries};
   if (!options.use_fake_data) parts.evaluate = evaluation_of(assembly, folder);
   parts.nan_report = [&](const TrainState&, const Batch& batch, const StepResult& result) {
-    return write_nan_report(state, batch, result, {folder, assembly.names, assembly.step}).string();
+    StepOptions alone = assembly.step;
+    alone.replicas = nullptr;
+    return write_nan_report(state, batch, result, {folder, assembly.names, alone}).string();
   };
-  parts.signal = SignalGuard::received;
 
   const double started = now();
   const RunOutcome outcome = run(parts, trainer_options(assembly, num_steps));

@@ -16,7 +16,7 @@ ProgressHook::ProgressHook(int64_t every_n, int64_t num_steps, std::vector<Sink>
 
 void ProgressHook::after_step(const StepEvent& event) {
   ++steps_;
-  images_ += event.batch.size();
+  images_ += event.images;
   seconds_ += event.step_seconds;
   data_seconds_ += event.data_seconds;
   if (event.state.step % every_n_ != 0 && !event.last) return;

@@ -24,26 +24,36 @@ std::string processor() {
   return "unknown";
 }
 
-/// Files, bytes and a checksum of names and sizes: tells two data sets apart without reading them.
-nlohmann::ordered_json data_set(const proto::InputReader& reader) {
+std::vector<std::string> files_of(const proto::InputReader& reader) {
   const auto& paths = reader.tf_record_input_reader().input_path();
+  return data::expand_input_paths({paths.begin(), paths.end()}, "train_input_reader");
+}
+
+uintmax_t size_of(const std::string& file) {
+  std::error_code error;
+  const uintmax_t size = std::filesystem::file_size(file, error);
+  return error ? 0 : size;
+}
+
+nlohmann::ordered_json data_set(const proto::InputReader& reader) {
   nlohmann::ordered_json result;
-  uint32_t fingerprint = 0;
   uintmax_t bytes = 0;
-  const auto files = data::expand_input_paths({paths.begin(), paths.end()}, "train_input_reader");
-  for (const std::string& file : files) {
-    std::error_code error;
-    const uintmax_t size = std::filesystem::file_size(file, error);
-    bytes += error ? 0 : size;
-    fingerprint = crc32c(fmt::format("{}:{};", std::filesystem::path(file).filename().string(), size), fingerprint);
-  }
-  result["files"] = files;
+  result["files"] = files_of(reader);
+  for (const std::string& file : files_of(reader)) bytes += size_of(file);
   result["bytes"] = bytes;
-  result["fingerprint"] = fmt::format("{:08x}", fingerprint);
+  result["fingerprint"] = data_fingerprint(reader);
   return result;
 }
 
 }  // namespace
+
+std::string data_fingerprint(const proto::InputReader& reader) {
+  uint32_t fingerprint = 0;
+  for (const std::string& file : files_of(reader))
+    fingerprint =
+        crc32c(fmt::format("{}:{};", std::filesystem::path(file).filename().string(), size_of(file)), fingerprint);
+  return fmt::format("{:08x}", fingerprint);
+}
 
 std::string run_info(const Assembly& assembly, const JobOptions& options, const data::BatchSource& source,
                      int64_t num_steps) {
@@ -67,8 +77,8 @@ std::string run_info(const Assembly& assembly, const JobOptions& options, const 
   info["batch_size"] = assembly.batch_size;
   info["trainable_parameters"] = parameters;
   info["examples"] = source.num_examples();
-  if (!options.use_fake_data && assembly.pipeline.message->train_input_reader().has_tf_record_input_reader())
-    info["data"] = data_set(assembly.pipeline.message->train_input_reader());
+  if (!options.use_fake_data && assembly.train_reader().has_tf_record_input_reader())
+    info["data"] = data_set(assembly.train_reader());
   return info.dump(2) + "\n";
 }
 

@@ -60,6 +60,19 @@ void add(GradientSums& sums, const Losses& part) {
     sums.normalizer = sums.normalizer.defined() ? sums.normalizer + part.normalizer.detach() : part.normalizer.detach();
 }
 
+/// One small tensor there and back, in double: counts stay exact.
+void sum_over(Replicas& replicas, GradientSums& sums) {
+  const at::NoGradGuard no_gradients;
+  std::vector<at::Tensor*> values;
+  for (NamedScalar& term : sums.terms) values.push_back(&term.value);
+  if (sums.normalizer.defined()) values.push_back(&sums.normalizer);
+  std::vector<at::Tensor> parts;
+  for (const at::Tensor* value : values) parts.push_back(value->to(at::kDouble).reshape({}));
+  const at::Tensor all = at::stack(parts);
+  replicas.sum(all);
+  for (size_t i = 0; i < values.size(); ++i) *values[i] = all[static_cast<int64_t>(i)].to(values[i]->scalar_type());
+}
+
 }  // namespace
 
 GradientSums accumulate_gradients(models::DetectionModel& model, const Batch& batch, const StepOptions& options) {
@@ -73,8 +86,13 @@ GradientSums accumulate_gradients(models::DetectionModel& model, const Batch& ba
         model, parts == 1 ? batch : slice(batch, part * size / parts, (part + 1) * size / parts), options.precision);
     at::Tensor total;
     for (const LossTerm& term : losses.terms) total = total.defined() ? total + term.sum : term.sum;
+    if (options.replicas != nullptr && part == parts - 1) options.replicas->begin();
     if (total.requires_grad()) total.backward();
     add(sums, losses);
+  }
+  if (options.replicas != nullptr) {
+    sum_over(options.replicas->replicas(), sums);
+    options.replicas->finish();
   }
   return sums;
 }

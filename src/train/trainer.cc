@@ -23,28 +23,37 @@ class Loop {
   RunOutcome run() {
     RunOutcome outcome;
     outcome.already_done = done();
-    while (!done() && (outcome.signal = signal()) == 0) {
+    if (done()) return outcome;
+    look_for_signal();
+    if (signal_ != 0) save();  // it came before the first step
+    while (!done() && signal_ == 0) {
       step();
       ++outcome.steps;
-      outcome.signal = signal();
-      const bool ends = done() || outcome.signal != 0;
-      const bool saved = ends || due(state_.step, options_.checkpoint_every_n);
+      const bool saves = done() || signal_ != 0 || due(state_.step, options_.checkpoint_every_n);
+      const bool evaluates =
+          signal_ == 0 && (options_.eval_every_n > 0 ? due(state_.step, options_.eval_every_n) || done() : saves);
       std::filesystem::path file;
-      if (saved) file = save();
-      if (outcome.signal == 0 &&
-          (options_.eval_every_n > 0 ? due(state_.step, options_.eval_every_n) || done() : saved))
-        evaluate(file);
-      if (outcome.signal != 0) break;
+      if (saves) file = save();
+      if (evaluates) evaluate(file);
+      if (saves || evaluates) wait_for_chief();
     }
-    if (outcome.signal == 0) outcome.signal = signal();
-    if (outcome.signal != 0 && outcome.steps == 0) save();  // it came before the first step
+    if (signal_ == 0) look_for_signal();  // it came during the last evaluation
+    outcome.signal = signal_;
     watchdog_.enter("", 0);
     return outcome;
   }
 
  private:
   bool done() const { return options_.num_steps > 0 && state_.step >= options_.num_steps; }
-  int signal() const { return parts_.signal ? parts_.signal() : 0; }
+  /// The signal that any replica has got; all of them look at the same moment and stop after the same step.
+  void look_for_signal() {
+    signal_ = parts_.signal ? parts_.signal() : 0;
+    if (parts_.replicas != nullptr) signal_ = static_cast<int>(parts_.replicas->largest(signal_));
+  }
+  void wait_for_chief() {
+    watchdog_.enter("", 0);
+    if (parts_.replicas != nullptr) parts_.replicas->meet();
+  }
 
   void step() {
     const double started = now();
@@ -57,8 +66,11 @@ class Loop {
     watchdog_.enter("in a step", state_.step);
     const StepResult result = train_step(state_, here, *parts_.gradients, options_.step);
     if (!result.finite) diverged(here, result);
+    look_for_signal();
     watchdog_.enter("writing logs", state_.step);
-    const StepEvent event{state_, result, here, data_seconds, now() - started, done() || signal() != 0};
+    const int64_t replicas = parts_.replicas != nullptr ? parts_.replicas->size() : 1;
+    const StepEvent event{
+        state_, result, here, here.size() * replicas, data_seconds, now() - started, done() || signal_ != 0};
     for (Hook* hook : parts_.hooks) hook->after_step(event);
   }
 
@@ -99,6 +111,7 @@ class Loop {
   const TrainerOptions& options_;
   TrainState& state_;
   Watchdog watchdog_;
+  int signal_ = 0;
 };
 
 }  // namespace

@@ -138,6 +138,36 @@ TEST(Loader, ABatchCrossesTheBorderOfEpochs) {
   EXPECT_EQ(ids(*loader, 3), (std::vector<std::string>{"0", "1", "2", "3", "4", "5", "0", "1", "2", "3", "4", "5"}));
 }
 
+TEST(Loader, SharesOfABatchAreTheBatch) {
+  const TempDir dir;
+  const std::string path = write_records(dir, 7, {3});
+  SourceOptions whole = options(4);
+  whole.max_bad_fraction = 1;
+  const auto expected = source(path, whole, "num_epochs: 5");
+  for (const int64_t shares : {2, 4}) {
+    std::vector<std::unique_ptr<RecordSource>> parts;
+    for (int64_t share = 0; share < shares; ++share) {
+      SourceOptions part = whole;
+      part.batch_size = 4 / shares;
+      part.share = share;
+      part.num_shares = shares;
+      parts.push_back(source(path, part, "num_epochs: 5"));
+      parts.back()->seek(2);
+    }
+    expected->seek(2);
+    for (int i = 2; i < 8; ++i) {
+      const auto batch = expected->next();
+      ASSERT_TRUE(batch);
+      for (int64_t share = 0; share < shares; ++share) {
+        const auto part = parts[static_cast<size_t>(share)]->next();
+        ASSERT_TRUE(part) << "batch " << i;
+        expect_equal(*part, slice(*batch, share * 4 / shares, (share + 1) * 4 / shares));
+      }
+    }
+    for (const auto& part : parts) EXPECT_FALSE(part->next()) << "35 examples are 8 whole batches of 4";
+  }
+}
+
 TEST(Loader, EvaluationCountsEveryImageOnceAndPadsTheLastBatch) {
   TempDir dir;
   const auto loader = source(write_records(dir, 6), options(4, /*training=*/false), "shuffle: false");

@@ -9,7 +9,7 @@ enum class ExitCode : int {
   kDone = 0,      ///< also "nothing left to do"
   kInternal = 1,  ///< a bug of Osprey
   kUsage = 2,     ///< flags or config; also config, label map and checkpoint that disagree
-  kData = 3,      ///< data, files, disk
+  kData = 3,      ///< data, files, disk; other machines and processes
   kDiverged = 4,  ///< a loss or gradient was not finite
   kOutOfMemory = 5,
   kExportDiffers = 6,
@@ -48,6 +48,12 @@ class CheckpointError : public Error {
 class DivergedError : public Error {
  public:
   explicit DivergedError(const std::string& message) : Error(ExitCode::kDiverged, message) {}
+};
+
+/// Another process of the same training has gone, or does not answer.
+class ReplicaError : public Error {
+ public:
+  explicit ReplicaError(const std::string& message) : Error(ExitCode::kData, message) {}
 };
 
 /// An exported model does not reproduce its checkpoint.

@@ -11,4 +11,8 @@ void set_up_logging();
 /// throws DataError where the file cannot be opened
 void log_to_file(const std::string& file);
 
+/// From now on warnings and errors only, marked with the rank: of several processes that train together one tells the
+/// rest.
+void log_as_replica(long rank);
+
 }  // namespace osprey

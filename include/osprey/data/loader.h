@@ -15,9 +15,11 @@ namespace osprey::data {
 
 /// Everything a source needs beside its reader.
 struct SourceOptions {
-  bool training = true;  ///< batches without end, in the order of (seed, epoch), augmented, bad records replaced;
-                         ///< otherwise one pass over every record, the last batch filled up with image weight 0
-  int64_t batch_size = 1;
+  bool training = true;    ///< batches without end, in the order of (seed, epoch), augmented, bad records replaced;
+                           ///< otherwise one pass over every record, the last batch filled up with image weight 0
+  int64_t batch_size = 1;  ///< rows of the batches that this source gives
+  int64_t share = 0;       ///< training on several replicas: which part of every batch is this one's,
+  int64_t num_shares = 1;  ///< of so many equal ones; the whole batch then has num_shares * batch_size rows
   uint64_t seed = 0;
   int64_t num_classes = 1;
   int64_t max_boxes = 100;         ///< M; more boxes are left out, counted; 0: found by a scan
@@ -32,6 +34,11 @@ struct SourceOptions {
   bool pin_memory = false;         ///< for asynchronous copies; ignored where there is no CUDA device
   std::shared_ptr<const ImageResizer> resizer;  ///< must have a static size
   std::shared_ptr<const Augmenter> augmenter;   ///< may be null; training only
+
+  /// Rows of a batch on all replicas together.
+  int64_t whole_batch() const { return batch_size * num_shares; }
+  /// Place in the run of the first row of this share of a batch.
+  int64_t first_of(int64_t batch) const { return batch * whole_batch() + share * batch_size; }
 };
 
 /// Where the time of a source's workers went, seconds added over all threads, and how long `next` waited.
@@ -41,7 +48,8 @@ struct StageSeconds {
 
 /// A source that decodes, augments and batches the records of a reader on worker threads.
 ///
-/// Batches come in order and are the same for any number of workers. With `shuffle` each epoch has its own order of all
+/// Batches come in order and are the same for any number of workers; shares of a batch put one after the other are the
+/// same for any number of shares. With `shuffle` each epoch has its own order of all
 /// records, else it is that of the files. Training takes batches across the border of epochs; with num_epochs it ends
 /// after so many, and its last, incomplete batch is dropped unless drop_remainder is false. Evaluation ignores both.
 ///

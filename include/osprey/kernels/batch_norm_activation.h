@@ -1,6 +1,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <limits>
 
 namespace osprey::kernels {
@@ -28,6 +29,11 @@ struct BatchNormGradients {
   at::Tensor gamma, beta;  ///< [C] float32
 };
 
+/// Adds up numbers over the replicas that train together, in place; every replica has as many images.
+struct ReplicaSum {
+  std::function<void(const at::Tensor&)> sum;  ///< [n] float64 on the CPU
+};
+
 /// Whether the two functions below take a tensor: on the CPU, channels_last, float32 or bfloat16. Whatever else there
 /// is has to go through the operations of libtorch.
 bool fuses_batch_norm(const at::Tensor& x);
@@ -38,15 +44,20 @@ bool fuses_batch_norm(const at::Tensor& x);
 ///
 /// x      [B, C, H, W] for which fuses_batch_norm holds, not empty
 /// gamma  [C] float32; undefined: 1      beta  [C] float32; undefined: 0
+/// over   where not null, the statistics are those of all replicas' batches together
 /// No gradients flow; see below.
 /// source  Ioffe and Szegedy, "Batch Normalization", ICML 2015, algorithm 1
 BatchNormed batch_norm_activation(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, double epsilon,
-                                  const Epilogue& epilogue);
+                                  const Epilogue& epilogue, const ReplicaSum* over = nullptr);
 
 /// The gradients of `batch_norm_activation`, which keeps nothing but its input: the normalised values are worked out
-/// again. gradient_y  like x statistics  as `batch_norm_activation` gave them (y is not looked at)
+/// again.
+/// gradient_y  like x
+/// statistics  as `batch_norm_activation` gave them (y is not looked at)
+/// over        as there; the gradients of gamma and beta are those of this replica's part all the same
 BatchNormGradients batch_norm_activation_backward(const at::Tensor& gradient_y, const at::Tensor& x,
                                                   const at::Tensor& gamma, const at::Tensor& beta,
-                                                  const BatchNormed& statistics, const Epilogue& epilogue);
+                                                  const BatchNormed& statistics, const Epilogue& epilogue,
+                                                  const ReplicaSum* over = nullptr);
 
 }  // namespace osprey::kernels

@@ -1,4 +1,5 @@
 #pragma once
+#include "osprey/kernels/batch_norm_activation.h"
 #include "osprey/nn/activation.h"
 #include "osprey/nn/layer.h"
 
@@ -34,6 +35,11 @@ class BatchNorm : public Layer {
   /// Whether forward uses, and updates from, the statistics of the batch.
   bool uses_batch_statistics() const { return is_training() && options_.train; }
 
+  /// Whether the config wants statistics over all replicas for this layer.
+  bool wants_replicas() const { return options_.synchronized; }
+  /// From now on the statistics of a batch are those of `count` replicas together.
+  void synchronize(std::shared_ptr<const kernels::ReplicaSum> over, int64_t count);
+
   void commit();
   void discard();
 
@@ -44,6 +50,8 @@ class BatchNorm : public Layer {
   at::Tensor gamma_, beta_, moving_mean_, moving_variance_;
   at::Tensor pending_mean_, pending_variance_;
   int64_t pending_count_ = 0;
+  std::shared_ptr<const kernels::ReplicaSum> over_;
+  int64_t replicas_ = 1;
 };
 
 }  // namespace osprey::nn

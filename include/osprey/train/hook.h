@@ -10,7 +10,8 @@ namespace osprey::train {
 struct StepEvent {
   const TrainState& state;  ///< after the step
   const StepResult& result;
-  const Batch& batch;       ///< the batch of the step
+  const Batch& batch;       ///< the batch of the step; on several replicas the share of this one
+  int64_t images = 0;       ///< of the whole batch
   double data_seconds = 0;  ///< waited for the batch
   double step_seconds = 0;  ///< the whole step, waiting included
   bool last = false;        ///< the run ends after this step

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "osprey/config/pipeline.h"
+#include "osprey/train/replicas.h"
 #include "osprey/train/trainer.h"
 
 namespace osprey::train {
@@ -10,13 +11,17 @@ namespace osprey::train {
 /// What a command line says about a training beside its config.
 struct JobOptions {
   std::string model_dir;
-  std::string device = "cpu";  ///< "cpu", "cuda" or "cuda:<n>"
-  bool use_fake_data = false;  ///< made-up pictures instead of the train_input_reader; no evaluation
-  std::string command_line;    ///< for run_info.json
+  std::string device = "cpu";    ///< "cpu", "cuda" or "cuda:<n>"
+  bool use_fake_data = false;    ///< made-up pictures instead of the train_input_reader; no evaluation
+  std::string command_line;      ///< for run_info.json
+  Replicas* replicas = nullptr;  ///< that train together with this process; null: it trains alone
 };
 
 /// Trains as a pipeline config says, in a model directory: resumes what lies there, else starts from
 /// `fine_tune_checkpoint` or random weights; saves, evaluates and logs on the way.
+///
+/// Of several replicas the chief alone reads and writes the model directory; the others get their state from it, and
+/// see its share of the data (`train_config.batch_size` is that of all of them together).
 ///
 /// pipeline  with every override applied; what it says after derived values (num_classes) is saved as
 ///           <model_dir>/pipeline.config
@@ -28,8 +33,8 @@ RunOutcome train(config::Pipeline pipeline, const JobOptions& options);
 std::string dry_run(config::Pipeline pipeline, const JobOptions& options);
 
 /// Times `steps` steps after a warm-up and writes nothing. Returns one line of JSON: `steps`, `batch_size`,
-/// `precision`, `threads`, `median_step_seconds`, `images_per_second`, `data_wait`, `peak_memory_bytes` (the most that
-/// was resident minus what was before the model was built), `first_step_seconds`.
+/// `precision`, `threads`, `replicas`, `median_step_seconds`, `images_per_second`, `data_wait`, `peak_memory_bytes`
+/// (the most that was resident minus what was before the model was built), `first_step_seconds`.
 std::string benchmark(config::Pipeline pipeline, const JobOptions& options, int64_t steps);
 
 }  // namespace osprey::train

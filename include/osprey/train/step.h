@@ -8,6 +8,7 @@
 
 #include "osprey/core/batch.h"
 #include "osprey/optim/gradients.h"
+#include "osprey/train/gradient_sum.h"
 #include "osprey/train/train_state.h"
 
 namespace osprey::train {
@@ -19,6 +20,7 @@ struct StepOptions {
   int64_t micro_batches = 1;                  ///< gradient accumulation: the batch is split into so many equal parts
   Precision precision = Precision::kFloat32;  ///< kBfloat16: convolutions and matrix products by autocast
   bool add_regularization = true;             ///< train_config.add_regularization_loss
+  GradientSum* replicas = nullptr;            ///< over which everything is summed; null: this process trains alone
 };
 
 /// A value of the log by its TensorBoard tag, e.g. "Loss/classification_loss".
@@ -46,7 +48,7 @@ struct GradientSums {
 /// One training step:
 ///
 ///     for each part of the batch: preprocess, predict, losses, backward of their un-normalised sum
-///     (replicas: sums, match counts and gradients are reduced here)
+///     replicas: sums, match counts and gradients become those of all of them
 ///     gradients / max(match count, 1); regularisation is added once
 ///     finite?  no: nothing is changed, `finite` is false
 ///     bias multiplier -> freeze -> clip -> update -> batch-norm statistics -> moving average; step and data position +
@@ -58,7 +60,8 @@ struct GradientSums {
 StepResult train_step(TrainState& state, const Batch& batch, optim::GradientPipeline& gradients,
                       const StepOptions& options);
 
-/// The first half of `train_step`: the gradients of the un-normalised sums are left in the parameters' grad().
+/// The first half of `train_step`: the gradients of the un-normalised sums, over all replicas, are left in the
+/// parameters' grad().
 GradientSums accumulate_gradients(models::DetectionModel& model, const Batch& batch, const StepOptions& options);
 
 /// The weights in channels_last, the layout in which convolutions on batches of our layout run fastest. Values are

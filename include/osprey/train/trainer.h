@@ -9,6 +9,7 @@
 #include "osprey/checkpoint/directory.h"
 #include "osprey/data/batch_source.h"
 #include "osprey/train/hook.h"
+#include "osprey/train/replicas.h"
 #include "osprey/train/step.h"
 
 namespace osprey::train {
@@ -35,7 +36,9 @@ struct TrainerParts {
   std::vector<Hook*> hooks;
   std::function<Metrics(const TrainState&)> evaluate;  ///< called in evaluation mode's place
   std::function<std::string(const TrainState&, const Batch&, const StepResult&)> nan_report;  ///< returns where it lies
-  std::function<int()> signal;  ///< the signal that asks the run to end; 0: none
+  std::function<int()> signal;   ///< the signal that asks the run to end; 0: none
+  Replicas* replicas = nullptr;  ///< that make the same steps; those other than the chief have no checkpoints, no best,
+                                 ///< no evaluation and no hooks, and wait while the chief is busy with them
 };
 
 /// How a run ended.

@@ -1,0 +1,100 @@
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "osprey/base/error.h"
+#include "osprey/train/replicas.h"
+
+namespace osprey::train {
+namespace {
+
+using Variable = std::function<const char*(const char*)>;
+
+/// The numbers in the environment that one kind of starter sets.
+class Numbers {
+ public:
+  Numbers(const Variable& variable, std::string starter) : variable_(variable), starter_(std::move(starter)) {}
+
+  int64_t at(const std::string& name) const {
+    const char* text = variable_(name.c_str());
+    if (text == nullptr) throw ConfigError(fmt::format("{} did not set {}", starter_, name));
+    return parsed(name, text);
+  }
+  int64_t at(const std::string& name, int64_t otherwise) const {
+    const char* text = variable_(name.c_str());
+    return text == nullptr ? otherwise : parsed(name, text);
+  }
+
+ private:
+  static int64_t parsed(const std::string& name, const std::string& text) {
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size() || value < 0)
+      throw ConfigError(fmt::format("{}='{}' in the environment is not a number >= 0", name, text));
+    return value;
+  }
+
+  const Variable& variable_;
+  std::string starter_;
+};
+
+std::optional<ReplicaPlace> starter_place(const Variable& variable) {
+  ReplicaPlace place;
+  if (variable("RANK") != nullptr && variable("WORLD_SIZE") != nullptr) {
+    const char* starter = variable("OSPREY_STARTER");
+    place.starter = starter == nullptr ? "torchrun" : starter;
+    const Numbers numbers(variable, place.starter);
+    place.rank = numbers.at("RANK");
+    place.size = numbers.at("WORLD_SIZE");
+    place.local_rank = numbers.at("LOCAL_RANK", place.rank);
+    place.local_size = numbers.at("LOCAL_WORLD_SIZE", place.size);
+    const char* agent = variable("TORCHELASTIC_USE_AGENT_STORE");
+    place.meeting_point_is_there = agent != nullptr && std::string(agent) == "True";
+  } else if (variable("OMPI_COMM_WORLD_RANK") != nullptr) {
+    place.starter = "mpirun";
+    const Numbers numbers(variable, place.starter);
+    place.rank = numbers.at("OMPI_COMM_WORLD_RANK");
+    place.size = numbers.at("OMPI_COMM_WORLD_SIZE");
+    place.local_rank = numbers.at("OMPI_COMM_WORLD_LOCAL_RANK");
+    place.local_size = numbers.at("OMPI_COMM_WORLD_LOCAL_SIZE", 1);
+  } else if (variable("SLURM_PROCID") != nullptr && variable("SLURM_NTASKS") != nullptr) {
+    place.starter = "srun";
+    const Numbers numbers(variable, place.starter);
+    place.rank = numbers.at("SLURM_PROCID");
+    place.size = numbers.at("SLURM_NTASKS");
+    place.local_rank = numbers.at("SLURM_LOCALID");
+    place.local_size = numbers.at("SLURM_NTASKS_PER_NODE", 1);
+  } else {
+    return std::nullopt;
+  }
+  return place;
+}
+
+}  // namespace
+
+std::optional<ReplicaPlace> place_from_environment(const Variable& variable) {
+  std::optional<ReplicaPlace> place = starter_place(variable);
+  if (!place || place->size == 1) return std::nullopt;
+  if (place->size < 1 || place->rank >= place->size)
+    throw ConfigError(fmt::format("{} says that this is replica {} of {}", place->starter, place->rank, place->size));
+  const char* address = variable("MASTER_ADDR");
+  if (address != nullptr) place->master_address = address;
+  if (address == nullptr && place->local_size < place->size)
+    throw ConfigError(
+        fmt::format("{} started {} replicas, {} of them here: MASTER_ADDR has to name the machine of replica 0",
+                    place->starter, place->size, place->local_size));
+  place->master_port = Numbers(variable, place->starter).at("MASTER_PORT", place->master_port);
+  if (place->master_port < 1 || place->master_port > 65535)
+    throw ConfigError(fmt::format("MASTER_PORT={} is not a port", place->master_port));
+  return place;
+}
+
+void require_same(Replicas& replicas, const std::string& what, const std::string& text) {
+  const std::vector<std::string> all = replicas.texts(text);
+  std::string others;
+  for (size_t rank = 1; rank < all.size(); ++rank)
+    if (all[rank] != all[0]) others += fmt::format("{}{}", others.empty() ? "" : ", ", rank);
+  if (!others.empty()) throw ConfigError(fmt::format("replica {} has another {} than replica 0", others, what));
+}
+
+}  // namespace osprey::train

@@ -1,0 +1,203 @@
+#include "osprey/train/replicas.h"
+
+#include <ATen/ATen.h>
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "osprey/base/clock.h"
+#include "osprey/base/error.h"
+
+namespace osprey::train {
+namespace {
+
+using std::chrono::milliseconds;
+
+milliseconds duration(double seconds) { return milliseconds(static_cast<int64_t>(seconds * 1000)); }
+
+/// The first line of what a library says, without the places in its sources.
+std::string reason(const c10::Error& error) {
+  const std::string text = error.what_without_backtrace();
+  return text.substr(0, text.find('\n'));
+}
+
+std::string meeting_point(const ReplicaPlace& place) {
+  return fmt::format("{}:{}", place.master_address, place.master_port);
+}
+
+/// The address of this machine that others reach it by: the one from which it would speak to the meeting point.
+std::string own_address(const ReplicaPlace& place) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_DGRAM;
+  if (getaddrinfo(place.master_address.c_str(), std::to_string(place.master_port).c_str(), &hints, &found) != 0)
+    throw ConfigError(fmt::format("MASTER_ADDR: '{}' is not the name of a machine", place.master_address));
+  std::string result;
+  for (const addrinfo* a = found; a != nullptr && result.empty(); a = a->ai_next) {
+    const int socket = ::socket(a->ai_family, a->ai_socktype, a->ai_protocol);
+    if (socket < 0) continue;
+    sockaddr_storage own{};
+    socklen_t size = sizeof own;
+    char text[NI_MAXHOST] = {};
+    // Connecting a datagram socket sends nothing; it only chooses the way.
+    if (::connect(socket, a->ai_addr, a->ai_addrlen) == 0 &&
+        ::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
+        ::getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0)
+      result = text;
+    ::close(socket);
+  }
+  freeaddrinfo(found);
+  if (result.empty()) throw ReplicaError(fmt::format("there is no way to {}", meeting_point(place)));
+  return result;
+}
+
+c10::intrusive_ptr<c10d::Store> reach(const ReplicaPlace& place, double seconds) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(place.master_port);
+  options.isServer = place.rank == 0 && !place.meeting_point_is_there;
+  options.waitWorkers = false;
+  options.timeout = duration(seconds);
+  try {
+    return c10::make_intrusive<c10d::TCPStore>(place.master_address, options);
+  } catch (const c10::Error& error) {
+    const std::string why = reason(error);
+    if (options.isServer && (why.find("EADDRINUSE") != std::string::npos || why.find("in use") != std::string::npos))
+      throw ConfigError(
+          fmt::format("port {} is taken by another program; choose another one (MASTER_PORT)", place.master_port));
+    if (options.isServer) throw ReplicaError(fmt::format("cannot listen on {}: {}", meeting_point(place), why));
+    throw ReplicaError(
+        fmt::format("replica {} cannot reach replica 0 at {} within {:.0f} s: is it running there, and "
+                    "does nothing stand between?",
+                    place.rank, meeting_point(place), seconds));
+  }
+}
+
+/// Waits until all replicas have come; says who is missing.
+void await_all(c10d::Store& store, const ReplicaPlace& place, double seconds) {
+  const auto key = [](int64_t rank) { return fmt::format("osprey/here/{}", rank); };
+  store.set(key(place.rank), std::vector<uint8_t>{1});
+  const double until = now() + seconds;
+  while (true) {
+    std::string missing;
+    for (int64_t rank = 0; rank < place.size; ++rank)
+      if (!store.check({key(rank)})) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", rank);
+    if (missing.empty()) return;
+    if (now() > until)
+      throw ReplicaError(fmt::format("replica {} of {} did not come within {:.0f} s", missing, place.size, seconds));
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+}
+
+class GlooReplicas final : public Replicas {
+ public:
+  GlooReplicas(const ReplicaPlace& place, double seconds) : place_(place), seconds_(seconds) {
+    const std::string address = own_address(place);
+    store_ = reach(place, seconds);
+    guarded([&] {
+      await_all(*store_, place, seconds);
+      auto options = c10d::ProcessGroupGloo::Options::create(duration(seconds));
+      options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
+      group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store_, static_cast<int>(place.rank),
+                                                           static_cast<int>(place.size), options);
+      meet();  // connects everybody with everybody
+    });
+  }
+
+  const ReplicaPlace& place() const override { return place_; }
+
+  std::unique_ptr<PendingSum> sum_later(at::Tensor tensor) override {
+    return guarded([&] {
+      std::vector<at::Tensor> tensors{std::move(tensor)};
+      return std::make_unique<Pending>(*this, group_->allreduce(tensors));
+    });
+  }
+
+  void copy_from_chief(const std::vector<at::Tensor>& tensors) override {
+    guarded([&] {
+      for (const at::Tensor& tensor : tensors) {
+        std::vector<at::Tensor> flat{tensor.detach().contiguous().flatten()};
+        group_->broadcast(flat)->wait();
+        if (!is_chief()) tensor.detach().copy_(flat[0].view(tensor.sizes()));
+      }
+    });
+  }
+
+  int64_t largest(int64_t number) override {
+    std::vector<at::Tensor> value{at::full({1}, number, at::kLong)};
+    c10d::AllreduceOptions options;
+    options.reduceOp = c10d::ReduceOp::MAX;
+    guarded([&] { group_->allreduce(value, options)->wait(); });
+    return value[0].item<int64_t>();
+  }
+
+  std::vector<std::string> texts(const std::string& text) override {
+    const auto key = [this](int64_t rank) { return fmt::format("osprey/text/{}/{}", texts_, rank); };
+    std::vector<std::string> result;
+    guarded([&] {
+      store_->set(key(rank()), std::vector<uint8_t>(text.begin(), text.end()));
+      for (int64_t rank = 0; rank < size(); ++rank) {
+        const std::vector<uint8_t> bytes = store_->get(key(rank));
+        result.emplace_back(bytes.begin(), bytes.end());
+      }
+    });
+    ++texts_;
+    return result;
+  }
+
+  void meet() override {
+    constexpr milliseconds kNoLimit = std::chrono::hours(24 * 365);
+    std::vector<at::Tensor> nothing{at::zeros({1})};
+    c10d::AllreduceOptions options;
+    options.timeout = kNoLimit;
+    guarded([&] { group_->allreduce(nothing, options)->wait(); });
+  }
+
+ private:
+  class Pending final : public PendingSum {
+   public:
+    Pending(GlooReplicas& replicas, c10::intrusive_ptr<c10d::Work> work)
+        : replicas_(replicas), work_(std::move(work)) {}
+    void wait() override {
+      replicas_.guarded([&] { work_->wait(); });
+    }
+
+   private:
+    GlooReplicas& replicas_;
+    c10::intrusive_ptr<c10d::Work> work_;
+  };
+
+  /// Calls the library, and says its errors in our words.
+  template <class Call>
+  auto guarded(Call call) -> decltype(call()) try {
+    return call();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {  // gloo's own errors are no c10::Error
+    const auto* known = dynamic_cast<const c10::Error*>(&error);
+    const std::string text = known != nullptr ? known->what_without_backtrace() : error.what();
+    const bool silent = text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
+    throw ReplicaError(
+        silent ? fmt::format("replica {} had no answer from another replica for {:.0f} s", rank(), seconds_)
+               : fmt::format("replica {} has lost another replica: {}", rank(), text.substr(0, text.find('\n'))));
+  }
+
+  ReplicaPlace place_;
+  double seconds_;
+  int64_t texts_ = 0;
+  c10::intrusive_ptr<c10d::Store> store_;
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
+};
+
+}  // namespace
+
+std::unique_ptr<Replicas> join_replicas(const ReplicaPlace& place, double seconds) {
+  return std::make_unique<GlooReplicas>(place, seconds);
+}
+
+}  // namespace osprey::train

@@ -1,0 +1,186 @@
+// Trainings of several processes, started as users start them.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "osprey/checkpoint/directory.h"
+#include "support/golden.h"
+#include "support/temp_dir.h"
+
+namespace osprey::train {
+namespace {
+
+using osprey::testing::read_file;
+using osprey::testing::TempDir;
+using ::testing::HasSubstr;
+
+/// A program that runs, with stdout and stderr in a file.
+class Process {
+ public:
+  Process(const std::vector<std::string>& arguments, const std::vector<std::string>& variables,
+          const std::filesystem::path& output) {
+    std::vector<std::string> all{std::string(OSPREY_BINARY_DIR) + "/bin/train_detector"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    std::vector<std::string> environment(variables);
+    for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
+    const auto pointers = [](std::vector<std::string>& texts) {
+      std::vector<char*> result;
+      for (std::string& text : texts) result.push_back(text.data());
+      result.push_back(nullptr);
+      return result;
+    };
+    posix_spawn_file_actions_t files;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, 1, output.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+    posix_spawn_file_actions_adddup2(&files, 1, 2);
+    EXPECT_EQ(
+        ::posix_spawn(&process_, all[0].c_str(), &files, nullptr, pointers(all).data(), pointers(environment).data()),
+        0);
+    posix_spawn_file_actions_destroy(&files);
+  }
+  /// 128 + signal where one ended it.
+  int wait() {
+    int status = 0;
+    EXPECT_EQ(::waitpid(process_, &status, 0), process_);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  /// Processes that it has started.
+  std::vector<pid_t> children() const {
+    const std::string number = std::to_string(process_);
+    std::istringstream list(read_file("/proc/" + number + "/task/" + number + "/children"));
+    std::vector<pid_t> result;
+    for (pid_t child = 0; list >> child;) result.push_back(child);
+    return result;
+  }
+
+ private:
+  pid_t process_ = 0;
+};
+
+/// A training of some steps on made-up pictures whose steps do not depend on how they are shared: batch norm is frozen.
+std::vector<std::string> training(const std::filesystem::path& folder, int steps,
+                                  const std::vector<std::string>& more) {
+  std::vector<std::string> result = {"--pipeline_config",
+                                     std::string(OSPREY_SOURCE_DIR) + "/configs/quickstart.config",
+                                     "--model_dir",
+                                     folder.string(),
+                                     "--use_fake_data",
+                                     "--set",
+                                     "train_config.batch_size=8",
+                                     "--set",
+                                     "model.ssd.freeze_batchnorm=true",
+                                     "--log_every_n",
+                                     "1",
+                                     "--checkpoint_every_n",
+                                     "5",
+                                     "--num_train_steps",
+                                     std::to_string(steps)};
+  result.insert(result.end(), more.begin(), more.end());
+  return result;
+}
+
+int run(const std::vector<std::string>& arguments, const std::filesystem::path& output) {
+  return Process(arguments, {}, output).wait();
+}
+
+std::vector<double> losses(const std::filesystem::path& folder) {
+  std::vector<double> result;
+  std::ifstream lines(folder / "metrics.jsonl");
+  for (std::string line; std::getline(lines, line);)
+    result.push_back(nlohmann::json::parse(line).at("total_loss").get<double>());
+  return result;
+}
+
+TEST(ReplicasRun, LogsTheLossesOfOneProcess) {
+  const TempDir one, two, output;
+  ASSERT_EQ(run(training(one.path(), 6, {}), output / "log"), 0) << read_file(output / "log");
+  ASSERT_EQ(run(training(two.path(), 6, {"--num_clones", "2"}), output / "log"), 0) << read_file(output / "log");
+  const std::vector<double> expected = losses(one.path()), found = losses(two.path());
+  ASSERT_EQ(expected.size(), 6u);
+  ASSERT_EQ(found.size(), 6u) << "the chief alone writes";
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5 * expected[i]) << "step " << i;
+  EXPECT_THAT(read_file(output / "log"), HasSubstr("2 replicas of 4 images each"));
+}
+
+TEST(ReplicasRun, GoesOnAfterAReplicaIsKilledAndEndsTheSame) {
+  constexpr int kRunSteps = 30;
+  const TempDir whole, killed, output;
+  ASSERT_EQ(run(training(whole.path(), kRunSteps, {"--num_clones", "2"}), output / "log"), 0)
+      << read_file(output / "log");
+  Process launcher(training(killed.path(), kRunSteps, {"--num_clones", "2", "--max_restarts", "3"}), {},
+                   output / "killed");
+  for (const int step : {5, 15}) {
+    for (int i = 0; i < 6000; ++i) {
+      const auto newest = checkpoint::latest(killed.path());
+      if (newest && newest->step >= step) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    const std::vector<pid_t> replicas = launcher.children();
+    ASSERT_EQ(replicas.size(), 2u) << read_file(output / "killed");
+    ::kill(replicas[step == 5 ? 1 : 0], SIGKILL);
+  }
+  EXPECT_EQ(launcher.wait(), 0) << read_file(output / "killed");
+  EXPECT_THAT(read_file(output / "killed"), HasSubstr("was ended by signal 9 (Killed); restart 2 of 3"));
+  const std::string name = "ckpt-" + std::to_string(kRunSteps) + checkpoint::kExtension;
+  EXPECT_EQ(read_file(whole / name), read_file(killed / name));
+}
+
+TEST(ReplicasRun, ACheckpointOfTwoIsResumedByOneAndFour) {
+  const TempDir two, output;
+  ASSERT_EQ(run(training(two.path(), 5, {"--num_clones", "2"}), output / "log"), 0) << read_file(output / "log");
+  std::vector<std::vector<double>> found;
+  for (const char* clones : {"1", "4"}) {
+    const TempDir again;
+    std::filesystem::copy(two.path(), again.path(),
+                          std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing);
+    ASSERT_EQ(run(training(again.path(), 9, {"--num_clones", clones}), output / "log"), 0) << read_file(output / "log");
+    found.push_back(losses(again.path()));
+    ASSERT_EQ(found.back().size(), 9u);
+  }
+  for (size_t i = 0; i < 9; ++i) EXPECT_NEAR(found[1][i], found[0][i], 1e-5 * found[0][i]) << "step " << i;
+}
+
+TEST(ReplicasRun, UnderstandsTorchrunsEnvironment) {
+  const TempDir folder, output;
+  std::vector<std::unique_ptr<Process>> replicas;
+  const std::string port = std::to_string(20000 + ::getpid() % 20000);
+  for (const char* rank : {"0", "1"})
+    replicas.push_back(std::make_unique<Process>(
+        training(folder.path(), 3, {}),
+        std::vector<std::string>{"RANK=" + std::string(rank), "WORLD_SIZE=2", "LOCAL_RANK=" + std::string(rank),
+                                 "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.2", "MASTER_PORT=" + port},
+        output / rank));
+  for (const auto& replica : replicas)
+    EXPECT_EQ(replica->wait(), 0) << read_file(output / "0") << read_file(output / "1");
+  EXPECT_EQ(losses(folder.path()).size(), 3u);
+}
+
+TEST(ReplicasRun, SaysWhatIsWrong) {
+  const TempDir folder, output;
+  EXPECT_EQ(run(training(folder.path(), 3, {"--num_clones", "3"}), output / "uneven"), 2);
+  EXPECT_THAT(read_file(output / "uneven"), HasSubstr("8 images cannot be shared evenly by 3 replicas; 6 or 9 can"));
+
+  std::vector<std::unique_ptr<Process>> replicas;
+  const std::string port = std::to_string(20001 + ::getpid() % 20000);
+  for (const char* rank : {"0", "1"})
+    replicas.push_back(
+        std::make_unique<Process>(training(folder.path(), 3, {"--set", "train_config.seed=" + std::string(rank)}),
+                                  std::vector<std::string>{"RANK=" + std::string(rank), "WORLD_SIZE=2",
+                                                           "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port},
+                                  output / rank));
+  for (const auto& replica : replicas) EXPECT_EQ(replica->wait(), 2);
+  EXPECT_THAT(read_file(output / "0"), HasSubstr("replica 1 has another config than replica 0"));
+}
+
+}  // namespace
+}  // namespace osprey::train

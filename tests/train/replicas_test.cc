@@ -1,0 +1,341 @@
+#include "osprey/train/replicas.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <exception>
+#include <map>
+#include <thread>
+
+#include "osprey/base/error.h"
+#include "osprey/core/batch.h"
+#include "osprey/nn/batch_norm.h"
+#include "osprey/train/gradient_sum.h"
+#include "osprey/train/step.h"
+#include "support/golden.h"
+#include "support/toy_model.h"
+#include "train/toy_run.h"
+
+namespace osprey::train {
+namespace {
+
+using osprey::testing::expect_close;
+using osprey::testing::make_toy_source;
+using osprey::testing::ToyOptions;
+using osprey::testing::ToyRun;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+int64_t free_port() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  EXPECT_EQ(::bind(socket, reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  ::close(socket);
+  return ntohs(address.sin_port);
+}
+
+/// Runs `work` as each of `size` replicas, which are threads here, and returns what each threw.
+std::vector<std::string> on_replicas(int64_t size, const std::function<void(Replicas&)>& work, double seconds = 60) {
+  const int64_t port = free_port();
+  std::vector<std::string> errors(static_cast<size_t>(size));
+  std::vector<std::thread> threads;
+  for (int64_t rank = 0; rank < size; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        const auto replicas = join_replicas({.rank = rank, .size = size, .master_port = port}, seconds);
+        work(*replicas);
+      } catch (const std::exception& error) {
+        errors[static_cast<size_t>(rank)] = error.what();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+void expect_well(const std::vector<std::string>& errors) {
+  for (const std::string& error : errors) EXPECT_EQ(error, "");
+}
+
+TEST(Replicas, SumCopyCompareAndMeet) {
+  expect_well(on_replicas(3, [](Replicas& replicas) {
+    const at::Tensor numbers = at::full({5}, static_cast<double>(replicas.rank() + 1), at::kDouble);
+    replicas.sum(numbers);
+    EXPECT_TRUE(at::equal(numbers, at::full({5}, 6.0, at::kDouble)));
+    const at::Tensor weights = at::full({2, 3}, static_cast<double>(replicas.rank())).t();
+    replicas.copy_from_chief({weights});
+    EXPECT_EQ(weights.abs().sum().item<double>(), 0);
+    EXPECT_EQ(replicas.largest(replicas.rank() == 1 ? 15 : 0), 15);
+    EXPECT_THAT(replicas.texts(std::string(static_cast<size_t>(replicas.rank()), 'x')),
+                ::testing::ElementsAre("", "x", "xx"));
+    EXPECT_EQ(replicas.is_chief(), replicas.rank() == 0);
+    replicas.meet();
+  }));
+}
+
+TEST(Replicas, NameThoseThatDiffer) {
+  for (const std::string& error : on_replicas(3, [](Replicas& replicas) {
+         require_same(replicas, "version", "1");
+         require_same(replicas, "config", replicas.rank() == 1 ? "batch_size: 4" : "batch_size: 8");
+       }))
+    EXPECT_EQ(error, "replica 1 has another config than replica 0");
+}
+
+TEST(Replicas, ALostOneIsNoticed) {
+  const auto errors = on_replicas(2, [](Replicas& replicas) {
+    if (replicas.rank() == 1) return;  // it goes without a word
+    for (int i = 0; i < 100; ++i) replicas.sum(at::ones({1000}));
+  });
+  EXPECT_THAT(errors[0], HasSubstr("replica 0 has lost another replica"));
+}
+
+TEST(Replicas, ASilentOneIsNoticed) {
+  const auto errors = on_replicas(
+      2,
+      [](Replicas& replicas) {
+        if (replicas.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(4));
+        replicas.sum(at::ones({10}));
+      },
+      /*seconds=*/2);
+  EXPECT_THAT(errors[0], HasSubstr("replica 0 had no answer from another replica for 2 s"));
+}
+
+TEST(Replicas, MeetingFailsWithItsReason) {
+  const int64_t port = free_port();
+  EXPECT_THAT(([&] { join_replicas({.rank = 0, .size = 2, .master_port = port}, 1); }),
+              ThrowsMessage<ReplicaError>(HasSubstr("replica 1 of 2 did not come within 1 s")));
+  EXPECT_THAT(([&] { join_replicas({.rank = 1, .size = 2, .master_port = port}, 1); }),
+              ThrowsMessage<ReplicaError>(HasSubstr("replica 1 cannot reach replica 0 at 127.0.0.1:")));
+  EXPECT_THAT(([&] { join_replicas({.rank = 1, .size = 2, .master_address = "no.such.machine.invalid"}, 1); }),
+              ThrowsMessage<ConfigError>(HasSubstr("'no.such.machine.invalid' is not the name of a machine")));
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  ASSERT_EQ(::bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(::listen(socket, 1), 0);
+  EXPECT_THAT(([&] { join_replicas({.rank = 0, .size = 2, .master_port = port}, 1); }),
+              ThrowsMessage<ConfigError>(HasSubstr("is taken by another program")));
+  ::close(socket);
+}
+
+/// What one replica has after some steps.
+struct Trained {
+  std::vector<double> losses;
+  std::vector<at::Tensor> weights;
+};
+
+Trained train(int64_t steps, int64_t parts, Replicas* replicas) {
+  ToyRun run({.dropout = 0.3, .frozen_batch_norm = true});
+  StepOptions options{.micro_batches = parts};
+  std::unique_ptr<GradientSum> sum;
+  if (replicas != nullptr) {
+    sum = std::make_unique<GradientSum>(*replicas, optim::tensors_of(run.state.optimizer->parameters()), 256);
+    options.replicas = sum.get();
+  }
+  const auto source = make_toy_source(8);
+  Trained result;
+  for (int64_t i = 0; i < steps; ++i) {
+    Batch batch = *source->next();
+    if (replicas != nullptr) {
+      const int64_t share = batch.size() / replicas->size();
+      batch = slice(batch, replicas->rank() * share, (replicas->rank() + 1) * share);
+    }
+    const StepResult step = train_step(run.state, batch, *run.gradients, options);
+    EXPECT_TRUE(step.finite);
+    result.losses.push_back(step.losses.back().value.item<double>());
+  }
+  for (const auto& [name, tensor] : models::variables(*run.state.model))
+    result.weights.push_back(tensor.detach().clone());
+  return result;
+}
+
+std::map<int64_t, Trained> train_on(int64_t size, int64_t steps, int64_t parts = 1) {
+  std::map<int64_t, Trained> result;
+  std::mutex mutex;
+  expect_well(on_replicas(size, [&](Replicas& replicas) {
+    Trained trained = train(steps, parts, &replicas);
+    const std::lock_guard lock(mutex);
+    result[replicas.rank()] = std::move(trained);
+  }));
+  return result;
+}
+
+TEST(Replicas, TwoAndFourMakeTheStepsOfOne) {
+  const Trained one = train(20, 1, nullptr);
+  for (const int64_t size : {2, 4}) {
+    const auto several = train_on(size, 20);
+    for (const auto& [rank, trained] : several) {
+      const std::string what = "rank " + std::to_string(rank) + " of " + std::to_string(size);
+      for (size_t i = 0; i < one.losses.size(); ++i)
+        EXPECT_NEAR(trained.losses[i], one.losses[i], 1e-5 * std::abs(one.losses[i])) << what << " step " << i;
+      for (size_t i = 0; i < one.weights.size(); ++i) {
+        expect_close(trained.weights[i], one.weights[i], 1e-5, 1e-6, what + " variable " + std::to_string(i));
+        EXPECT_TRUE(at::equal(trained.weights[i], several.at(0).weights[i])) << "all replicas have the same weights";
+      }
+    }
+  }
+}
+
+TEST(Replicas, RepeatThemselvesBitForBitAndAccumulate) {
+  const auto first = train_on(2, 5, 2), second = train_on(2, 5, 2);
+  const Trained one = train(5, 1, nullptr);
+  for (size_t i = 0; i < one.weights.size(); ++i) {
+    EXPECT_TRUE(at::equal(first.at(0).weights[i], second.at(0).weights[i]));
+    expect_close(first.at(1).weights[i], one.weights[i], 1e-5, 1e-6, "variable " + std::to_string(i));
+  }
+}
+
+/// What a batch norm makes of a map and of the gradient that comes back.
+struct Normed {
+  at::Tensor y, gradient_x, gradient_gamma, gradient_beta, moving_mean, moving_variance;
+};
+
+Normed normed(const at::Tensor& map, const at::Tensor& gradient, Replicas* replicas) {
+  nn::BatchNorm batch_norm(map.size(1), {.decay = 0.9, .scale = true, .synchronized = true});
+  {
+    const at::NoGradGuard no_gradients;
+    batch_norm.named_parameters()["gamma"].fill_(1.5);
+    batch_norm.named_parameters()["beta"].fill_(0.4);
+    for (at::Tensor& statistic : batch_norm.buffers()) statistic.fill_(1);
+  }
+  if (replicas != nullptr)
+    batch_norm.synchronize(std::make_shared<const kernels::ReplicaSum>(
+                               kernels::ReplicaSum{[=](const at::Tensor& numbers) { replicas->sum(numbers); }}),
+                           replicas->size());
+  const at::Tensor x = map.detach().clone(at::MemoryFormat::ChannelsLast).requires_grad_(true);
+  const at::Tensor y = batch_norm.forward(x, nn::Activation::kRelu6);
+  y.backward(gradient);
+  batch_norm.commit();
+  const auto parameters = batch_norm.named_parameters();
+  const auto buffers = batch_norm.named_buffers();
+  return {y.detach(),
+          x.grad(),
+          parameters["gamma"].grad(),
+          parameters["beta"].grad(),
+          buffers["moving_mean"],
+          buffers["moving_variance"]};
+}
+
+TEST(Replicas, SynchronizedBatchNormIsThatOfTheWholeBatch) {
+  at::manual_seed(9);
+  // Means far from zero, where a variance from sums of squares loses digits first.
+  const at::Tensor map = at::randn({8, 6, 5, 7}) * 0.3 + at::arange(6).view({1, 6, 1, 1}) * 30,
+                   gradient = at::randn({8, 6, 5, 7});
+  const Normed whole = normed(map, gradient, nullptr);
+  for (const int64_t size : {2, 4}) {
+    expect_well(on_replicas(size, [&](Replicas& replicas) {
+      const int64_t share = 8 / size, first = replicas.rank() * share;
+      Normed part = normed(map.slice(0, first, first + share), gradient.slice(0, first, first + share), &replicas);
+      expect_close(part.y, whole.y.slice(0, first, first + share), 1e-5, 1e-5, "y");
+      expect_close(part.gradient_x, whole.gradient_x.slice(0, first, first + share), 1e-4, 1e-4, "gradient of x");
+      expect_close(part.moving_mean, whole.moving_mean, 1e-6, 1e-6, "moving mean");
+      expect_close(part.moving_variance, whole.moving_variance, 1e-5, 1e-6, "moving variance");
+      replicas.sum(part.gradient_gamma);
+      replicas.sum(part.gradient_beta);
+      expect_close(part.gradient_gamma, whole.gradient_gamma, 1e-4, 1e-3, "gradient of gamma");
+      expect_close(part.gradient_beta, whole.gradient_beta, 1e-5, 1e-4, "gradient of beta");
+    }));
+  }
+}
+
+TEST(GradientSum, AParameterWithoutGradientCountsAsZero) {
+  expect_well(on_replicas(2, [](Replicas& replicas) {
+    const at::Tensor used = at::ones({3}).requires_grad_(true), unused = at::ones({2, 2}).requires_grad_(true),
+                     once = at::ones({4}).requires_grad_(true);
+    GradientSum sum(replicas, {unused, used, once});
+    for (int step = 0; step < 2; ++step) {
+      for (const at::Tensor& t : {used, unused, once}) t.mutable_grad() = at::Tensor();
+      sum.begin();
+      at::Tensor loss = (used * static_cast<double>(replicas.rank() + 1)).sum();
+      if (replicas.rank() == 1) loss = loss + once.sum();
+      loss.backward();
+      sum.finish();
+      EXPECT_TRUE(at::equal(used.grad(), at::full({3}, 3.0)));
+      EXPECT_TRUE(at::equal(once.grad(), at::ones({4})));
+      EXPECT_TRUE(at::equal(unused.grad(), at::zeros({2, 2})));
+    }
+  }));
+}
+
+std::optional<ReplicaPlace> place_in(const std::map<std::string, std::string>& environment) {
+  return place_from_environment([&](const char* name) -> const char* {
+    const auto found = environment.find(name);
+    return found == environment.end() ? nullptr : found->second.c_str();
+  });
+}
+
+TEST(ReplicaPlace, IsWhatTheStarterSays) {
+  EXPECT_FALSE(place_in({}));
+  EXPECT_FALSE(place_in({{"RANK", "0"}, {"WORLD_SIZE", "1"}}));
+  EXPECT_FALSE(place_in({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}, {"SLURM_LOCALID", "0"}}));
+
+  const auto torchrun = place_in({{"RANK", "3"},
+                                  {"WORLD_SIZE", "4"},
+                                  {"LOCAL_RANK", "1"},
+                                  {"LOCAL_WORLD_SIZE", "2"},
+                                  {"MASTER_ADDR", "node0"},
+                                  {"MASTER_PORT", "1234"},
+                                  {"TORCHELASTIC_USE_AGENT_STORE", "True"}});
+  ASSERT_TRUE(torchrun);
+  EXPECT_EQ(torchrun->rank, 3);
+  EXPECT_EQ(torchrun->size, 4);
+  EXPECT_EQ(torchrun->local_rank, 1);
+  EXPECT_EQ(torchrun->local_size, 2);
+  EXPECT_EQ(torchrun->master_address, "node0");
+  EXPECT_EQ(torchrun->master_port, 1234);
+  EXPECT_TRUE(torchrun->meeting_point_is_there);
+
+  const auto mpirun = place_in({{"OMPI_COMM_WORLD_RANK", "1"},
+                                {"OMPI_COMM_WORLD_SIZE", "2"},
+                                {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                                {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
+  ASSERT_TRUE(mpirun);
+  EXPECT_EQ(mpirun->starter, "mpirun");
+  EXPECT_EQ(mpirun->master_address, "127.0.0.1");
+  EXPECT_FALSE(mpirun->meeting_point_is_there);
+
+  const auto srun =
+      place_in({{"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "4"}, {"SLURM_LOCALID", "0"}, {"MASTER_ADDR", "10.0.0.1"}});
+  ASSERT_TRUE(srun);
+  EXPECT_EQ(srun->rank, 2);
+  EXPECT_EQ(srun->master_port, 29500);
+}
+
+TEST(ReplicaPlace, NamesVariablesThatAreMissingOrMakeNoSense) {
+  EXPECT_THAT(
+      [] {
+        place_in({{"RANK", "2"}, {"WORLD_SIZE", "2"}});
+      },
+      ThrowsMessage<ConfigError>(HasSubstr("torchrun says that this is replica 2 of 2")));
+  EXPECT_THAT(
+      [] {
+        place_in({{"RANK", "x"}, {"WORLD_SIZE", "2"}});
+      },
+      ThrowsMessage<ConfigError>(HasSubstr("RANK='x' in the environment is not a number")));
+  EXPECT_THAT(
+      [] {
+        place_in({{"OMPI_COMM_WORLD_RANK", "0"}});
+      },
+      ThrowsMessage<ConfigError>(HasSubstr("mpirun did not set OMPI_COMM_WORLD_SIZE")));
+  EXPECT_THAT(
+      [] {
+        place_in({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_LOCALID", "0"}});
+      },
+      ThrowsMessage<ConfigError>(HasSubstr("MASTER_ADDR has to name the machine of replica 0")));
+  EXPECT_THAT(
+      [] {
+        place_in({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "99999"}});
+      },
+      ThrowsMessage<ConfigError>(HasSubstr("MASTER_PORT=99999 is not a port")));
+}
+
+}  // namespace
+}  // namespace osprey::train
