@@ -114,8 +114,9 @@ std::vector<std::string> assignments(const Flags& flags) {
 }
 
 /// Starts the replicas and watches over them.
-int launch(Flags& flags) {
+int launch(Flags& flags, const osprey::config::Pipeline& pipeline) {
   osprey::train::LaunchOptions& options = flags.launch;
+  osprey::train::check_shares(pipeline, options.clones * options.machines);
   if (!flags.master.empty()) {
     const size_t colon = flags.master.rfind(':');
     int port = 0;
@@ -140,7 +141,7 @@ int execute(Flags& flags) {
     return static_cast<int>(osprey::ExitCode::kDone);
   }
   const auto place = osprey::train::place_from_environment(std::getenv);
-  if (!place && flags.launch.clones * flags.launch.machines > 1) return launch(flags);
+  if (!place && flags.launch.clones * flags.launch.machines > 1) return launch(flags, pipeline);
   std::unique_ptr<osprey::train::Replicas> replicas;
   if (place) {
     if (place->rank > 0) osprey::log_as_replica(place->rank);

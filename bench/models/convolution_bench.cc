@@ -16,6 +16,7 @@
 #include "osprey/config/pipeline.h"
 #include "osprey/kernels/convolution_gradient.h"
 #include "osprey/models/builder.h"
+#include "osprey/train/step.h"
 
 namespace osprey {
 namespace {
@@ -88,6 +89,7 @@ int run(int argc, char** argv) {
 
   const config::Pipeline pipeline = config::load_pipeline(file, overrides);
   const auto model = models::build_model(pipeline.root());
+  train::to_channels_last(*model);
   model->train();
   Convolutions convolutions = convolutions_of(*model, batch_size);
   const at::NoGradGuard no_gradients;

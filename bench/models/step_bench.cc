@@ -16,6 +16,7 @@
 #include "osprey/config/pipeline.h"
 #include "osprey/models/builder.h"
 #include "osprey/optim/builder.h"
+#include "osprey/train/step.h"
 
 namespace osprey {
 namespace {
@@ -97,6 +98,7 @@ int run(int argc, char** argv) {
   const double before = peak_mebibytes();
   const config::Pipeline pipeline = config::load_pipeline(file, overrides);
   const auto model = models::build_model(pipeline.root());
+  train::to_channels_last(*model);
   model->train();
   optim::NamedTensors parameters;
   for (const auto& item : model->named_parameters()) parameters.emplace_back(item.key(), item.value());

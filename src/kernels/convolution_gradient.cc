@@ -106,7 +106,7 @@ at::Tensor convolution_weight_gradient(const at::Tensor& gradient_y, const at::T
           at::mm_out(tap, wanted.rows.t(), rows.rows.narrow(0, shift, wanted.count));
         }
     }
-  return result.permute({1, 2, 0}).contiguous().view({O, I, window.kernel[0], window.kernel[1]});
+  return result.transpose(0, 1).contiguous().view({O, window.kernel[0], window.kernel[1], I}).permute({0, 3, 1, 2});
 }
 
 }  // namespace osprey::kernels

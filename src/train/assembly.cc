@@ -63,22 +63,19 @@ void synchronize_batch_norm(models::DetectionModel& model, Replicas& replicas, b
       batch_norm->synchronize(over, replicas.size());
 }
 
-/// Every replica gets as many images of a batch, and of each of its parts.
-void check_shares(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root, const Replicas& replicas) {
-  const int64_t batch = root->train_config().batch_size(),
-                unit = replicas.size() * root->train_config().gradient_accumulation_steps();
-  if (batch % unit == 0) return;
-  const int64_t below = batch / unit * unit, above = below + unit;
-  root.child("train_config", root->train_config())
-      .fail("batch_size",
-            fmt::format("{} images cannot be shared evenly by {} replicas{}; {}{} can", batch, replicas.size(),
-                        unit == replicas.size()
-                            ? ""
-                            : fmt::format(" in {} parts", root->train_config().gradient_accumulation_steps()),
-                        below > 0 ? fmt::format("{} or ", below) : "", above));
-}
-
 }  // namespace
+
+void check_shares(const config::Pipeline& pipeline, int64_t replicas) {
+  const auto root = pipeline.root();
+  const int64_t batch = root->train_config().batch_size(), parts = root->train_config().gradient_accumulation_steps();
+  const int64_t unit = replicas * std::max<int64_t>(1, parts);
+  if (batch % unit == 0) return;
+  const int64_t below = batch / unit * unit;
+  root.child("train_config", root->train_config())
+      .fail("batch_size", fmt::format("{} images cannot be shared evenly by {} replicas{}; {}{} can", batch, replicas,
+                                      parts > 1 ? fmt::format(" in {} parts each", parts) : "",
+                                      below > 0 ? fmt::format("{} or ", below) : "", below + unit));
+}
 
 const char* name_of(Precision precision) { return precision == Precision::kBfloat16 ? "bf16" : "fp32"; }
 
@@ -90,7 +87,7 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
   config::require_configured_paths(result.pipeline, paths);
   check_train_config(result.root());
   const at::Device device = device_of(options.device);
-  if (options.replicas != nullptr) check_shares(result.root(), *options.replicas);
+  if (options.replicas != nullptr) check_shares(result.pipeline, options.replicas->size());
 
   if (!options.use_fake_data || std::filesystem::exists(result.pipeline.message->train_input_reader().label_map_path()))
     result.label_map = label_map_of(result.pipeline.message->train_input_reader());

@@ -50,6 +50,7 @@ std::optional<ReplicaPlace> starter_place(const Variable& variable) {
     place.local_size = numbers.at("LOCAL_WORLD_SIZE", place.size);
     const char* agent = variable("TORCHELASTIC_USE_AGENT_STORE");
     place.meeting_point_is_there = agent != nullptr && std::string(agent) == "True";
+    if (const char* attempt = variable("TORCHELASTIC_RESTART_COUNT")) place.attempt = attempt;
   } else if (variable("OMPI_COMM_WORLD_RANK") != nullptr) {
     place.starter = "mpirun";
     const Numbers numbers(variable, place.starter);

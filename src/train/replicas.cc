@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
@@ -64,7 +65,8 @@ c10::intrusive_ptr<c10d::Store> reach(const ReplicaPlace& place, double seconds)
   options.waitWorkers = false;
   options.timeout = duration(seconds);
   try {
-    return c10::make_intrusive<c10d::TCPStore>(place.master_address, options);
+    return c10::make_intrusive<c10d::PrefixStore>("osprey/" + place.attempt,
+                                                  c10::make_intrusive<c10d::TCPStore>(place.master_address, options));
   } catch (const c10::Error& error) {
     const std::string why = reason(error);
     if (options.isServer && (why.find("EADDRINUSE") != std::string::npos || why.find("in use") != std::string::npos))
@@ -80,7 +82,7 @@ c10::intrusive_ptr<c10d::Store> reach(const ReplicaPlace& place, double seconds)
 
 /// Waits until all replicas have come; says who is missing.
 void await_all(c10d::Store& store, const ReplicaPlace& place, double seconds) {
-  const auto key = [](int64_t rank) { return fmt::format("osprey/here/{}", rank); };
+  const auto key = [](int64_t rank) { return fmt::format("here/{}", rank); };
   store.set(key(place.rank), std::vector<uint8_t>{1});
   const double until = now() + seconds;
   while (true) {
@@ -137,7 +139,7 @@ class GlooReplicas final : public Replicas {
   }
 
   std::vector<std::string> texts(const std::string& text) override {
-    const auto key = [this](int64_t rank) { return fmt::format("osprey/text/{}/{}", texts_, rank); };
+    const auto key = [this](int64_t rank) { return fmt::format("text/{}/{}", texts_, rank); };
     std::vector<std::string> result;
     guarded([&] {
       store_->set(key(rank()), std::vector<uint8_t>(text.begin(), text.end()));

@@ -35,7 +35,7 @@ TEST(ConvolutionWeightGradient, IsThatOfTheConvolution) {
       for (const at::Tensor& gradient :
            {at::randn_like(like).contiguous(), at::randn_like(like).contiguous(at::MemoryFormat::ChannelsLast)}) {
         const at::Tensor ours = convolution_weight_gradient(gradient, x, window);
-        EXPECT_TRUE(ours.is_contiguous());
+        EXPECT_TRUE(ours.is_contiguous(at::MemoryFormat::ChannelsLast));
         expect_close(ours, defined(gradient, x, window).to(at::kFloat), 1e-5, 2e-5,
                      "kernel " + std::to_string(window.kernel[0]) + " stride " + std::to_string(window.stride) +
                          " padding " + std::to_string(window.padding[0]) + " height " + std::to_string(height));

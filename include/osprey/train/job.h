@@ -28,6 +28,10 @@ struct JobOptions {
 /// throws    ConfigError, DataError, CheckpointError before the first step where that is possible; DivergedError
 RunOutcome train(config::Pipeline pipeline, const JobOptions& options);
 
+/// Every replica sees as many images of a batch, and of each of its parts.
+/// throws ConfigError for train_config.batch_size, with the nearest sizes that can be shared
+void check_shares(const config::Pipeline& pipeline, int64_t replicas);
+
 /// Builds everything, makes one step, writes nothing. Returns what was found, for the reader: parameters, steps and
 /// epochs, the losses of the step, its time, peak memory.
 std::string dry_run(config::Pipeline pipeline, const JobOptions& options);

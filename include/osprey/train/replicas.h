@@ -19,6 +19,7 @@ struct ReplicaPlace {
   int64_t master_port = 29500;
   std::string starter = "train_detector";  ///< who said all this, for messages
   bool meeting_point_is_there = false;     ///< the starter listens on the port itself; otherwise rank 0 does
+  std::string attempt = "0";               ///< what earlier starts have left at the meeting point is not looked at
 };
 
 /// What torchrun, `train_detector --num_clones`, Open MPI (mpirun) or Slurm (srun) say in the environment; nothing
