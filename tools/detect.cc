@@ -132,7 +132,7 @@ int main(int argc, char** argv) {
   app.add_option("--benchmark", benchmark_calls,
                  "Times so many calls, each with a full batch of one of the pictures, and prints images/s and latency; "
                  "several --model, exported with different batch sizes, are timed one after the other")
-      ->check(CLI::PositiveNumber)
+      ->check(osprey::cli::at_least(1))
       ->excludes(drawn_option, json_option);
   app.add_option("--device", device, "cpu, cuda or cuda:N")->capture_default_str();
   const char* const example = "detect --model exported --output_dir drawn photo.jpg folder/";

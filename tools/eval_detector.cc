@@ -206,14 +206,14 @@ int main(int argc, char** argv) {
   app.add_option("--eval_timeout", flags.eval_timeout,
                  "With --watch: ends after so many seconds without a new checkpoint")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber)
+      ->check(osprey::cli::at_least(0))
       ->group("Checkpoints");
   app.add_option("--sample_1_of_n_eval_examples", flags.sample_1_of_n, "Evaluates every n-th example only")
-      ->check(CLI::PositiveNumber)
+      ->check(osprey::cli::at_least(1))
       ->group("Data");
   app.add_option("--eval_reader", flags.reader, "Which eval_input_reader, from 0")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber)
+      ->check(osprey::cli::at_least(0))
       ->group("Data");
   app.add_flag("--skip_bad_records", flags.skip_bad,
                "Leaves out, and counts, records that cannot be used; otherwise they end the program")
@@ -222,7 +222,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->group("Run");
   app.add_option("--num_threads", flags.num_threads, "Threads of the metrics; 0: one per core")
-      ->check(CLI::NonNegativeNumber)
+      ->check(osprey::cli::at_least(0))
       ->group("Run");
   auto* json = app.add_option("--json", flags.json,
                               "Also writes the numbers as JSON to this file; without one prints them instead of the "

@@ -19,10 +19,10 @@ int main(int argc, char** argv) {
   app.add_option("--output_dir,--output_directory", output_dir, "Folder for model.pt and what belongs to it")
       ->required();
   app.add_option("--batch_size", options.batch_size, "Pictures per call of the served model")
-      ->check(CLI::PositiveNumber)
+      ->check(osprey::cli::at_least(1))
       ->capture_default_str();
   app.add_option("--parity_images", options.parity_images, "Evaluation pictures on which the export is compared")
-      ->check(CLI::PositiveNumber)
+      ->check(osprey::cli::at_least(1))
       ->capture_default_str();
   app.add_option("--input_type", input_type, "Form of the input; uint8 pictures are the one there is")
       ->check(CLI::IsMember({"image_tensor"}))

@@ -3,9 +3,11 @@
 
 #include <cctype>
 #include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cli/cli.h"
@@ -39,21 +41,21 @@ void add_flags(CLI::App& app, Flags& flags) {
       ->group("Run");
   app.add_option("--num_train_steps,--train_steps", flags.num_train_steps,
                  "Steps of the whole run, a total (train_config.num_steps)")
-      ->check(CLI::NonNegativeNumber)
+      ->check(osprey::cli::at_least(0))
       ->group("Run");
   app.add_option("--train_batch_size", flags.batch_size, "Images per step (train_config.batch_size)")
-      ->check(CLI::PositiveNumber)
+      ->check(osprey::cli::at_least(1))
       ->group("Run");
   app.add_option("--checkpoint_every_n", flags.checkpoint_every_n,
                  "Steps between checkpoints (train_config.checkpoint.every_n_steps)")
-      ->check(CLI::NonNegativeNumber)
+      ->check(osprey::cli::at_least(0))
       ->group("Run");
   app.add_option("--log_every_n", flags.log_every_n, "Steps between log lines (train_config.log_every_n_steps)")
-      ->check(CLI::PositiveNumber)
+      ->check(osprey::cli::at_least(1))
       ->group("Run");
   app.add_option("--eval_every_n", flags.eval_every_n,
                  "Steps between evaluations; 0: at every checkpoint (eval_config.eval_every_n_steps)")
-      ->check(CLI::NonNegativeNumber)
+      ->check(osprey::cli::at_least(0))
       ->group("Run");
   app.add_option("--device", flags.job.device, "cpu, cuda or cuda:<n>")->capture_default_str()->group("Hardware");
   app.add_option("--precision", flags.precision, "auto, fp32 or bf16 (train_config.precision)")
@@ -61,30 +63,30 @@ void add_flags(CLI::App& app, Flags& flags) {
       ->group("Hardware");
   app.add_option("--num_clones", flags.launch.clones,
                  "Processes on this machine that train together, each on its share of every batch")
-      ->check(CLI::PositiveNumber)
+      ->check(osprey::cli::at_least(1))
       ->capture_default_str()
       ->group("Replicas");
   app.add_option("--worker_replicas", flags.launch.machines, "Machines that train together, each with --num_clones")
-      ->check(CLI::PositiveNumber)
+      ->check(osprey::cli::at_least(1))
       ->capture_default_str()
       ->group("Replicas");
   app.add_option("--task", flags.launch.machine, "Which of these machines this is, from 0")
-      ->check(CLI::NonNegativeNumber)
+      ->check(osprey::cli::at_least(0))
       ->group("Replicas");
   app.add_option("--master", flags.master, "HOST:PORT of machine 0, where the replicas meet")->group("Replicas");
   app.add_option("--max_restarts", flags.launch.max_restarts,
                  "How often the replicas are started again, from the last checkpoint, after one was lost")
-      ->check(CLI::NonNegativeNumber)
+      ->check(osprey::cli::at_least(0))
       ->group("Replicas");
   app.add_option("--replica_timeout", flags.replica_timeout,
                  "Seconds after which a replica without an answer counts as lost")
-      ->check(CLI::PositiveNumber)
+      ->check(osprey::cli::at_least(1))
       ->capture_default_str()
       ->group("Replicas");
   app.add_flag("--clone_on_cpu", flags.clone_on_cpu, "Puts the copies on the CPU (--device cpu)")->group("Hardware");
   app.add_option("--benchmark_steps", flags.benchmark_steps,
                  "Times so many steps, prints one JSON line, writes nothing")
-      ->check(CLI::PositiveNumber)
+      ->check(osprey::cli::at_least(1))
       ->group("Trying out");
   app.add_flag("--dry_run", flags.dry_run, "Builds everything, makes one step, reports memory and data, writes nothing")
       ->group("Trying out");
@@ -130,6 +132,18 @@ int launch(Flags& flags, const osprey::config::Pipeline& pipeline) {
   return osprey::train::launch_replicas(options);
 }
 
+/// Calls `body`; where the config is at fault on every replica, the first tells it and the others are ended before they
+/// do.
+template <class Body>
+auto after_the_chief(const std::optional<osprey::train::ReplicaPlace>& place, Body body) {
+  try {
+    return body();
+  } catch (const osprey::ConfigError&) {
+    if (place && place->local_rank > 0) std::this_thread::sleep_for(std::chrono::seconds(2));
+    throw;
+  }
+}
+
 int execute(Flags& flags) {
   if (flags.clone_on_cpu) flags.job.device = "cpu";
   flags.config.overrides.assignments = assignments(flags);
@@ -156,7 +170,8 @@ int execute(Flags& flags) {
     const std::string line = osprey::train::benchmark(std::move(pipeline), flags.job, flags.benchmark_steps);
     if (speaks) fmt::print("{}\n", line);
   } else {
-    const osprey::train::RunOutcome outcome = osprey::train::train(std::move(pipeline), flags.job);
+    const osprey::train::RunOutcome outcome =
+        after_the_chief(place, [&] { return osprey::train::train(std::move(pipeline), flags.job); });
     if (outcome.signal != 0) return 128 + outcome.signal;
   }
   return static_cast<int>(osprey::ExitCode::kDone);

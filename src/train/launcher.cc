@@ -90,12 +90,17 @@ class Crew {
       }
       while (reap(WNOHANG)) {
       }
-      if (!deadline && !failures_.empty()) deadline = now() + options_.grace_seconds;
+      if (!deadline && !failures_.empty()) {
+        const bool all_alike = failures_[0].rank == 0 && failures_[0].code == static_cast<int>(ExitCode::kUsage);
+        deadline = now() + (all_alike ? 0 : options_.grace_seconds);
+      }
       if (deadline && now() > *deadline) {
         for (const auto& [process, rank] : running_) {
-          SPDLOG_WARN("replica {} (process {}) did not end by itself and is killed", rank, process);
+          if (failures_[0].code != static_cast<int>(ExitCode::kUsage))
+            SPDLOG_WARN("replica {} (process {}) did not end by itself and is killed", rank, process);
           ::kill(process, SIGKILL);
         }
+        killing_ = true;
         while (!running_.empty()) reap(0);
       }
     }
@@ -143,6 +148,7 @@ class Crew {
     if (found == running_.end()) return false;
     const int64_t rank = found->second;
     running_.erase(found);
+    if (killing_) return true;  // that is no failure of its own
     if (WIFSIGNALED(status)) {
       const int signal = WTERMSIG(status);
       failures_.push_back({rank, static_cast<int>(ExitCode::kData), true,
@@ -161,6 +167,7 @@ class Crew {
   std::map<pid_t, int64_t> running_;  ///< rank by process
   std::vector<Failure> failures_;     ///< in the order in which they were noticed
   int passed_on_ = 0;
+  bool killing_ = false;
 };
 
 /// Whether the same run may go well the next time: nobody's config, numbers or memory are to blame.
@@ -183,8 +190,8 @@ int launch_replicas(const LaunchOptions& options) {
     if (!failure) return static_cast<int>(ExitCode::kDone);
     if (crew.passed_on() != 0) return 128 + crew.passed_on();
     if (attempt >= options.max_restarts || !may_go_well(*failure)) {
-      SPDLOG_ERROR("{}", failure->text);
-      return failure->code;
+      if (failure->code != static_cast<int>(ExitCode::kUsage)) SPDLOG_ERROR("{}", failure->text);
+      return failure->code;  // what is wrong with a config, the replica itself has said
     }
     SPDLOG_WARN("{}; restart {} of {} from the last checkpoint", failure->text, attempt + 1, options.max_restarts);
   }

@@ -81,6 +81,16 @@ void keep_freed_memory() {
   mallopt(M_TOP_PAD, 64 << 20);
 }
 
+CLI::Validator at_least(double minimum) {
+  return CLI::Validator(
+      [minimum](std::string& text) -> std::string {
+        double value = 0;
+        if (CLI::detail::lexical_cast(text, value) && value >= minimum) return {};
+        return fmt::format("must be a number >= {:g}, got '{}'", minimum, text);
+      },
+      fmt::format("(>= {:g})", minimum), "at_least");
+}
+
 void add_config_flags(CLI::App& app, ConfigFlags& flags, bool required) {
   app.add_option("--pipeline_config,--pipeline_config_path", flags.pipeline_config,
                  "The pipeline.config (protobuf text)")

@@ -17,6 +17,9 @@ struct ConfigFlags {
 /// would be faulted in again: libtorch has no caching allocator for CPU memory. `run` calls it.
 void keep_freed_memory();
 
+/// A number >= minimum, said as short as that.
+CLI::Validator at_least(double minimum);
+
 /// Adds --pipeline_config (also --pipeline_config_path), --set, --strict, --config_override and --data_dir.
 void add_config_flags(CLI::App& app, ConfigFlags& flags, bool required = true);
 
