@@ -115,6 +115,21 @@ std::vector<std::string> assignments(const Flags& flags) {
   return result;
 }
 
+/// Flags of the launcher that nobody would obey.
+void check_launch_flags(const Flags& flags, const std::optional<osprey::train::ReplicaPlace>& place) {
+  const osprey::train::LaunchOptions& launch = flags.launch;
+  const bool several = launch.clones * launch.machines > 1;
+  const bool others = launch.machine > 0 || launch.max_restarts > 0 || !flags.master.empty();
+  if (place && place->starter != "train_detector" && (several || others))
+    throw osprey::ConfigError(fmt::format(
+        "{} has started this process as one of {} replicas; --num_clones, --worker_replicas, --task, --master and "
+        "--max_restarts are for replicas that train_detector starts itself",
+        place->starter, place->size));
+  if (!place && !several && others)
+    throw osprey::ConfigError(
+        "--task, --master and --max_restarts need several replicas: --num_clones or --worker_replicas");
+}
+
 /// Starts the replicas and watches over them.
 int launch(Flags& flags, const osprey::config::Pipeline& pipeline) {
   osprey::train::LaunchOptions& options = flags.launch;
@@ -155,6 +170,7 @@ int execute(Flags& flags) {
     return static_cast<int>(osprey::ExitCode::kDone);
   }
   const auto place = osprey::train::place_from_environment(std::getenv);
+  check_launch_flags(flags, place);
   if (!place && flags.launch.clones * flags.launch.machines > 1) return launch(flags, pipeline);
   std::unique_ptr<osprey::train::Replicas> replicas;
   if (place) {

@@ -6,13 +6,13 @@
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
 
-#include <CLI/CLI.hpp>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "cli/cli.h"
 #include "constant_batch.h"
 #include "measure.h"
+#include "model_flags.h"
 #include "osprey/config/pipeline.h"
 #include "osprey/kernels/convolution_gradient.h"
 #include "osprey/models/builder.h"
@@ -77,28 +77,23 @@ struct Direction {
 int run(int argc, char** argv) {
   cli::keep_freed_memory();
   CLI::App app("Times the convolutions of a network");
-  std::string file, precision = "fp32";
-  std::vector<std::string> overrides;
-  int64_t batch_size = 2, calls = 3;
-  app.add_option("--pipeline_config", file)->required();
-  app.add_option("--batch_size", batch_size);
-  app.add_option("--precision", precision)->check(CLI::IsMember({"fp32", "bf16"}));
+  ModelFlags flags(app, 2);
+  int64_t calls = 3;
   app.add_option("--calls", calls);
-  app.add_option("--set", overrides);
   CLI11_PARSE(app, argc, argv);
 
-  const config::Pipeline pipeline = config::load_pipeline(file, overrides);
+  const config::Pipeline pipeline = config::load_pipeline(flags.pipeline_config, flags.overrides);
   const auto model = models::build_model(pipeline.root());
   train::to_channels_last(*model);
   model->train();
-  Convolutions convolutions = convolutions_of(*model, batch_size);
+  Convolutions convolutions = convolutions_of(*model, flags.batch_size);
   const at::NoGradGuard no_gradients;
   std::map<std::string, Direction> directions;
   double peak = 0;
   std::string peak_at;
   std::vector<std::pair<double, nlohmann::json>> slow;
   for (auto& [name, convolution] : convolutions) {
-    if (precision == "bf16") {
+    if (flags.precision == "bf16") {
       convolution.x = convolution.x.to(at::kBFloat16);
       convolution.weights = convolution.weights.to(at::kBFloat16);
     }
@@ -121,14 +116,14 @@ int run(int argc, char** argv) {
     measure("forward", [&] { convolution.forward(); });
     measure("gradient of x", [&] { convolution.backward(gradient, true, false); });
     measure("gradient of weights", [&] { convolution.backward(gradient, false, true); });
-    if (precision == "fp32" && convolution.groups == 1 && convolution.dilation[0] == 1)
+    if (flags.precision == "fp32" && convolution.groups == 1 && convolution.dilation[0] == 1)
       measure("gradient of weights, by products",
               [&] { kernels::convolution_weight_gradient(gradient, convolution.x, convolution.window()); });
   }
   std::stable_sort(slow.begin(), slow.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-  nlohmann::json result = {{"config", std::filesystem::path(file).stem().string()},
-                           {"batch_size", batch_size},
-                           {"precision", precision},
+  nlohmann::json result = {{"config", std::filesystem::path(flags.pipeline_config).stem().string()},
+                           {"batch_size", flags.batch_size},
+                           {"precision", flags.precision},
                            {"threads", at::get_num_threads()},
                            {"peak_gflops", peak * 1e-9},
                            {"peak_at", peak_at}};

@@ -4,7 +4,6 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/record_function.h>
 
-#include <CLI/CLI.hpp>
 #include <atomic>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -12,6 +11,7 @@
 #include "cli/cli.h"
 #include "constant_batch.h"
 #include "measure.h"
+#include "model_flags.h"
 #include "osprey/base/clock.h"
 #include "osprey/config/pipeline.h"
 #include "osprey/models/builder.h"
@@ -85,18 +85,13 @@ class Times {
 int run(int argc, char** argv) {
   cli::keep_freed_memory();
   CLI::App app("Times the parts of a training step");
-  std::string file, precision = "fp32";
-  std::vector<std::string> overrides;
-  int64_t batch_size = 8, steps = 10, warmup = 3;
-  app.add_option("--pipeline_config", file)->required();
-  app.add_option("--batch_size", batch_size);
-  app.add_option("--precision", precision)->check(CLI::IsMember({"fp32", "bf16"}));
+  ModelFlags flags(app, 8);
+  int64_t steps = 10, warmup = 3;
   app.add_option("--steps", steps);
-  app.add_option("--set", overrides);
   CLI11_PARSE(app, argc, argv);
 
   const double before = peak_mebibytes();
-  const config::Pipeline pipeline = config::load_pipeline(file, overrides);
+  const config::Pipeline pipeline = config::load_pipeline(flags.pipeline_config, flags.overrides);
   const auto model = models::build_model(pipeline.root());
   train::to_channels_last(*model);
   model->train();
@@ -105,8 +100,8 @@ int run(int argc, char** argv) {
   const auto train = pipeline.root().child("train_config", pipeline.message->train_config());
   const auto optimizer = optim::build_optimizer(train.child("optimizer", train->optimizer()), parameters,
                                                 optim::arithmetic_of(pipeline.root()));
-  const Batch batch = constant_batch(*model, batch_size);
-  const bool bf16 = precision == "bf16";
+  const Batch batch = constant_batch(*model, flags.batch_size);
+  const bool bf16 = flags.precision == "bf16";
   at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
 
   Times times;
@@ -139,11 +134,11 @@ int run(int argc, char** argv) {
     });
   }
   const nlohmann::json result = {{"what", "train step"},
-                                 {"config", std::filesystem::path(file).stem().string()},
-                                 {"batch_size", batch_size},
-                                 {"precision", precision},
+                                 {"config", std::filesystem::path(flags.pipeline_config).stem().string()},
+                                 {"batch_size", flags.batch_size},
+                                 {"precision", flags.precision},
                                  {"threads", at::get_num_threads()},
-                                 {"images_per_second", static_cast<double>(batch_size) / times.median("total")},
+                                 {"images_per_second", static_cast<double>(flags.batch_size) / times.median("total")},
                                  {"median_seconds", times.medians()},
                                  {"of_it_convolutions", times.convolution_medians()},
                                  {"peak_memory_mib", peak_mebibytes() - before}};

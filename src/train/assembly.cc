@@ -53,14 +53,19 @@ void check_train_config(const config::ConfigNode<proto::TrainEvalPipelineConfig>
         "graph_rewriter=");
 }
 
+template <class Action>
+void for_each_batch_norm(const models::DetectionModel& model, Action action) {
+  for (const auto& module : model.modules(/*include_self=*/false))
+    if (auto* batch_norm = dynamic_cast<nn::BatchNorm*>(module.get())) action(*batch_norm);
+}
+
 /// Batch norms that are to use the statistics of all replicas, or all of them.
 void synchronize_batch_norm(models::DetectionModel& model, Replicas& replicas, bool all) {
   const auto over = std::make_shared<const kernels::ReplicaSum>(
       kernels::ReplicaSum{[&replicas](const at::Tensor& numbers) { replicas.sum(numbers); }});
-  for (const auto& module : model.modules(/*include_self=*/false))
-    if (auto* batch_norm = dynamic_cast<nn::BatchNorm*>(module.get());
-        batch_norm != nullptr && (all || batch_norm->wants_replicas()))
-      batch_norm->synchronize(over, replicas.size());
+  for_each_batch_norm(model, [&](nn::BatchNorm& batch_norm) {
+    if (all || batch_norm.wants_replicas()) batch_norm.synchronize(over, replicas.size());
+  });
 }
 
 }  // namespace
@@ -87,6 +92,8 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
   config::require_configured_paths(result.pipeline, paths);
   check_train_config(result.root());
   const at::Device device = device_of(options.device);
+  if (options.replicas != nullptr && device.is_cuda())
+    throw ConfigError(fmt::format("replicas on GPUs are not supported yet: --device {}", options.device));
   if (options.replicas != nullptr) check_shares(result.pipeline, options.replicas->size());
 
   if (!options.use_fake_data || std::filesystem::exists(result.pipeline.message->train_input_reader().label_map_path()))
@@ -133,6 +140,11 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
       config::precision(*train) == proto::TrainConfig::BF16 ? Precision::kBfloat16 : Precision::kFloat32;
   result.step.add_regularization = train->add_regularization_loss();
   return result;
+}
+
+void leave_replicas(Assembly& assembly) {
+  assembly.step.replicas = nullptr;
+  for_each_batch_norm(*assembly.state.model, [](nn::BatchNorm& batch_norm) { batch_norm.synchronize(nullptr, 1); });
 }
 
 std::unique_ptr<data::BatchSource> training_source(const Assembly& assembly, const JobOptions& options) {

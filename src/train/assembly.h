@@ -33,6 +33,9 @@ struct Assembly {
 /// throws ConfigError for whatever the config gets wrong
 Assembly assemble(config::Pipeline pipeline, const JobOptions& options);
 
+/// From now on the assembly's own model runs and steps by itself, without the other replicas.
+void leave_replicas(Assembly& assembly);
+
 /// The training data, or this replica's share of it; made-up pictures where the options say so.
 std::unique_ptr<data::BatchSource> training_source(const Assembly& assembly, const JobOptions& options);
 

@@ -66,10 +66,9 @@ std::string already_done(int64_t step, int64_t num_steps) {
 void take_state_of_chief(Replicas& replicas, Assembly& assembly, const JobOptions& options) {
   require_same(replicas, "version of Osprey", OSPREY_VERSION);
   proto::TrainEvalPipelineConfig config = *assembly.pipeline.message;
-  for (auto* reader : {config.mutable_train_input_reader()}) {  // files may lie elsewhere on another machine
-    reader->clear_label_map_path();
-    reader->mutable_tf_record_input_reader()->clear_input_path();
-  }
+  // Files may lie elsewhere on another machine.
+  config.mutable_train_input_reader()->clear_label_map_path();
+  config.mutable_train_input_reader()->clear_tf_record_input_reader();
   config.clear_eval_input_reader();
   config.mutable_train_config()->clear_fine_tune_checkpoint();
   std::string text;
@@ -120,7 +119,10 @@ RunOutcome train(config::Pipeline pipeline, const JobOptions& options) {
   parts.gradients = assembly.gradients.get();
   parts.signal = SignalGuard::received;
   parts.replicas = replicas;
-  if (!is_chief) return run(parts, trainer_options(assembly, num_steps));
+  if (!is_chief) {
+    replicas->meet();  // the chief has more to prepare
+    return run(parts, trainer_options(assembly, num_steps));
+  }
 
   save_description(assembly, options, folder, *source, num_steps);
   SPDLOG_INFO("{}", plan_text(num_steps, assembly.batch_size, source->num_examples()));
@@ -151,11 +153,11 @@ RunOutcome train(config::Pipeline pipeline, const JobOptions& options) {
   parts.hooks = {&progress, &summaries};
   if (!options.use_fake_data) parts.evaluate = evaluation_of(assembly, folder);
   parts.nan_report = [&](const TrainState&, const Batch& batch, const StepResult& result) {
-    StepOptions alone = assembly.step;
-    alone.replicas = nullptr;
-    return write_nan_report(state, batch, result, {folder, assembly.names, alone}).string();
+    leave_replicas(assembly);
+    return write_nan_report(state, batch, result, {folder, assembly.names, assembly.step}).string();
   };
 
+  if (replicas != nullptr) replicas->meet();
   const double started = now();
   const RunOutcome outcome = run(parts, trainer_options(assembly, num_steps));
   if (source->num_skipped() > 0)

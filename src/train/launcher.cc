@@ -1,10 +1,8 @@
 #include "osprey/train/launcher.h"
 
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,20 +17,6 @@
 
 namespace osprey::train {
 namespace {
-
-/// A port that nobody uses right now.
-int64_t free_port() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  const bool found = socket >= 0 && ::bind(socket, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
-                     ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-  if (socket >= 0) ::close(socket);
-  if (!found) throw DataError(fmt::format("no port is free for the replicas: {}", std::strerror(errno)));
-  return ntohs(address.sin_port);
-}
 
 /// The environment of this process with some variables set to other values.
 std::vector<std::string> environment_with(const std::map<std::string, std::string>& changes) {
@@ -121,7 +105,8 @@ class Crew {
                                                   {"LOCAL_WORLD_SIZE", std::to_string(options_.clones)},
                                                   {"MASTER_ADDR", options_.master_address},
                                                   {"MASTER_PORT", std::to_string(port)},
-                                                  {"OSPREY_STARTER", "train_detector"}};
+                                                  {"OSPREY_STARTER", "train_detector"},
+                                                  {"TORCHELASTIC_USE_AGENT_STORE", "False"}};
     if (std::getenv("OMP_NUM_THREADS") == nullptr)
       changes["OMP_NUM_THREADS"] =
           std::to_string(std::max<int64_t>(1, std::thread::hardware_concurrency() / options_.clones));

@@ -38,37 +38,32 @@ class Numbers {
   std::string starter_;
 };
 
+/// Who starts replicas, and the variables in which each of them finds its place.
+struct Starter {
+  const char *name, *rank, *size, *local_rank, *local_size;
+  bool common_names;  ///< others use the name of the rank, too: it counts only where the size is there
+  bool local_is_all;  ///< where nothing is said of this machine, all replicas are on it
+};
+constexpr Starter kStarters[] = {
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", true, true},
+    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE", false, false},
+    {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE", true, false},
+};
+
 std::optional<ReplicaPlace> starter_place(const Variable& variable) {
-  ReplicaPlace place;
-  if (variable("RANK") != nullptr && variable("WORLD_SIZE") != nullptr) {
-    const char* starter = variable("OSPREY_STARTER");
-    place.starter = starter == nullptr ? "torchrun" : starter;
-    const Numbers numbers(variable, place.starter);
-    place.rank = numbers.at("RANK");
-    place.size = numbers.at("WORLD_SIZE");
-    place.local_rank = numbers.at("LOCAL_RANK", place.rank);
-    place.local_size = numbers.at("LOCAL_WORLD_SIZE", place.size);
-    const char* agent = variable("TORCHELASTIC_USE_AGENT_STORE");
-    place.meeting_point_is_there = agent != nullptr && std::string(agent) == "True";
-    if (const char* attempt = variable("TORCHELASTIC_RESTART_COUNT")) place.attempt = attempt;
-  } else if (variable("OMPI_COMM_WORLD_RANK") != nullptr) {
-    place.starter = "mpirun";
-    const Numbers numbers(variable, place.starter);
-    place.rank = numbers.at("OMPI_COMM_WORLD_RANK");
-    place.size = numbers.at("OMPI_COMM_WORLD_SIZE");
-    place.local_rank = numbers.at("OMPI_COMM_WORLD_LOCAL_RANK");
-    place.local_size = numbers.at("OMPI_COMM_WORLD_LOCAL_SIZE", 1);
-  } else if (variable("SLURM_PROCID") != nullptr && variable("SLURM_NTASKS") != nullptr) {
-    place.starter = "srun";
-    const Numbers numbers(variable, place.starter);
-    place.rank = numbers.at("SLURM_PROCID");
-    place.size = numbers.at("SLURM_NTASKS");
-    place.local_rank = numbers.at("SLURM_LOCALID");
-    place.local_size = numbers.at("SLURM_NTASKS_PER_NODE", 1);
-  } else {
-    return std::nullopt;
+  for (const Starter& starter : kStarters) {
+    if (variable(starter.rank) == nullptr || (starter.common_names && variable(starter.size) == nullptr)) continue;
+    const Numbers numbers(variable, starter.name);
+    ReplicaPlace place;
+    place.starter = starter.name;
+    place.rank = numbers.at(starter.rank);
+    place.size = numbers.at(starter.size);
+    place.local_rank = numbers.at(starter.local_rank, starter.local_is_all ? place.rank : 0);
+    place.local_size = numbers.at(starter.local_size, starter.local_is_all ? place.size : 1);
+    return place;
   }
-  return place;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -78,6 +73,10 @@ std::optional<ReplicaPlace> place_from_environment(const Variable& variable) {
   if (!place || place->size == 1) return std::nullopt;
   if (place->size < 1 || place->rank >= place->size)
     throw ConfigError(fmt::format("{} says that this is replica {} of {}", place->starter, place->rank, place->size));
+  if (const char* own = variable("OSPREY_STARTER")) place->starter = own;
+  const char* agent = variable("TORCHELASTIC_USE_AGENT_STORE");
+  place->meeting_point_is_there = agent != nullptr && std::string(agent) == "True";
+  if (const char* attempt = variable("TORCHELASTIC_RESTART_COUNT")) place->attempt = attempt;
   const char* address = variable("MASTER_ADDR");
   if (address != nullptr) place->master_address = address;
   if (address == nullptr && place->local_size < place->size)

@@ -5,10 +5,13 @@
 #include <c10/util/Logging.h>
 #include <fmt/format.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -199,6 +202,19 @@ class GlooReplicas final : public Replicas {
 };
 
 }  // namespace
+
+int64_t free_port() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  const bool found = socket >= 0 && ::bind(socket, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
+                     ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  if (socket >= 0) ::close(socket);
+  if (!found) throw ReplicaError(fmt::format("no port is free for the replicas: {}", std::strerror(errno)));
+  return ntohs(address.sin_port);
+}
 
 std::unique_ptr<Replicas> join_replicas(const ReplicaPlace& place, double seconds) {
   return std::make_unique<GlooReplicas>(place, seconds);

@@ -25,7 +25,10 @@ class Loop {
     outcome.already_done = done();
     if (done()) return outcome;
     look_for_signal();
-    if (signal_ != 0) save();  // it came before the first step
+    if (signal_ != 0) {  // it came before the first step
+      save();
+      wait_for_chief();
+    }
     while (!done() && signal_ == 0) {
       step();
       ++outcome.steps;
@@ -76,6 +79,7 @@ class Loop {
 
   [[noreturn]] void diverged(const Batch& batch, const StepResult& result) {
     const std::string place = parts_.nan_report ? parts_.nan_report(state_, batch, result) : "";
+    wait_for_chief();  // who ends first ends the others
     throw DivergedError(fmt::format("LossTensor is inf or nan. Step {} was not applied{}", state_.step,
                                     place.empty() ? "" : "; the report is in " + place));
   }

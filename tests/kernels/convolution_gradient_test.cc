@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "osprey/base/cpu.h"
 #include "support/golden.h"
 
 namespace osprey::kernels {
@@ -66,6 +67,8 @@ TEST(ConvolutionWeightGradient, IsTakenWhereItPays) {
                                       window);
   };
   const ConvolutionWindow square{{3, 3}, 1, {1, 1}};
+  EXPECT_EQ(taken({2, 256, 40, 40}, {256, 256, 3, 3}, square), !has_avx512());
+  EXPECT_EQ(taken({2, 256, 40, 40}, {512, 256, 1, 1}, {{1, 1}, 2, {0, 0}}), !has_avx512());
   EXPECT_FALSE(taken({2, 32, 64, 64}, {64, 32, 3, 3}, square)) << "few channels";
   EXPECT_FALSE(taken({2, 256, 3, 3}, {256, 256, 3, 3}, square)) << "mostly padding";
   EXPECT_FALSE(multiplies_weight_gradient(at::empty({2, 64, 20, 20}), at::empty({64, 64, 3, 3}), square))

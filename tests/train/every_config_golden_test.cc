@@ -159,7 +159,7 @@ class EveryConfigHalf : public ::testing::TestWithParam<int> {};
 TEST_P(EveryConfigHalf, LearnsIsEvaluatedAndExported) {
   if (!osprey::testing::test_data()) GTEST_SKIP() << osprey::testing::kNoTestData;
   if (std::getenv("OSPREY_LONG_TESTS") == nullptr)
-    GTEST_SKIP() << "takes ten minutes on two cores; OSPREY_LONG_TESTS=1";
+    GTEST_SKIP() << "takes five to ten minutes on two cores; set OSPREY_LONG_TESTS=1 to run it";
   const Pictures pictures;
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(*osprey::testing::test_data() / "data/pipeline_configs"))

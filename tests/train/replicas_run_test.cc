@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "osprey/checkpoint/directory.h"
+#include "osprey/train/replicas.h"
 #include "support/golden.h"
 #include "support/temp_dir.h"
 
@@ -153,7 +154,7 @@ TEST(ReplicasRun, ACheckpointOfTwoIsResumedByOneAndFour) {
 TEST(ReplicasRun, UnderstandsTorchrunsEnvironment) {
   const TempDir folder, output;
   std::vector<std::unique_ptr<Process>> replicas;
-  const std::string port = std::to_string(20000 + ::getpid() % 20000);
+  const std::string port = std::to_string(free_port());
   for (const char* rank : {"0", "1"})
     replicas.push_back(std::make_unique<Process>(
         training(folder.path(), 3, {}),
@@ -165,13 +166,40 @@ TEST(ReplicasRun, UnderstandsTorchrunsEnvironment) {
   EXPECT_EQ(losses(folder.path()).size(), 3u);
 }
 
+TEST(ReplicasRun, SyncBatchNormUsesTheWholeBatch) {
+  const auto first_loss = [](const std::vector<std::string>& more) {
+    const TempDir folder, output;
+    std::vector<std::string> all = {"--set", "model.ssd.freeze_batchnorm=false"};
+    all.insert(all.end(), more.begin(), more.end());
+    EXPECT_EQ(run(training(folder.path(), 1, all), output / "log"), 0) << read_file(output / "log");
+    return losses(folder.path()).at(0);
+  };
+  const double one = first_loss({}), apart = first_loss({"--num_clones", "2"}),
+               together = first_loss({"--num_clones", "2", "--set", "train_config.sync_batch_norm=true"});
+  EXPECT_NEAR(together, one, 1e-5 * one);
+  EXPECT_GT(std::abs(apart - one), 1e-3 * one) << "otherwise this test shows nothing";
+}
+
+TEST(ReplicasRun, DivergedReplicasEndTogetherWithAReport) {
+  const TempDir folder, output;
+  const std::string rate = "train_config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate.";
+  EXPECT_EQ(run(training(folder.path(), 3,
+                         {"--num_clones", "2", "--set", "model.ssd.freeze_batchnorm=false", "--set",
+                          "train_config.sync_batch_norm=true", "--set", rate + "learning_rate_base=1e30", "--set",
+                          rate + "warmup_steps=0"}),
+                output / "log"),
+            4)
+      << read_file(output / "log");
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "nan_report" / "report.json")) << read_file(output / "log");
+}
+
 TEST(ReplicasRun, SaysWhatIsWrong) {
   const TempDir folder, output;
   EXPECT_EQ(run(training(folder.path(), 3, {"--num_clones", "3"}), output / "uneven"), 2);
   EXPECT_THAT(read_file(output / "uneven"), HasSubstr("8 images cannot be shared evenly by 3 replicas; 6 or 9 can"));
 
   std::vector<std::unique_ptr<Process>> replicas;
-  const std::string port = std::to_string(20001 + ::getpid() % 20000);
+  const std::string port = std::to_string(free_port());
   for (const char* rank : {"0", "1"})
     replicas.push_back(
         std::make_unique<Process>(training(folder.path(), 3, {"--set", "train_config.seed=" + std::string(rank)}),
@@ -180,6 +208,12 @@ TEST(ReplicasRun, SaysWhatIsWrong) {
                                   output / rank));
   for (const auto& replica : replicas) EXPECT_EQ(replica->wait(), 2);
   EXPECT_THAT(read_file(output / "0"), HasSubstr("replica 1 has another config than replica 0"));
+
+  EXPECT_EQ(run(training(folder.path(), 3, {"--max_restarts", "2"}), output / "alone"), 2);
+  EXPECT_THAT(read_file(output / "alone"), HasSubstr("--max_restarts need several replicas"));
+  Process started(training(folder.path(), 3, {"--num_clones", "2"}), {"RANK=0", "WORLD_SIZE=2"}, output / "started");
+  EXPECT_EQ(started.wait(), 2);
+  EXPECT_THAT(read_file(output / "started"), HasSubstr("torchrun has started this process as one of 2 replicas"));
 }
 
 }  // namespace

@@ -30,18 +30,6 @@ using osprey::testing::ToyRun;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-int64_t free_port() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  EXPECT_EQ(::bind(socket, reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  ::close(socket);
-  return ntohs(address.sin_port);
-}
-
 /// Runs `work` as each of `size` replicas, which are threads here, and returns what each threw.
 std::vector<std::string> on_replicas(int64_t size, const std::function<void(Replicas&)>& work, double seconds = 60) {
   const int64_t port = free_port();

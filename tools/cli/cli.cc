@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 #include <torch/version.h>
 
+#include <charconv>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -85,7 +86,8 @@ CLI::Validator at_least(double minimum) {
   return CLI::Validator(
       [minimum](std::string& text) -> std::string {
         double value = 0;
-        if (CLI::detail::lexical_cast(text, value) && value >= minimum) return {};
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        if (error == std::errc{} && end == text.data() + text.size() && value >= minimum) return {};
         return fmt::format("must be a number >= {:g}, got '{}'", minimum, text);
       },
       fmt::format("(>= {:g})", minimum), "at_least");

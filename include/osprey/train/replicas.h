@@ -27,9 +27,10 @@ struct ReplicaPlace {
 ///   torchrun  RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
 ///   mpirun    OMPI_COMM_WORLD_{RANK,SIZE,LOCAL_RANK,LOCAL_SIZE}
 ///   srun      SLURM_{PROCID,NTASKS,LOCALID,NTASKS_PER_NODE}
-/// mpirun and srun leave MASTER_ADDR to the caller where there are several machines; MASTER_PORT is 29500 where not
-/// set. variable  std::getenv, or a test's own throws    ConfigError naming a variable that is missing or makes no
-/// sense
+/// mpirun and srun leave MASTER_ADDR to the caller where there are several machines; MASTER_PORT is 29500 where unset.
+///
+/// variable  std::getenv, or a test's own
+/// throws    ConfigError naming a variable that is missing or makes no sense
 std::optional<ReplicaPlace> place_from_environment(const std::function<const char*(const char*)>& variable);
 
 /// A sum over the replicas that is being made.
@@ -68,11 +69,16 @@ class Replicas {
 };
 
 /// Meets the other replicas.
+///
 /// seconds  how long to wait for the others to come, and later for any answer of theirs
-/// throws   ConfigError where the port is taken, ReplicaError where the meeting point cannot be reached or others do
-/// not
-///          come
+/// throws   ConfigError where the port is taken; ReplicaError where the meeting point cannot be reached, or naming
+/// those
+///          that do not come
 std::unique_ptr<Replicas> join_replicas(const ReplicaPlace& place, double seconds);
+
+/// A port of the loopback that nobody listens on right now.
+/// throws  ReplicaError where there is none
+int64_t free_port();
 
 /// throws ConfigError naming the replicas whose text is not that of rank 0, e.g. "replica 2 has another config"
 void require_same(Replicas& replicas, const std::string& what, const std::string& text);

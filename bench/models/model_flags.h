@@ -1,0 +1,22 @@
+#pragma once
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace osprey {
+
+/// What benchmarks of a model are told.
+struct ModelFlags {
+  std::string pipeline_config, precision = "fp32";
+  std::vector<std::string> overrides;
+  int64_t batch_size;
+
+  ModelFlags(CLI::App& app, int64_t usual_batch_size) : batch_size(usual_batch_size) {
+    app.add_option("--pipeline_config", pipeline_config)->required();
+    app.add_option("--batch_size", batch_size);
+    app.add_option("--precision", precision)->check(CLI::IsMember({"fp32", "bf16"}));
+    app.add_option("--set", overrides);
+  }
+};
+
+}  // namespace osprey
