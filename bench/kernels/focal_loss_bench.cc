@@ -7,7 +7,6 @@
 
 #include <cstdlib>
 
-#include "cli/cli.h"
 #include "measure.h"
 #include "osprey/config/parse.h"
 #include "osprey/losses/builder.h"
@@ -17,7 +16,6 @@ int main(int argc, char** argv) {
   using namespace osprey;
   const auto argument = [&](int index, int64_t otherwise) { return argc > index ? std::atol(argv[index]) : otherwise; };
   const int64_t batch = argument(1, 8), anchors = argument(2, 51150), classes = argument(3, 90), calls = argument(4, 5);
-  cli::keep_freed_memory();
   const auto config =
       config::parse<proto::ClassificationLoss>("weighted_sigmoid_focal { gamma: 2 alpha: 0.25 }", "loss");
   const auto loss = losses::build_classification_loss(config.node());

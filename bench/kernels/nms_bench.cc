@@ -6,7 +6,6 @@
 
 #include <cstdlib>
 
-#include "cli/cli.h"
 #include "measure.h"
 #include "osprey/boxes/post_processing.h"
 
@@ -16,7 +15,6 @@ int main(int argc, char** argv) {
   const auto batch = static_cast<int64_t>(argument(1, 1)), anchors = static_cast<int64_t>(argument(2, 51150)),
              classes = static_cast<int64_t>(argument(3, 90)), calls = static_cast<int64_t>(argument(5, 5));
   const double threshold = argument(4, 0.98);
-  cli::keep_freed_memory();
   at::manual_seed(0);
   const at::Tensor center = at::rand({batch, anchors, 2}), half = at::rand({batch, anchors, 2}) * 0.15;
   const at::Tensor boxes = at::cat({center - half, center + half}, -1);

@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "cli/cli.h"
 #include "measure.h"
 #include "osprey/config/pipeline.h"
 #include "osprey/kernels/optimizer_update.h"
@@ -20,7 +19,6 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: optimizer_bench CONFIG [CALLS]\n");
     return 2;
   }
-  cli::keep_freed_memory();
   const int calls = argc > 2 ? std::atoi(argv[2]) : 20;
   const config::Pipeline pipeline = config::load_pipeline(argv[1], std::vector<std::string>{"graph_rewriter="});
   const auto model = models::build_model(pipeline.root(), {.seed = 0});

@@ -6,7 +6,6 @@
 
 #include <cstdlib>
 
-#include "cli/cli.h"
 #include "measure.h"
 #include "osprey/config/parse.h"
 #include "osprey/protos/ssd.pb.h"
@@ -68,7 +67,6 @@ int main(int argc, char** argv) {
   const auto argument = [&](int index, int64_t otherwise) { return argc > index ? std::atol(argv[index]) : otherwise; };
   const int64_t batch = argument(1, 8), boxes = argument(2, 100), anchors = argument(3, 51150),
                 classes = argument(4, 90), calls = argument(5, 5);
-  cli::keep_freed_memory();
   const Measured kernel = measure_apart(calls, [&] {
     const auto config = config::parse<proto::Ssd>(
         fmt::format(

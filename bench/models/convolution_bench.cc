@@ -75,7 +75,6 @@ struct Direction {
 };
 
 int run(int argc, char** argv) {
-  cli::keep_freed_memory();
   CLI::App app("Times the convolutions of a network");
   ModelFlags flags(app, 2);
   int64_t calls = 3;

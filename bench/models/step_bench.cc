@@ -83,7 +83,6 @@ class Times {
 };
 
 int run(int argc, char** argv) {
-  cli::keep_freed_memory();
   CLI::App app("Times the parts of a training step");
   ModelFlags flags(app, 8);
   int64_t steps = 10, warmup = 3;

@@ -3,7 +3,6 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <google/protobuf/stubs/common.h>
-#include <malloc.h>
 #include <spdlog/spdlog.h>
 #include <torch/version.h>
 
@@ -76,12 +75,6 @@ int failure(const CLI::App& app, ExitCode code, const std::string& message) {
 
 }  // namespace
 
-void keep_freed_memory() {
-  mallopt(M_MMAP_MAX, 0);
-  mallopt(M_TRIM_THRESHOLD, -1);
-  mallopt(M_TOP_PAD, 64 << 20);
-}
-
 CLI::Validator at_least(double minimum) {
   return CLI::Validator(
       [minimum](std::string& text) -> std::string {
@@ -123,7 +116,6 @@ void accept_logging_flags(CLI::App& app) {
 }
 
 int run_with_code(CLI::App& app, const std::string& example, int argc, char** argv, const std::function<int()>& body) {
-  keep_freed_memory();
   set_up_logging();
   app.name(std::string(argv[0]).substr(std::string(argv[0]).rfind('/') + 1));
   app.footer(fmt::format("Example:\n  {}\n\n{}", example, kExitCodes));

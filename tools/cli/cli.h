@@ -13,10 +13,6 @@ struct ConfigFlags {
   config::Overrides overrides;
 };
 
-/// Large blocks stay with the process from here on, instead of going back to the system after every step, where each
-/// would be faulted in again: libtorch has no caching allocator for CPU memory. `run` calls it.
-void keep_freed_memory();
-
 /// A number >= minimum, said as short as that.
 CLI::Validator at_least(double minimum);
 
