@@ -104,7 +104,8 @@ class Loader final : public RecordSource {
   std::optional<int64_t> num_batches() const {
     if (!parts_.num_examples_in_run) return std::nullopt;
     const int64_t size = parts_.options.whole_batch(), examples = *parts_.num_examples_in_run;
-    return parts_.drop_remainder ? examples / size : (examples + size - 1) / size;
+    if (parts_.drop_remainder) return examples / size;
+    return std::max<int64_t>((examples - parts_.options.first_of(0) + size - 1) / size, 0);
   }
   int64_t rows_of(int64_t batch) const {
     const int64_t size = parts_.shape.batch_size;

@@ -1,22 +1,20 @@
 #include "osprey/eval/evaluator.h"
 
 #include <ATen/ATen.h>
-#include <fmt/format.h>
 #include <torch/csrc/autograd/grad_mode.h>
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "eval/evaluation_picture.h"
-#include "eval/explain.h"
+#include "eval/findings.h"
 #include "eval/image_results.h"
-#include "osprey/base/error.h"
+#include "eval/measurement.h"
 
 namespace osprey::eval {
 namespace {
 
-// Evaluation mode, and back to what it was.
+/// Evaluation mode, and back to what it was.
 class EvaluationMode {
  public:
   explicit EvaluationMode(models::DetectionModel& model) : model_(model), was_training_(model.is_training()) {
@@ -31,68 +29,61 @@ class EvaluationMode {
   bool was_training_;
 };
 
-// Loss/* over all batches: sums and normaliser are added up, then divided once.
-class LossSums {
+/// One pass of a detector over the batches of a source.
+class Pass {
  public:
-  void add(const Losses& losses) {
-    for (const LossTerm& term : losses.terms) {
-      auto found =
-          std::find_if(sums_.begin(), sums_.end(), [&](const MetricValue& sum) { return sum.name == term.name; });
-      if (found == sums_.end()) found = sums_.insert(sums_.end(), {term.name, 0});
-      found->value += term.sum.item<double>();
-    }
-    if (losses.normalizer.defined()) normalizer_ += losses.normalizer.item<double>();
-    normalized_ = losses.normalizer.defined();
-    ++batches_;
-  }
+  Pass(models::DetectionModel& model, data::BatchSource& source, const std::vector<Category>& categories,
+       const EvaluationOptions& options)
+      : model_(model), source_(source), categories_(categories), options_(options), ids_(ids_of(categories)) {}
 
-  std::vector<MetricValue> values(double regularization) const {
-    if (batches_ == 0) return {};
-    std::vector<MetricValue> values = sums_;
-    double total = regularization;
-    for (MetricValue& value : values) {
-      value.value /= normalized_ ? std::max(normalizer_, 1.0) : static_cast<double>(batches_);
-      total += value.value;
+  /// Hands over the findings of each batch. false: `should_stop` has ended it early
+  template <class Take>
+  bool run(Take take) {
+    source_.seek(0);
+    for (int64_t index = 0;; ++index) {
+      if (options_.should_stop && options_.should_stop()) return false;
+      const std::optional<Batch> batch = source_.next();
+      if (!batch) return true;
+      take(findings(*batch, index));
+      if (options_.progress) options_.progress(num_images_, source_.num_examples());
     }
-    if (regularization != 0) values.push_back({"Loss/regularization_loss", regularization});
-    values.push_back({"Loss/total_loss", total});
-    return values;
   }
 
  private:
-  std::vector<MetricValue> sums_;
-  double normalizer_ = 0;
-  bool normalized_ = false;
-  int64_t batches_ = 0;
-};
-
-// Each image needs an id of its own: the record's, with a number where it is missing or not the only one.
-class UniqueIds {
- public:
-  std::string of(const std::string& id, int64_t index) {
-    std::string own = id.empty() ? fmt::format("image_{:06d}", index) : id;
-    if (!seen_.insert(own).second) {
-      own = fmt::format("{}#{}", own, index);
-      seen_.insert(own);
+  BatchFindings findings(const Batch& batch, int64_t index) {
+    BatchFindings result{.index = index};
+    const Batch on_device = to(batch, options_.device);
+    const Predictions predictions = model_.predict(model_.preprocess(on_device));
+    if (options_.compute_loss && !options_.ignore_ground_truth) {
+      const Losses losses = model_.loss(predictions, on_device);
+      for (const LossTerm& term : losses.terms) result.losses.push_back({term.name, term.sum.item<double>()});
+      if (losses.normalizer.defined()) result.normalizer = losses.normalizer.item<double>();
     }
-    return own;
+    if (predictions.class_logits.defined())
+      result.broken_images = predictions.class_logits.isfinite().flatten(1).all(1).logical_not().sum().item<int64_t>();
+    Detections detections = model_.postprocess(predictions, on_device.true_shapes);
+    detections = {detections.boxes.cpu(), detections.scores.cpu(), detections.classes.cpu(), detections.count.cpu()};
+    for (int64_t row = 0; row < batch.size(); ++row) {
+      if (batch.image_weights.defined() && batch.image_weights[row].item<float>() == 0) continue;
+      ImageFindings image{
+          .row = row, .id = batch.ids.at(static_cast<size_t>(row)), .truth = ground_truth_of(batch, row)};
+      image.found = detections_of(detections, row, static_cast<int64_t>(image.truth.height),
+                                  static_cast<int64_t>(image.truth.width), image.not_finite);
+      if (num_images_++ < options_.num_visualizations)
+        image.picture =
+            evaluation_picture(batch, row, image.truth, of_categories(image.found, ids_), categories_, options_);
+      result.images.push_back(std::move(image));
+    }
+    return result;
   }
 
- private:
-  std::set<std::string> seen_;
+  models::DetectionModel& model_;
+  data::BatchSource& source_;
+  const std::vector<Category>& categories_;
+  const EvaluationOptions& options_;
+  std::set<int64_t> ids_;
+  int64_t num_images_ = 0;
 };
-
-// Detections of classes without a category are not shown anywhere.
-ImageDetections of_categories(const ImageDetections& all, const std::set<int64_t>& ids) {
-  ImageDetections kept;
-  for (size_t d = 0; d < all.boxes_px.size(); ++d) {
-    if (!ids.count(all.classes[d])) continue;
-    kept.boxes_px.push_back(all.boxes_px[d]);
-    kept.scores.push_back(all.scores[d]);
-    kept.classes.push_back(all.classes[d]);
-  }
-  return kept;
-}
 
 }  // namespace
 
@@ -106,70 +97,39 @@ EvaluationResult evaluate(models::DetectionModel& model, data::BatchSource& sour
                           const std::vector<Category>& categories, const EvaluationOptions& options) {
   const torch::NoGradGuard no_grad;  // not inference mode: what the model keeps, such as anchors, goes on to training
   const EvaluationMode mode(model);
-  std::vector<std::unique_ptr<DetectionMetrics>> metrics;
-  if (!options.ignore_ground_truth)
-    for (const std::string& name : options.metrics_set)
-      metrics.push_back(make_metrics(name, categories, options.metrics));
-  std::set<int64_t> category_ids;
-  for (const Category& category : categories) category_ids.insert(category.id);
+  Measurement measurement(categories, options);
+  const bool whole = Pass(model, source, categories, options).run([&](BatchFindings findings) {
+    measurement.add(std::move(findings));
+  });
+  if (!whole) return {.stopped = true};
+  return std::move(measurement)
+      .result(model.regularization_loss().item<double>(), source.num_skipped(), source.num_examples());
+}
 
-  EvaluationResult result;
-  Explainer explainer(categories);
-  LossSums losses;
-  UniqueIds ids;
-  const int64_t total = source.num_examples(), skipped_before = source.num_skipped();
-  source.seek(0);
-  for (int64_t batch_index = 0;; ++batch_index) {
-    if (options.should_stop && options.should_stop()) {
-      result.stopped = true;
-      return result;
-    }
-    const std::optional<Batch> batch = source.next();
-    if (!batch) break;
-    const Batch on_device = to(*batch, options.device);
-    const Predictions predictions = model.predict(model.preprocess(on_device));
-    if (options.compute_loss && !options.ignore_ground_truth) losses.add(model.loss(predictions, on_device));
-    if (predictions.class_logits.defined())
-      explainer.add_broken_images(
-          predictions.class_logits.isfinite().flatten(1).all(1).logical_not().sum().item<int64_t>());
-    Detections detections = model.postprocess(predictions, on_device.true_shapes);
-    detections = {detections.boxes.cpu(), detections.scores.cpu(), detections.classes.cpu(), detections.count.cpu()};
-    for (int64_t row = 0; row < batch->size(); ++row) {
-      if (batch->image_weights.defined() && batch->image_weights[row].item<float>() == 0) continue;
-      const ImageGroundTruth truth = ground_truth_of(*batch, row);
-      int64_t not_finite = 0;
-      const ImageDetections all = detections_of(detections, row, static_cast<int64_t>(truth.height),
-                                                static_cast<int64_t>(truth.width), not_finite);
-      const ImageDetections found = of_categories(all, category_ids);
-      const std::string id = ids.of(batch->ids.at(row), result.num_images);
-      for (const auto& metric : metrics) metric->add_image(id, truth, found);
-      explainer.add_image(truth, all);
-      explainer.add_not_finite(not_finite);
-      if (result.num_images < options.num_visualizations)
-        result.pictures.push_back({fmt::format("eval_side_by_side_{}_{}", batch_index, row), id,
-                                   evaluation_picture(*batch, row, truth, found, categories, options)});
-      result.detections.push_back({id, found});
-      ++result.num_images;
-    }
-    if (options.progress) options.progress(result.num_images, total);
+std::optional<EvaluationResult> evaluate_share(models::DetectionModel& model, data::BatchSource& source,
+                                               const std::vector<Category>& categories,
+                                               const EvaluationOptions& options, const EvaluationGroup& group) {
+  const torch::NoGradGuard no_grad;
+  const EvaluationMode mode(model);
+  ShareFindings own;
+  Pass(model, source, categories, options).run([&](BatchFindings findings) {
+    findings.index = findings.index * group.num_shares + group.share;
+    own.batches.push_back(std::move(findings));
+  });
+  own.num_skipped = source.num_skipped();
+  const std::vector<std::string> shares = group.gather(to_bytes(own));
+  if (group.share != 0) return std::nullopt;
+  ShareFindings all;
+  for (const std::string& bytes : shares) {
+    ShareFindings share = findings_from(bytes);
+    all.num_skipped += share.num_skipped;
+    for (BatchFindings& findings : share.batches) all.batches.push_back(std::move(findings));
   }
-
-  result.num_skipped = source.num_skipped() - skipped_before;
-  if (result.num_images + result.num_skipped != total)
-    throw DataError(fmt::format("evaluation saw {} images and skipped {}, but the data set has {}", result.num_images,
-                                result.num_skipped, total));
-  for (const auto& metric : metrics) {
-    const std::vector<MetricValue> values = metric->values();
-    result.metrics.insert(result.metrics.end(), values.begin(), values.end());
-  }
-  if (!metrics.empty()) result.per_class = metrics.front()->per_class();
-  if (!result.metrics.empty() && !(result.metrics.front().value > 0))
-    result.explanations = explainer.causes(options.min_score_threshold);
-  const std::vector<MetricValue> loss_values = losses.values(model.regularization_loss().item<double>());
-  result.metrics.insert(result.metrics.end(), loss_values.begin(), loss_values.end());
-  result.num_ground_truth = explainer.num_objects();
-  result.num_detections = explainer.num_detections();
-  return result;
+  std::sort(all.batches.begin(), all.batches.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
+  Measurement measurement(categories, options);
+  for (BatchFindings& findings : all.batches) measurement.add(std::move(findings));
+  return std::move(measurement)
+      .result(model.regularization_loss().item<double>(), all.num_skipped, source.num_examples());
 }
 
 }  // namespace osprey::eval

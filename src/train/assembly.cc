@@ -4,14 +4,15 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <cmath>
 #include <thread>
 
 #include "osprey/base/error.h"
 #include "osprey/base/memory.h"
+#include "osprey/config/batch_scaling.h"
 #include "osprey/config/resolve.h"
 #include "osprey/config/validate.h"
 #include "osprey/data/fake_source.h"
-#include "osprey/data/loader.h"
 #include "osprey/models/builder.h"
 #include "osprey/nn/batch_norm.h"
 #include "osprey/optim/builder.h"
@@ -59,6 +60,14 @@ void for_each_batch_norm(const models::DetectionModel& model, Action action) {
     if (auto* batch_norm = dynamic_cast<nn::BatchNorm*>(module.get())) action(*batch_norm);
 }
 
+GradientSum::Options exchange_options(const config::ConfigNode<proto::TrainConfig>& train) {
+  const auto exchange = train.child("gradient_exchange", train->gradient_exchange());
+  const double mebibytes = exchange->bucket_mib();
+  if (!(mebibytes > 0 && std::isfinite(mebibytes))) exchange.fail("bucket_mib", "must be > 0");
+  return {.bucket_bytes = static_cast<int64_t>(std::ceil(mebibytes * (1 << 20))),
+          .format = exchange->format() == proto::GradientExchange::BF16 ? at::kBFloat16 : at::kFloat};
+}
+
 /// Batch norms that are to use the statistics of all replicas, or all of them.
 void synchronize_batch_norm(models::DetectionModel& model, Replicas& replicas, bool all) {
   const auto over = std::make_shared<const kernels::ReplicaSum>(
@@ -91,6 +100,7 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
   if (!options.use_fake_data) paths.insert(paths.end(), {"train_input_reader", "eval_input_reader"});
   config::require_configured_paths(result.pipeline, paths);
   check_train_config(result.root());
+  if (const std::string scaled = config::scale_to_batch(result.pipeline); !scaled.empty()) SPDLOG_INFO("{}", scaled);
   const at::Device device = device_of(options.device);
   if (options.replicas != nullptr && device.is_cuda())
     throw ConfigError(fmt::format("replicas on GPUs are not supported yet: --device {}", options.device));
@@ -131,7 +141,8 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
   result.state.average = optim::build_moving_average(optimizer, variables.trained, arithmetic);
   result.gradients = std::make_unique<optim::GradientPipeline>(variables.trained, optim::gradient_options(train));
   if (options.replicas != nullptr) {
-    result.gradient_sum = std::make_unique<GradientSum>(*options.replicas, optim::tensors_of(variables.trained));
+    result.gradient_sum =
+        std::make_unique<GradientSum>(*options.replicas, optim::tensors_of(variables.trained), exchange_options(train));
     result.step.replicas = result.gradient_sum.get();
     synchronize_batch_norm(*result.state.model, *options.replicas, train->sync_batch_norm());
   }
@@ -147,14 +158,17 @@ void leave_replicas(Assembly& assembly) {
   for_each_batch_norm(*assembly.state.model, [](nn::BatchNorm& batch_norm) { batch_norm.synchronize(nullptr, 1); });
 }
 
+void take_share(data::SourceOptions& source, const ReplicaPlace& place) {
+  source.share = place.rank;
+  source.num_shares = place.size;
+  source.num_workers = std::max<int64_t>(1, std::thread::hardware_concurrency() / place.local_size);
+}
+
 std::unique_ptr<data::BatchSource> training_source(const Assembly& assembly, const JobOptions& options) {
   data::SourceOptions source = data::train_options(assembly.root());
   if (options.replicas != nullptr) {
-    const ReplicaPlace& place = options.replicas->place();
-    source.share = place.rank;
-    source.num_shares = place.size;
-    source.batch_size /= place.size;
-    source.num_workers = std::max<int64_t>(1, std::thread::hardware_concurrency() / place.local_size);
+    take_share(source, options.replicas->place());
+    source.batch_size /= source.num_shares;
   }
   if (options.use_fake_data) return data::make_fake_source(source);
   const auto root = assembly.root();

@@ -6,7 +6,7 @@
 
 #include "osprey/config/label_map.h"
 #include "osprey/config/pipeline.h"
-#include "osprey/data/batch_source.h"
+#include "osprey/data/loader.h"
 #include "osprey/optim/gradients.h"
 #include "osprey/train/job.h"
 #include "osprey/train/train_state.h"
@@ -38,6 +38,9 @@ void leave_replicas(Assembly& assembly);
 
 /// The training data, or this replica's share of it; made-up pictures where the options say so.
 std::unique_ptr<data::BatchSource> training_source(const Assembly& assembly, const JobOptions& options);
+
+/// Makes the source of a whole that of a replica's share; rows per batch stay as they are.
+void take_share(data::SourceOptions& source, const ReplicaPlace& place);
 
 /// Steps of the whole run, from num_steps or num_epochs; 0: without end. throws ConfigError where both are set
 int64_t total_steps(const Assembly& assembly, int64_t num_examples);

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "osprey/base/clock.h"
-#include "osprey/data/loader.h"
 #include "osprey/eval/evaluator.h"
 #include "osprey/train/class_check.h"
 #include "osprey/train/log_record.h"
@@ -20,18 +19,32 @@ struct Evaluation {
   std::unique_ptr<data::RecordSource> source;
   std::vector<eval::Category> categories;
   eval::EvaluationOptions options;
-  eval::EventWriter events;
+  Replicas* replicas;                         ///< null: this process is alone
+  std::unique_ptr<eval::EventWriter> events;  ///< null for those who do not write
   std::string folder;
   bool moving_averages;
 };
 
+/// The whole result; nothing where the chief of several replicas has it.
+std::optional<eval::EvaluationResult> result_of(Evaluation& evaluation, models::DetectionModel& model) {
+  Replicas* const replicas = evaluation.replicas;
+  if (replicas == nullptr) return eval::evaluate(model, *evaluation.source, evaluation.categories, evaluation.options);
+  replicas->copy_from_chief(model.buffers());
+  const auto gather = [&](const std::string& own) {
+    replicas->meet();  // shares take unequal time
+    return replicas->gather(own);
+  };
+  return eval::evaluate_share(model, *evaluation.source, evaluation.categories, evaluation.options,
+                              {replicas->rank(), replicas->size(), gather});
+}
+
 Metrics evaluate(Evaluation& evaluation, const TrainState& state) {
   const double started = now();
-  evaluation.source->seek(0);
   const optim::AveragesInPlace averages(evaluation.moving_averages ? state.average.get() : nullptr);
-  const eval::EvaluationResult result =
-      eval::evaluate(*state.model, *evaluation.source, evaluation.categories, evaluation.options);
-  eval::write_evaluation(result, evaluation.folder, state.step, evaluation.options, &evaluation.events);
+  const std::optional<eval::EvaluationResult> found = result_of(evaluation, *state.model);
+  if (!found) return {};
+  const eval::EvaluationResult& result = *found;
+  eval::write_evaluation(result, evaluation.folder, state.step, evaluation.options, evaluation.events.get());
   Metrics metrics;
   std::string line;
   for (const eval::MetricValue& metric : result.metrics) {
@@ -49,7 +62,7 @@ Metrics evaluate(Evaluation& evaluation, const TrainState& state) {
 }  // namespace
 
 std::function<Metrics(const TrainState&)> evaluation_of(const Assembly& assembly,
-                                                        const std::filesystem::path& model_dir) {
+                                                        const std::filesystem::path& model_dir, Replicas* replicas) {
   const auto root = assembly.root();
   if (root->eval_input_reader_size() == 0) return nullptr;
   const auto config = root.child("eval_config", root->eval_config());
@@ -60,9 +73,13 @@ std::function<Metrics(const TrainState&)> evaluation_of(const Assembly& assembly
   for (size_t i = 0; i < names.size(); ++i) categories.push_back({static_cast<int64_t>(i) + 1, names[i]});
 
   const std::string folder = (model_dir / "eval").string();
-  auto evaluation = std::make_shared<Evaluation>(Evaluation{data::make_eval_source(root), categories,
-                                                            eval::evaluation_options(config), eval::EventWriter(folder),
-                                                            folder, config->use_moving_averages()});
+  data::SourceOptions source = data::eval_options(root);
+  if (replicas != nullptr) take_share(source, replicas->place());
+  const bool writes = replicas == nullptr || replicas->is_chief();
+  auto evaluation = std::make_shared<Evaluation>(Evaluation{
+      data::make_source(root.child("eval_input_reader", 0, root->eval_input_reader(0)), source), categories,
+      eval::evaluation_options(config), replicas, writes ? std::make_unique<eval::EventWriter>(folder) : nullptr,
+      folder, config->use_moving_averages()});
   evaluation->options.device = assembly.state.model->parameters().front().device();
   return [evaluation](const TrainState& state) { return evaluate(*evaluation, state); };
 }

@@ -12,7 +12,10 @@ namespace osprey::train {
 /// The evaluation inside a run: every image of eval_input_reader[0] through the model as it is now, with averaged
 /// weights where eval_config.use_moving_averages says so; results go to <model_dir>/eval. Empty where the config has no
 /// eval_input_reader.
+///
+/// replicas  null where one process trains alone; otherwise each takes its share of the images, by the batch-norm
+///           averages of the chief, who alone writes and gets metrics
 std::function<Metrics(const TrainState&)> evaluation_of(const Assembly& assembly,
-                                                        const std::filesystem::path& model_dir);
+                                                        const std::filesystem::path& model_dir, Replicas* replicas);
 
 }  // namespace osprey::train

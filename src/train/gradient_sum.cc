@@ -23,24 +23,25 @@ struct GradientSum::Hook {
   uintptr_t key;
 };
 
-GradientSum::GradientSum(Replicas& replicas, std::vector<at::Tensor> parameters, int64_t bucket_bytes)
+GradientSum::GradientSum(Replicas& replicas, std::vector<at::Tensor> parameters, const Options& options)
     : replicas_(replicas), parameters_(std::move(parameters)), bucket_of_(parameters_.size()) {
   int64_t bytes = 0;
   for (size_t i = parameters_.size(); i-- > 0;) {  // backward comes by the last layer first
     TORCH_CHECK(parameters_[i].requires_grad() && parameters_[i].is_leaf(),
                 "parameters must be leaves with a gradient");
-    if (buckets_.empty() || bytes >= bucket_bytes) {
+    if (buckets_.empty() || bytes >= options.bucket_bytes) {
       buckets_.emplace_back();
       bytes = 0;
     }
     bucket_of_[i] = buckets_.size() - 1;
     buckets_.back().parameters.push_back(i);
-    bytes += static_cast<int64_t>(parameters_[i].nbytes());
+    bytes += parameters_[i].numel() * static_cast<int64_t>(c10::elementSize(options.format));
   }
   for (Bucket& bucket : buckets_) {
     int64_t numbers = 0;
     for (const size_t i : bucket.parameters) numbers += parameters_[i].numel();
-    bucket.memory = at::zeros({numbers}, parameters_[bucket.parameters[0]].options().requires_grad(false));
+    const auto like = parameters_[bucket.parameters[0]].options();
+    bucket.memory = at::zeros({numbers}, like.requires_grad(false).dtype(options.format));
     int64_t offset = 0;
     for (const size_t i : bucket.parameters) {
       const at::Tensor& parameter = parameters_[i];
@@ -106,7 +107,8 @@ void GradientSum::finish() {
       if (gradient.defined()) {
         gradient.copy_(bucket.places[k]);
       } else {
-        gradient = bucket.places[k].clone();
+        gradient = bucket.places[k].to(parameters_[bucket.parameters[k]].scalar_type(), /*non_blocking=*/false,
+                                       /*copy=*/true);
       }
     }
   }

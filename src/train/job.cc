@@ -76,6 +76,9 @@ void take_state_of_chief(Replicas& replicas, Assembly& assembly, const JobOption
   require_same(replicas, "config", text);
   if (!options.use_fake_data && assembly.train_reader().has_tf_record_input_reader())
     require_same(replicas, "set of training data", data_fingerprint(assembly.train_reader()));
+  const auto& evaluated = assembly.pipeline.message->eval_input_reader();
+  if (!options.use_fake_data && !evaluated.empty())
+    require_same(replicas, "set of evaluation data", data_fingerprint(evaluated[0]));
 
   TrainState& state = assembly.state;
   at::Tensor numbers = at::tensor({state.step, state.data_position}, at::kLong);
@@ -119,6 +122,7 @@ RunOutcome train(config::Pipeline pipeline, const JobOptions& options) {
   parts.gradients = assembly.gradients.get();
   parts.signal = SignalGuard::received;
   parts.replicas = replicas;
+  if (!options.use_fake_data) parts.evaluate = evaluation_of(assembly, folder, replicas);
   if (!is_chief) {
     replicas->meet();  // the chief has more to prepare
     return run(parts, trainer_options(assembly, num_steps));
@@ -151,7 +155,6 @@ RunOutcome train(config::Pipeline pipeline, const JobOptions& options) {
   parts.checkpoints = &checkpoints;
   parts.best = best ? &*best : nullptr;
   parts.hooks = {&progress, &summaries};
-  if (!options.use_fake_data) parts.evaluate = evaluation_of(assembly, folder);
   parts.nan_report = [&](const TrainState&, const Batch& batch, const StepResult& result) {
     leave_replicas(assembly);
     return write_nan_report(state, batch, result, {folder, assembly.names, assembly.step}).string();

@@ -19,6 +19,7 @@
 
 #include "osprey/base/clock.h"
 #include "osprey/base/error.h"
+#include "train/shared_sum.h"
 
 namespace osprey::train {
 namespace {
@@ -114,6 +115,7 @@ class GlooReplicas final : public Replicas {
                                                            static_cast<int>(place.size), options);
       meet();  // connects everybody with everybody
     });
+    if (place.local_size == place.size) share_memory();
   }
 
   const ReplicaPlace& place() const override { return place_; }
@@ -135,12 +137,12 @@ class GlooReplicas final : public Replicas {
     });
   }
 
-  int64_t largest(int64_t number) override {
-    std::vector<at::Tensor> value{at::full({1}, number, at::kLong)};
-    c10d::AllreduceOptions options;
-    options.reduceOp = c10d::ReduceOp::MAX;
-    guarded([&] { group_->allreduce(value, options)->wait(); });
-    return value[0].item<int64_t>();
+  void sum(const at::Tensor& tensor) override {
+    if (shared_ && tensor.is_cpu() && static_cast<int64_t>(tensor.nbytes()) <= SharedSum::kMostBytes) {
+      shared_->sum(tensor);
+    } else {
+      Replicas::sum(tensor);
+    }
   }
 
   std::vector<std::string> texts(const std::string& text) override {
@@ -154,6 +156,27 @@ class GlooReplicas final : public Replicas {
       }
     });
     ++texts_;
+    return result;
+  }
+
+  std::vector<std::string> gather(const std::string& bytes) override {
+    const auto size = static_cast<int64_t>(bytes.size());
+    at::Tensor sizes = at::zeros({place_.size}, at::kLong);
+    sizes[rank()] = size;
+    sum(sizes);
+    const int64_t longest = sizes.max().item<int64_t>();
+    std::vector<at::Tensor> own{at::zeros({longest}, at::kByte)};
+    std::memcpy(own[0].mutable_data_ptr(), bytes.data(), bytes.size());
+    std::vector<std::vector<at::Tensor>> all;
+    if (is_chief()) {
+      all.emplace_back();
+      for (int64_t rank = 0; rank < place_.size; ++rank) all[0].push_back(at::empty({longest}, at::kByte));
+    }
+    guarded([&] { group_->gather(all, own)->wait(); });
+    std::vector<std::string> result;
+    for (int64_t rank = 0; is_chief() && rank < place_.size; ++rank)
+      result.emplace_back(static_cast<const char*>(all[0][static_cast<size_t>(rank)].const_data_ptr()),
+                          static_cast<size_t>(sizes[rank].item<int64_t>()));
     return result;
   }
 
@@ -179,6 +202,18 @@ class GlooReplicas final : public Replicas {
     c10::intrusive_ptr<c10d::Work> work_;
   };
 
+  /// From now on small sums go through memory, if everybody can use it.
+  void share_memory() {
+    const std::string name = texts(fmt::format("/osprey-{}-{}", ::getpid(), place_.master_port))[0];
+    if (is_chief()) shared_ = SharedSum::open(name, /*create=*/true, place_, seconds_);
+    texts("");  // it is there now, or will not be
+    if (!is_chief()) shared_ = SharedSum::open(name, /*create=*/false, place_, seconds_);
+    std::string without;
+    for (const std::string& text : texts(shared_ ? "" : "none")) without += text;
+    if (is_chief()) SharedSum::forget(name);
+    if (!without.empty()) shared_.reset();
+  }
+
   /// Calls the library, and says its errors in our words.
   template <class Call>
   auto guarded(Call call) -> decltype(call()) try {
@@ -199,9 +234,17 @@ class GlooReplicas final : public Replicas {
   int64_t texts_ = 0;
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
+  std::unique_ptr<SharedSum> shared_;  ///< null where sums go through sockets only
 };
 
 }  // namespace
+
+int64_t Replicas::largest(int64_t number) {
+  const at::Tensor numbers = at::zeros({size()}, at::kLong);
+  numbers[rank()] = number;
+  sum(numbers);
+  return numbers.max().item<int64_t>();
+}
 
 int64_t free_port() {
   const int socket = ::socket(AF_INET, SOCK_STREAM, 0);

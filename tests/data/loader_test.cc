@@ -168,6 +168,31 @@ TEST(Loader, SharesOfABatchAreTheBatch) {
   }
 }
 
+TEST(Loader, SharesOfAnEvaluationAreItsBatchesInTurn) {
+  const TempDir dir;
+  for (const int images : {1, 5, 6, 9}) {
+    const std::string path = write_records(dir, images);
+    for (const int64_t shares : {2, 3}) {
+      std::vector<std::unique_ptr<RecordSource>> parts;
+      for (int64_t share = 0; share < shares; ++share) {
+        SourceOptions part = options(2, /*training=*/false);
+        part.share = share;
+        part.num_shares = shares;
+        parts.push_back(source(path, part));
+        EXPECT_EQ(parts.back()->num_examples(), images);
+      }
+      const auto whole = source(path, options(2, /*training=*/false));
+      int64_t index = 0;
+      for (; const auto batch = whole->next(); ++index) {
+        const auto part = parts[static_cast<size_t>(index % shares)]->next();
+        ASSERT_TRUE(part) << images << " images, " << shares << " shares, batch " << index;
+        expect_equal(*part, *batch);
+      }
+      for (const auto& part : parts) EXPECT_FALSE(part->next()) << images << " images, " << shares << " shares";
+    }
+  }
+}
+
 TEST(Loader, EvaluationCountsEveryImageOnceAndPadsTheLastBatch) {
   TempDir dir;
   const auto loader = source(write_records(dir, 6), options(4, /*training=*/false), "shuffle: false");

@@ -119,6 +119,49 @@ TEST(Evaluator, ImagesThatFillUpTheLastBatchDoNotCount) {
   EXPECT_EQ(result.per_class[1].num_ground_truth, 0);
 }
 
+TEST(Evaluator, SharesTogetherGiveWhatOneProcessGives) {
+  std::vector<Batch> batches;
+  for (int i = 0; i < 5; ++i) {
+    batches.push_back(batch_of_two("twin", i == 3 ? "" : std::to_string(i)));
+    batches.back().images.fill_(40 * i);
+    batches.back().boxes.mul_(1 + 0.37 * i);
+  }
+  batches.back().image_weights[1] = 0;
+  const auto almost = [](const Batch& batch) {  // worse from batch to batch, by one sort of error each
+    Detections found = truth_itself(batch);
+    found.scores = found.scores - batch.boxes.select(2, 0);
+    found.boxes = found.boxes * (1 + 0.1 * batch.boxes.max());
+    return found;
+  };
+  const EvaluationOptions options{.num_visualizations = 4};
+  const EvaluationResult whole = run(almost, batches, 9, options);
+  for (const int64_t shares : {2, 3, 7}) {
+    std::vector<std::string> found;
+    for (int64_t share = shares - 1; share >= 0; --share) {
+      std::vector<Batch> own;
+      for (size_t i = static_cast<size_t>(share); i < batches.size(); i += static_cast<size_t>(shares))
+        own.push_back(batches[i]);
+      Parrot model(almost);
+      ListSource source(own, 9);
+      const auto gather = [&](const std::string& bytes) {
+        found.insert(found.begin(), bytes);
+        return share == 0 ? found : std::vector<std::string>();
+      };
+      const auto result = evaluate_share(model, source, kCategories, options, {share, shares, gather});
+      ASSERT_EQ(result.has_value(), share == 0);
+      if (!result) continue;
+      EXPECT_EQ(metrics_json(*result, 1), metrics_json(whole, 1)) << shares << " shares";
+      EXPECT_EQ(detections_json(*result), detections_json(whole));
+      ASSERT_EQ(result->pictures.size(), whole.pictures.size());
+      for (size_t i = 0; i < whole.pictures.size(); ++i) {
+        EXPECT_EQ(result->pictures[i].tag, whole.pictures[i].tag);
+        EXPECT_EQ(result->pictures[i].id, whole.pictures[i].id);
+        EXPECT_TRUE(at::equal(result->pictures[i].image, whole.pictures[i].image));
+      }
+    }
+  }
+}
+
 TEST(Evaluator, EveryImageOfTheDataSetMustHaveBeenSeen) {
   EXPECT_THROW(run(truth_itself, {batch_of_two()}, 3), DataError);
 }

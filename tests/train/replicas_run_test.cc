@@ -1,5 +1,6 @@
 // Trainings of several processes, started as users start them.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <spawn.h>
@@ -111,6 +112,39 @@ TEST(ReplicasRun, LogsTheLossesOfOneProcess) {
   ASSERT_EQ(found.size(), 6u) << "the chief alone writes";
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5 * expected[i]) << "step " << i;
   EXPECT_THAT(read_file(output / "log"), HasSubstr("2 replicas of 4 images each"));
+}
+
+TEST(ReplicasRun, EvaluatesWhatOneProcessEvaluates) {
+  const TempDir data, one, two, output;
+  ASSERT_EQ(std::system(fmt::format("'{0}/bin/create_records' --format shapes --num_images 21 --label_map "
+                                    "'{1}/label_map.pbtxt' --output '{1}/train.record' > /dev/null 2>&1",
+                                    OSPREY_BINARY_DIR, data.path().string())
+                            .c_str()),
+            0);
+  std::filesystem::copy(data / "train.record", data / "test.record");
+  const auto arguments = [&](const TempDir& folder, const std::string& clones) {
+    const std::string rate = "train_config.optimizer.momentum_optimizer.learning_rate";
+    std::vector<std::string> result = {
+        "--pipeline_config", std::string(OSPREY_SOURCE_DIR) + "/configs/quickstart.config",
+        "--data_dir",        data.path().string(),
+        "--model_dir",       folder.path().string(),
+        "--num_clones",      clones,
+        "--num_train_steps", "1"};
+    for (const std::string& setting :
+         {std::string("train_config.batch_size=4"), std::string("eval_config.batch_size=4"),
+          std::string("model.ssd.freeze_batchnorm=true"), rate + ".constant_learning_rate.learning_rate=0"}) {
+      result.emplace_back("--set");
+      result.push_back(setting);
+    }
+    return result;
+  };
+  ASSERT_EQ(run(arguments(one, "1"), output / "log"), 0) << read_file(output / "log");
+  ASSERT_EQ(run(arguments(two, "2"), output / "log"), 0) << read_file(output / "log");
+  for (const char* file : {"eval/metrics_1.json", "eval/detections_1.json"}) {
+    const std::string expected = read_file(one / file);
+    EXPECT_GT(expected.size(), 500u);
+    EXPECT_EQ(read_file(two / file), expected) << file;
+  }
 }
 
 TEST(ReplicasRun, GoesOnAfterAReplicaIsKilledAndEndsTheSame) {

@@ -31,14 +31,17 @@ using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
 /// Runs `work` as each of `size` replicas, which are threads here, and returns what each threw.
-std::vector<std::string> on_replicas(int64_t size, const std::function<void(Replicas&)>& work, double seconds = 60) {
+/// one_machine  whether they are told that they could share memory
+std::vector<std::string> on_replicas(int64_t size, const std::function<void(Replicas&)>& work, double seconds = 60,
+                                     bool one_machine = true) {
   const int64_t port = free_port();
   std::vector<std::string> errors(static_cast<size_t>(size));
   std::vector<std::thread> threads;
   for (int64_t rank = 0; rank < size; ++rank)
     threads.emplace_back([&, rank] {
       try {
-        const auto replicas = join_replicas({.rank = rank, .size = size, .master_port = port}, seconds);
+        const auto replicas = join_replicas(
+            {.rank = rank, .size = size, .local_size = one_machine ? size : 1, .master_port = port}, seconds);
         work(*replicas);
       } catch (const std::exception& error) {
         errors[static_cast<size_t>(rank)] = error.what();
@@ -52,21 +55,33 @@ void expect_well(const std::vector<std::string>& errors) {
   for (const std::string& error : errors) EXPECT_EQ(error, "");
 }
 
-TEST(Replicas, SumCopyCompareAndMeet) {
-  expect_well(on_replicas(3, [](Replicas& replicas) {
-    const at::Tensor numbers = at::full({5}, static_cast<double>(replicas.rank() + 1), at::kDouble);
-    replicas.sum(numbers);
-    EXPECT_TRUE(at::equal(numbers, at::full({5}, 6.0, at::kDouble)));
+void sum_copy_compare_and_meet(bool one_machine) {
+  const auto work = [](Replicas& replicas) {
+    for (const int64_t size : {5, 1, 100000}) {  // short ones and one that is too long for shared memory
+      for (int round = 0; round < 50; ++round) {
+        const at::Tensor numbers = at::full({size}, static_cast<double>(replicas.rank() + round), at::kDouble);
+        replicas.sum(numbers);
+        EXPECT_TRUE(at::equal(numbers, at::full({size}, 3.0 * round + 3, at::kDouble)));
+      }
+    }
     const at::Tensor weights = at::full({2, 3}, static_cast<double>(replicas.rank())).t();
     replicas.copy_from_chief({weights});
     EXPECT_EQ(weights.abs().sum().item<double>(), 0);
     EXPECT_EQ(replicas.largest(replicas.rank() == 1 ? 15 : 0), 15);
     EXPECT_THAT(replicas.texts(std::string(static_cast<size_t>(replicas.rank()), 'x')),
                 ::testing::ElementsAre("", "x", "xx"));
+    const std::vector<std::string> all = replicas.gather(std::string(static_cast<size_t>(2 * replicas.rank()), 'y'));
+    if (replicas.is_chief()) {
+      EXPECT_THAT(all, ::testing::ElementsAre("", "yy", "yyyy"));
+    }
     EXPECT_EQ(replicas.is_chief(), replicas.rank() == 0);
     replicas.meet();
-  }));
+  };
+  expect_well(on_replicas(3, work, 60, one_machine));
 }
+
+TEST(Replicas, SumCopyCompareAndMeet) { sum_copy_compare_and_meet(/*one_machine=*/true); }
+TEST(Replicas, SumCopyCompareAndMeetThroughSockets) { sum_copy_compare_and_meet(/*one_machine=*/false); }
 
 TEST(Replicas, NameThoseThatDiffer) {
   for (const std::string& error : on_replicas(3, [](Replicas& replicas) {
@@ -77,22 +92,22 @@ TEST(Replicas, NameThoseThatDiffer) {
 }
 
 TEST(Replicas, ALostOneIsNoticed) {
-  const auto errors = on_replicas(2, [](Replicas& replicas) {
+  const auto work = [](Replicas& replicas) {
     if (replicas.rank() == 1) return;  // it goes without a word
     for (int i = 0; i < 100; ++i) replicas.sum(at::ones({1000}));
-  });
-  EXPECT_THAT(errors[0], HasSubstr("replica 0 has lost another replica"));
+  };
+  for (const bool one_machine : {true, false})
+    EXPECT_THAT(on_replicas(2, work, 60, one_machine)[0], HasSubstr("replica 0 has lost another replica"));
 }
 
 TEST(Replicas, ASilentOneIsNoticed) {
-  const auto errors = on_replicas(
-      2,
-      [](Replicas& replicas) {
-        if (replicas.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(4));
-        replicas.sum(at::ones({10}));
-      },
-      /*seconds=*/2);
-  EXPECT_THAT(errors[0], HasSubstr("replica 0 had no answer from another replica for 2 s"));
+  const auto work = [](Replicas& replicas) {
+    if (replicas.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(4));
+    replicas.sum(at::ones({10}));
+  };
+  for (const bool one_machine : {true, false})
+    EXPECT_THAT(on_replicas(2, work, /*seconds=*/2, one_machine)[0],
+                HasSubstr("replica 0 had no answer from another replica for 2 s"));
 }
 
 TEST(Replicas, MeetingFailsWithItsReason) {
@@ -120,12 +135,13 @@ struct Trained {
   std::vector<at::Tensor> weights;
 };
 
-Trained train(int64_t steps, int64_t parts, Replicas* replicas) {
+Trained train(int64_t steps, int64_t parts, Replicas* replicas, at::ScalarType format = at::kFloat) {
   ToyRun run({.dropout = 0.3, .frozen_batch_norm = true});
   StepOptions options{.micro_batches = parts};
   std::unique_ptr<GradientSum> sum;
   if (replicas != nullptr) {
-    sum = std::make_unique<GradientSum>(*replicas, optim::tensors_of(run.state.optimizer->parameters()), 256);
+    sum = std::make_unique<GradientSum>(*replicas, optim::tensors_of(run.state.optimizer->parameters()),
+                                        GradientSum::Options{.bucket_bytes = 256, .format = format});
     options.replicas = sum.get();
   }
   const auto source = make_toy_source(8);
@@ -145,11 +161,12 @@ Trained train(int64_t steps, int64_t parts, Replicas* replicas) {
   return result;
 }
 
-std::map<int64_t, Trained> train_on(int64_t size, int64_t steps, int64_t parts = 1) {
+std::map<int64_t, Trained> train_on(int64_t size, int64_t steps, int64_t parts = 1,
+                                    at::ScalarType format = at::kFloat) {
   std::map<int64_t, Trained> result;
   std::mutex mutex;
   expect_well(on_replicas(size, [&](Replicas& replicas) {
-    Trained trained = train(steps, parts, &replicas);
+    Trained trained = train(steps, parts, &replicas, format);
     const std::lock_guard lock(mutex);
     result[replicas.rank()] = std::move(trained);
   }));
@@ -179,6 +196,20 @@ TEST(Replicas, RepeatThemselvesBitForBitAndAccumulate) {
     EXPECT_TRUE(at::equal(first.at(0).weights[i], second.at(0).weights[i]));
     expect_close(first.at(1).weights[i], one.weights[i], 1e-5, 1e-6, "variable " + std::to_string(i));
   }
+}
+
+TEST(Replicas, HalfTheBytesOnTheWireGiveNearlyTheSameSteps) {
+  const Trained one = train(10, 1, nullptr);
+  const auto several = train_on(2, 10, 1, at::kBFloat16), again = train_on(2, 10, 1, at::kBFloat16);
+  for (size_t i = 0; i < one.losses.size(); ++i)
+    EXPECT_NEAR(several.at(0).losses[i], one.losses[i], 5e-3 * std::abs(one.losses[i])) << "step " << i;
+  bool differ = false;
+  for (size_t i = 0; i < one.weights.size(); ++i) {
+    EXPECT_TRUE(at::equal(several.at(0).weights[i], several.at(1).weights[i])) << "all replicas have the same weights";
+    EXPECT_TRUE(at::equal(several.at(0).weights[i], again.at(0).weights[i])) << "a run repeats itself";
+    differ = differ || !at::equal(several.at(0).weights[i], one.weights[i]);
+  }
+  EXPECT_TRUE(differ) << "the sums were made in bfloat16";
 }
 
 /// What a batch norm makes of a map and of the gradient that comes back.

@@ -18,7 +18,7 @@ struct SourceOptions {
   bool training = true;    ///< batches without end, in the order of (seed, epoch), augmented, bad records replaced;
                            ///< otherwise one pass over every record, the last batch filled up with image weight 0
   int64_t batch_size = 1;  ///< rows of the batches that this source gives
-  int64_t share = 0;       ///< training on several replicas: which part of every batch is this one's,
+  int64_t share = 0;       ///< several replicas: which part of every batch is this one's,
   int64_t num_shares = 1;  ///< of so many equal ones; the whole batch then has num_shares * batch_size rows
   uint64_t seed = 0;
   int64_t num_classes = 1;

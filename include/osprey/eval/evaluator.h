@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -80,6 +81,19 @@ struct EvaluationResult {
 /// throws      DataError where the number of images evaluated (plus skipped) is not that of the data set
 EvaluationResult evaluate(models::DetectionModel& model, data::BatchSource& source,
                           const std::vector<Category>& categories, const EvaluationOptions& options);
+
+/// Processes that evaluate one data set together.
+struct EvaluationGroup {
+  int64_t share = 0, num_shares = 1;  ///< the source of this one gives the batches share, share + num_shares, ...
+  /// What all of them give, by share; only the first needs to get it.
+  std::function<std::vector<std::string>(const std::string&)> gather;
+};
+
+/// `evaluate` by several processes, all of which call this. The first gets what `evaluate` alone would have given, to
+/// the last bit, the others nothing. `should_stop` must be empty; `progress` is told of the own share.
+std::optional<EvaluationResult> evaluate_share(models::DetectionModel& model, data::BatchSource& source,
+                                               const std::vector<Category>& categories,
+                                               const EvaluationOptions& options, const EvaluationGroup& group);
 
 /// `metrics` (null where a value does not exist), `per_class`, `num_images`, `num_skipped`, as one JSON object.
 std::string metrics_json(const EvaluationResult& result, int64_t step);

@@ -15,12 +15,17 @@ namespace osprey::train {
 ///
 ///     gradients.begin();  backward();  gradients.finish();   // on every replica
 ///
-/// A parameter without gradient on one replica counts as zero there.
+/// A parameter without gradient on one replica counts as zero there. All replicas end with the same bits.
 class GradientSum {
  public:
-  /// parameters    leaves that want a gradient, float32, the same on every replica; in the order of the forward pass
-  /// bucket_bytes  of one sum: small ones start early, large ones cost less each
-  GradientSum(Replicas& replicas, std::vector<at::Tensor> parameters, int64_t bucket_bytes = 8 << 20);
+  struct Options {
+    int64_t bucket_bytes = 8 << 20;      ///< of one sum: small ones start early, large ones cost less each
+    at::ScalarType format = at::kFloat;  ///< of numbers on the wire and of their sums: kFloat or kBFloat16
+  };
+  /// parameters  leaves that want a gradient, float32, the same on every replica; in the order of the forward pass
+  GradientSum(Replicas& replicas, std::vector<at::Tensor> parameters, const Options& options);
+  GradientSum(Replicas& replicas, std::vector<at::Tensor> parameters)
+      : GradientSum(replicas, std::move(parameters), Options{}) {}
   ~GradientSum();
   GradientSum(const GradientSum&) = delete;
   GradientSum& operator=(const GradientSum&) = delete;

@@ -57,13 +57,15 @@ class Replicas {
 
   /// The sum over all replicas takes the place of a contiguous tensor, from some moment until `wait`.
   virtual std::unique_ptr<PendingSum> sum_later(at::Tensor tensor) = 0;
-  void sum(const at::Tensor& tensor) { sum_later(tensor)->wait(); }
+  virtual void sum(const at::Tensor& tensor) { sum_later(tensor)->wait(); }
   /// The chief's values take the place of everybody's.
   virtual void copy_from_chief(const std::vector<at::Tensor>& tensors) = 0;
   /// The largest of everybody's numbers.
-  virtual int64_t largest(int64_t number) = 0;
-  /// Everybody's text, by rank.
+  int64_t largest(int64_t number);
+  /// Everybody's text, by rank; for short ones.
   virtual std::vector<std::string> texts(const std::string& text) = 0;
+  /// Everybody's bytes, by rank, at the chief; nothing at the others.
+  virtual std::vector<std::string> gather(const std::string& bytes) = 0;
   /// Returns when all replicas have come here, however long that takes.
   virtual void meet() = 0;
 };

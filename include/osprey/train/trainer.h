@@ -37,8 +37,8 @@ struct TrainerParts {
   std::function<Metrics(const TrainState&)> evaluate;  ///< called in evaluation mode's place
   std::function<std::string(const TrainState&, const Batch&, const StepResult&)> nan_report;  ///< returns where it lies
   std::function<int()> signal;   ///< the signal that asks the run to end; 0: none
-  Replicas* replicas = nullptr;  ///< that make the same steps; those other than the chief have no checkpoints, no best,
-                                 ///< no evaluation and no hooks, and wait while the chief is busy with them
+  Replicas* replicas = nullptr;  ///< that make the same steps and evaluations; those other than the chief have no
+                                 ///< checkpoints, no best and no hooks, and wait while the chief is busy with them
 };
 
 /// How a run ended.
