@@ -208,6 +208,7 @@ class Bench {
     return middle({seconds.begin() + 1, seconds.end()});
   }
 
+  /// One step of all replicas; a process of the trace is a replica.
   void trace() {
     WatchedReplicas watched(replicas_);
     train::GradientSum sum(watched, model_->parameters(), options(flags_.bucket_mib.back()));
@@ -215,23 +216,29 @@ class Bench {
     const double start = now();
     step({.replicas = &sum});
     const double end = now();
-    if (!replicas_.is_chief()) return;
-    const auto event = [&](const std::string& name, int64_t row, double from, double to) {
-      return nlohmann::json{{"name", name},
-                            {"ph", "X"},
-                            {"pid", 0},
-                            {"tid", row},
-                            {"ts", std::round((from - start) * 1e6)},
-                            {"dur", std::round((to - from) * 1e6)}};
-    };
     nlohmann::json events = nlohmann::json::array();
+    const auto add = [&](const std::string& name, int64_t row, double from, double to) {
+      events.push_back({{"name", name},
+                        {"ph", "X"},
+                        {"pid", replicas_.rank()},
+                        {"tid", row},
+                        {"ts", std::round(from * 1e6)},
+                        {"dur", std::round((to - from) * 1e6)}});
+    };
+    add("forward and backward", 0, start, watched.computed());
+    add("waiting for sums", 0, watched.computed(), end);
     for (const WatchedReplicas::Sum& one : watched.sums())
-      events.push_back(
-          event(fmt::format("sum of {:.1f} MiB", static_cast<double>(one.bytes) / (1 << 20)), 1, one.begin, one.end));
-    const double computed = watched.computed();
-    events.push_back(event("forward and backward", 0, start, computed));
-    events.push_back(event("waiting for sums", 0, computed, end));
-    std::ofstream(flags_.trace) << nlohmann::json{{"traceEvents", events}}.dump(1) << '\n';
+      add(fmt::format("sum of {:.1f} MiB", static_cast<double>(one.bytes) / (1 << 20)), 1, one.begin, one.end);
+    nlohmann::json all = nlohmann::json::array();
+    for (const std::string& text : replicas_.gather(events.dump())) {
+      const nlohmann::json own = nlohmann::json::parse(text);
+      all.insert(all.end(), own.begin(), own.end());
+    }
+    if (!replicas_.is_chief()) return;
+    double first = std::numeric_limits<double>::infinity();  // replicas of one machine have one clock
+    for (const nlohmann::json& event : all) first = std::min(first, event["ts"].get<double>());
+    for (nlohmann::json& event : all) event["ts"] = event["ts"].get<double>() - first;
+    std::ofstream(flags_.trace) << nlohmann::json{{"traceEvents", all}}.dump(1) << '\n';
   }
 
   const Flags& flags_;

@@ -1,6 +1,7 @@
 #include "train/assembly.h"
 
 #include <ATen/Context.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -21,14 +22,22 @@
 namespace osprey::train {
 namespace {
 
-at::Device device_of(const std::string& name) {
+/// The device of the options; replicas of one machine have a GPU each.
+at::Device device_of(const JobOptions& options) {
+  const std::string& name = options.device;
   if (name != "cpu" && name.rfind("cuda", 0) != 0)
     throw ConfigError(fmt::format("--device {}: must be cpu, cuda or cuda:<n>", name));
   try {
     const at::Device device(name);
     if (device.is_cuda() && !at::hasCUDA())
       throw ConfigError(fmt::format("--device {}: no CUDA device is available", name));
-    return device;
+    if (!device.is_cuda() || options.replicas == nullptr) return device;
+    const ReplicaPlace& place = options.replicas->place();
+    if (device.has_index()) throw ConfigError(fmt::format("--device {}: replicas choose a GPU each; say cuda", name));
+    if (place.local_size > at::detail::getCUDAHooks().deviceCount())
+      throw ConfigError(fmt::format("--device cuda: {} replicas on this machine, but {} GPUs", place.local_size,
+                                    at::detail::getCUDAHooks().deviceCount()));
+    return {at::kCUDA, static_cast<c10::DeviceIndex>(place.local_rank)};
   } catch (const c10::Error&) {
     throw ConfigError(fmt::format("--device {}: must be cpu, cuda or cuda:<n>", name));
   }
@@ -68,13 +77,17 @@ GradientSum::Options exchange_options(const config::ConfigNode<proto::TrainConfi
           .format = exchange->format() == proto::GradientExchange::BF16 ? at::kBFloat16 : at::kFloat};
 }
 
-/// Batch norms that are to use the statistics of all replicas, or all of them.
-void synchronize_batch_norm(models::DetectionModel& model, Replicas& replicas, bool all) {
+/// Lets batch norms that want it, or all of them, use the statistics of all replicas. returns  how many do
+int64_t synchronize_batch_norm(models::DetectionModel& model, Replicas& replicas, bool all) {
   const auto over = std::make_shared<const kernels::ReplicaSum>(
       kernels::ReplicaSum{[&replicas](const at::Tensor& numbers) { replicas.sum(numbers); }});
+  int64_t count = 0;
   for_each_batch_norm(model, [&](nn::BatchNorm& batch_norm) {
-    if (all || batch_norm.wants_replicas()) batch_norm.synchronize(over, replicas.size());
+    if (!all && !batch_norm.wants_replicas()) return;
+    batch_norm.synchronize(over, replicas.size());
+    ++count;
   });
+  return count;
 }
 
 }  // namespace
@@ -101,9 +114,7 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
   config::require_configured_paths(result.pipeline, paths);
   check_train_config(result.root());
   if (const std::string scaled = config::scale_to_batch(result.pipeline); !scaled.empty()) SPDLOG_INFO("{}", scaled);
-  const at::Device device = device_of(options.device);
-  if (options.replicas != nullptr && device.is_cuda())
-    throw ConfigError(fmt::format("replicas on GPUs are not supported yet: --device {}", options.device));
+  const at::Device device = device_of(options);
   if (options.replicas != nullptr) check_shares(result.pipeline, options.replicas->size());
 
   if (!options.use_fake_data || std::filesystem::exists(result.pipeline.message->train_input_reader().label_map_path()))
@@ -144,7 +155,11 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
     result.gradient_sum =
         std::make_unique<GradientSum>(*options.replicas, optim::tensors_of(variables.trained), exchange_options(train));
     result.step.replicas = result.gradient_sum.get();
-    synchronize_batch_norm(*result.state.model, *options.replicas, train->sync_batch_norm());
+    const int64_t synchronized =
+        synchronize_batch_norm(*result.state.model, *options.replicas, train->sync_batch_norm());
+    if (synchronized > 0 && device.is_cuda())
+      train.fail("sync_batch_norm",
+                 "is not supported on GPUs yet; leave it out and each replica normalises by its own");
   }
   result.step.micro_batches = train->gradient_accumulation_steps();
   result.step.precision =

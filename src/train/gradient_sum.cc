@@ -35,7 +35,7 @@ GradientSum::GradientSum(Replicas& replicas, std::vector<at::Tensor> parameters,
     }
     bucket_of_[i] = buckets_.size() - 1;
     buckets_.back().parameters.push_back(i);
-    bytes += parameters_[i].numel() * static_cast<int64_t>(c10::elementSize(options.format));
+    bytes += static_cast<int64_t>(parameters_[i].nbytes());
   }
   for (Bucket& bucket : buckets_) {
     int64_t numbers = 0;

@@ -19,6 +19,7 @@
 
 #include "osprey/base/clock.h"
 #include "osprey/base/error.h"
+#include "train/device_group.h"
 #include "train/shared_sum.h"
 
 namespace osprey::train {
@@ -102,9 +103,10 @@ void await_all(c10d::Store& store, const ReplicaPlace& place, double seconds) {
   }
 }
 
-class GlooReplicas final : public Replicas {
+/// Replicas that speak through Gloo, and through NCCL where tensors lie on GPUs.
+class GroupedReplicas final : public Replicas {
  public:
-  GlooReplicas(const ReplicaPlace& place, double seconds) : place_(place), seconds_(seconds) {
+  GroupedReplicas(const ReplicaPlace& place, double seconds) : place_(place), seconds_(seconds) {
     const std::string address = own_address(place);
     store_ = reach(place, seconds);
     guarded([&] {
@@ -123,7 +125,7 @@ class GlooReplicas final : public Replicas {
   std::unique_ptr<PendingSum> sum_later(at::Tensor tensor) override {
     return guarded([&] {
       std::vector<at::Tensor> tensors{std::move(tensor)};
-      return std::make_unique<Pending>(*this, group_->allreduce(tensors));
+      return std::make_unique<Pending>(*this, group_of(tensors[0]).allreduce(tensors));
     });
   }
 
@@ -131,7 +133,7 @@ class GlooReplicas final : public Replicas {
     guarded([&] {
       for (const at::Tensor& tensor : tensors) {
         std::vector<at::Tensor> flat{tensor.detach().contiguous().flatten()};
-        group_->broadcast(flat)->wait();
+        group_of(flat[0]).broadcast(flat)->wait();
         if (!is_chief()) tensor.detach().copy_(flat[0].view(tensor.sizes()));
       }
     });
@@ -191,16 +193,22 @@ class GlooReplicas final : public Replicas {
  private:
   class Pending final : public PendingSum {
    public:
-    Pending(GlooReplicas& replicas, c10::intrusive_ptr<c10d::Work> work)
+    Pending(GroupedReplicas& replicas, c10::intrusive_ptr<c10d::Work> work)
         : replicas_(replicas), work_(std::move(work)) {}
     void wait() override {
       replicas_.guarded([&] { work_->wait(); });
     }
 
    private:
-    GlooReplicas& replicas_;
+    GroupedReplicas& replicas_;
     c10::intrusive_ptr<c10d::Work> work_;
   };
+
+  c10d::Backend& group_of(const at::Tensor& tensor) {
+    if (tensor.is_cpu()) return *group_;
+    if (!device_group_) device_group_ = make_device_group(store_, place_, seconds_);
+    return *device_group_;
+  }
 
   /// From now on small sums go through memory, if everybody can use it.
   void share_memory() {
@@ -234,7 +242,8 @@ class GlooReplicas final : public Replicas {
   int64_t texts_ = 0;
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
-  std::unique_ptr<SharedSum> shared_;  ///< null where sums go through sockets only
+  c10::intrusive_ptr<c10d::Backend> device_group_;  ///< null as long as no tensor lies on a GPU
+  std::unique_ptr<SharedSum> shared_;               ///< null where sums go through sockets only
 };
 
 }  // namespace
@@ -260,7 +269,7 @@ int64_t free_port() {
 }
 
 std::unique_ptr<Replicas> join_replicas(const ReplicaPlace& place, double seconds) {
-  return std::make_unique<GlooReplicas>(place, seconds);
+  return std::make_unique<GroupedReplicas>(place, seconds);
 }
 
 }  // namespace osprey::train

@@ -19,7 +19,7 @@ namespace osprey::train {
 class GradientSum {
  public:
   struct Options {
-    int64_t bucket_bytes = 8 << 20;      ///< of one sum: small ones start early, large ones cost less each
+    int64_t bucket_bytes = 8 << 20;      ///< of gradients in one sum: small ones start early, large ones cost less each
     at::ScalarType format = at::kFloat;  ///< of numbers on the wire and of their sums: kFloat or kBFloat16
   };
   /// parameters  leaves that want a gradient, float32, the same on every replica; in the order of the forward pass
