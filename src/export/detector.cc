@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "export/cpu_convolutions.h"
 #include "export/model_card.h"
 #include "osprey/base/error.h"
 #include "osprey/config/label_map.h"
@@ -37,7 +38,12 @@ struct Detector::Impl {
         device(device_name),
         card(read_model_card(where + "/model_card.json")),
         labels(config::load_label_map(where + "/label_map.pbtxt")),
-        module(load_module(where + "/model.pt", device)) {}
+        module(load_module(where + "/model.pt", device)) {
+    if (!device.is_cpu()) return;
+    const int64_t height = module.attr("height").toInt(), width = module.attr("width").toInt();
+    prepare_for_cpu(module.attr("net").toModule(),
+                    at::zeros({card.batch_size, 3, height, width}).contiguous(at::MemoryFormat::ChannelsLast));
+  }
 
   std::vector<Detection> found(const c10::Dict<c10::IValue, c10::IValue>& output, int64_t row, double min_score) const {
     const auto of = [&](const char* name) { return output.at(name).toTensor()[row].to(at::kCPU).contiguous(); };

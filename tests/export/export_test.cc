@@ -6,6 +6,7 @@
 #include <fstream>
 #include <set>
 
+#include "../src/export/cpu_convolutions.h"
 #include "../src/export/parity.h"
 #include "../src/export/served_module.h"
 #include "osprey/base/error.h"
@@ -24,8 +25,10 @@ namespace osprey {
 namespace {
 
 namespace fs = std::filesystem;
+using osprey::testing::expect_close;
 using osprey::testing::TempDir;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 /// The quickstart's detector at a size that runs in milliseconds, with changes. The low threshold lets thousands of
 /// candidates through, so that suppression has much to decide.
@@ -139,6 +142,32 @@ TEST(ServedModule, UsesNoOperatorOfOursOrOfAnotherLibrary) {
   for (const torch::jit::Module& part : served.modules())
     for (const auto& method : part.get_methods()) visit({method.graph()->block()});
   EXPECT_EQ(spaces, (std::set<std::string>{"aten", "prim"}));
+}
+
+TEST(CpuConvolutions, GiveWhatTheGraphGave) {
+  const TempDir folder;
+  at::manual_seed(5);
+  const at::Tensor images = at::randn({2, 3, 96, 96}).contiguous(at::MemoryFormat::ChannelsLast),
+                   shapes = at::full({2, 2}, 96, at::kLong);
+  for (const char* activation : {"RELU", "RELU_6", "SWISH", "NONE"}) {
+    const auto model = evaluated_model(
+        toy_pipeline({std::string("model.ssd.feature_extractor.conv_hyperparams.activation=") + activation}));
+    served_module(*model, {96, 96, 0, 0}, 2).save(folder / "model.pt");
+    torch::jit::Module plain = torch::jit::load(folder / "model.pt").attr("net").toModule(),
+                       quick = torch::jit::load(folder / "model.pt").attr("net").toModule();
+    prepare_for_cpu(quick, at::zeros_like(images));
+    const std::string graph = quick.get_method("forward").graph()->toString();
+    EXPECT_THAT(graph, HasSubstr("mkldnn::_convolution_pointwise"));
+    for (const char* gone : {"aten::_convolution", "aten::relu", "aten::hardtanh", "aten::silu", "aten::hardswish"})
+      EXPECT_THAT(graph, Not(HasSubstr(gone))) << activation;
+    const at::NoGradGuard no_gradients;
+    for (int run = 0; run < 3; ++run) {  // the first runs of a graph are those that its executor learns from
+      const auto expected = plain.forward({images, shapes}).toTuple(),
+                 found = quick.forward({images, shapes}).toTuple();
+      for (size_t i = 0; i < 2; ++i)
+        expect_close(found->elements()[i].toTensor(), expected->elements()[i].toTensor(), 1e-4, 1e-5, activation);
+    }
+  }
 }
 
 TEST(Export, AnotherModelsFileIsFoundOut) {
