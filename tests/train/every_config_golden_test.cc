@@ -1,7 +1,9 @@
 // Every public config whose model is built learns: trains on one batch until its loss has fallen, with a gradient for
 // every variable; its checkpoint is evaluated and exported, and the export finds what the checkpoint finds.
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/jit/serialization/import.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -13,6 +15,7 @@
 #include "osprey/config/validate.h"
 #include "osprey/data/create_records.h"
 #include "osprey/eval/checkpoint_evaluator.h"
+#include "osprey/export/detector.h"
 #include "osprey/export/exporter.h"
 #include "support/golden.h"
 #include "support/temp_dir.h"
@@ -116,6 +119,18 @@ std::string learn(Assembly& assembly, data::BatchSource& source) {
   return fmt::format("loss {:.4g} -> {:.4g} in {} steps", first, loss, steps);
 }
 
+/// The detector runs the exported file, and scores a picture as the file itself does where rounding does not decide.
+void expect_detector_serves(const std::string& folder, bool to_the_score) {
+  const at::Tensor picture = at::arange(120 * 160 * 3).view({120, 160, 3}).mul(7).remainder(251).to(at::kByte);
+  const std::vector<Detection> found = Detector(folder).detect(picture);
+  ASSERT_FALSE(found.empty());
+  if (!to_the_score) return;
+  torch::jit::Module file = torch::jit::load(folder + "/model.pt");
+  const at::NoGradGuard no_gradients;
+  const auto expected = file.forward({picture.unsqueeze(0)}).toGenericDict();
+  EXPECT_NEAR(found[0].score, expected.at("detection_scores").toTensor().max().item<float>(), 1e-3);
+}
+
 void expect_whole_way(const fs::path& file, const Pictures& pictures) {
   SCOPED_TRACE(file.filename().string());
   Assembly assembly = assemble(small(file, pictures), {});
@@ -133,6 +148,7 @@ void expect_whole_way(const fs::path& file, const Pictures& pictures) {
   const ExportReport report = export_model(assembly.pipeline, checkpoint, run / "exported");
   EXPECT_TRUE(report.real_images);
   EXPECT_GT(report.detections, 0);
+  expect_detector_serves(run / "exported", report.left_to_rounding == 0);
   std::cout << file.stem().string() << ": " << learnt << ", " << report.detections << " detections exported, within "
             << std::max(report.max_box_difference, report.max_score_difference) << ", " << report.left_to_rounding
             << " of " << report.images << " pictures left to rounding" << std::endl;
