@@ -1,7 +1,7 @@
 // What summing gradients over the replicas of one machine costs a training step, by bucket size and number format.
 // Prints one JSON object; starts its replicas itself.
 //   build/release/bin/replicas_bench --pipeline_config F [--clones 2] [--batch_size 2] [--bucket_mib 1,8,64]
-//   [--format fp32] [--steps 5] [--trace T.json] [--set a.b=c]
+//   [--format fp32] [--steps 5] [--first_layer_first] [--trace T.json] [--set a.b=c]
 // A step here is forward, backward and sum. `alone` are the sums of the same buckets without a backward pass beside
 // them; `waiting` is the time from the end of the backward pass, that of the slowest replica, to the last sum, with the
 // gradients back in their places.
@@ -116,6 +116,7 @@ struct Flags {
   int64_t clones = 2, steps = 5;
   std::vector<double> bucket_mib{1, 2, 4, 8, 16, 32, 64, 256};
   std::string format = "fp32", trace;
+  bool first_layer_first = false;
 
   explicit Flags(CLI::App& app) : model(app, 2) {
     app.add_option("--clones", clones)->check(cli::at_least(2));
@@ -123,6 +124,7 @@ struct Flags {
     app.add_option("--bucket_mib", bucket_mib)->delimiter(',');
     app.add_option("--format", format)->check(CLI::IsMember({"fp32", "bf16"}));
     app.add_option("--trace", trace);
+    app.add_flag("--first_layer_first", first_layer_first, "Buckets in the order of the forward pass");
   }
 };
 
@@ -147,7 +149,7 @@ class Bench {
     nlohmann::json rows = nlohmann::json::array();
     for (const double mebibytes : flags_.bucket_mib) {
       WatchedReplicas watched(replicas_);
-      train::GradientSum sum(watched, model_->parameters(), options(mebibytes));
+      train::GradientSum sum(watched, parameters(), options(mebibytes));
       std::vector<double> waits;
       const double with = median([&] {
         const double start = now();
@@ -179,12 +181,18 @@ class Bench {
             {"batch_size", flags_.model.batch_size},
             {"threads", at::get_num_threads()},
             {"format", flags_.format},
+            {"first_layer_first", flags_.first_layer_first},
             {"gradient_mib", static_cast<double>(numbers) * number_bytes() / (1 << 20)},
             {"without_seconds", without},
             {"buckets", rows}};
   }
 
  private:
+  std::vector<at::Tensor> parameters() const {
+    std::vector<at::Tensor> result = model_->parameters();
+    if (flags_.first_layer_first) std::reverse(result.begin(), result.end());
+    return result;
+  }
   double number_bytes() const { return flags_.format == "bf16" ? 2 : 4; }
   train::GradientSum::Options options(double mebibytes) const {
     return {.bucket_bytes = static_cast<int64_t>(mebibytes * (1 << 20)),
@@ -211,7 +219,7 @@ class Bench {
   /// One step of all replicas; a process of the trace is a replica.
   void trace() {
     WatchedReplicas watched(replicas_);
-    train::GradientSum sum(watched, model_->parameters(), options(flags_.bucket_mib.back()));
+    train::GradientSum sum(watched, parameters(), options(flags_.bucket_mib.back()));
     replicas_.meet();
     const double start = now();
     step({.replicas = &sum});

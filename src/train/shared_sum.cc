@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <csignal>
 #include <ctime>
+#include <thread>
 
 #include "osprey/base/clock.h"
 #include "osprey/base/error.h"
@@ -84,7 +85,7 @@ void SharedSum::await(int64_t rank) const {
   const double start = now();
   while (!has_come()) {
     if (now() - start < kSpinSeconds) {
-      __builtin_ia32_pause();
+      std::this_thread::yield();
       continue;
     }
     const uint32_t seen = other.round.load(std::memory_order_acquire);

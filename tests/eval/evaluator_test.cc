@@ -166,6 +166,22 @@ TEST(Evaluator, EveryImageOfTheDataSetMustHaveBeenSeen) {
   EXPECT_THROW(run(truth_itself, {batch_of_two()}, 3), DataError);
 }
 
+TEST(Evaluator, UnusableRecordsAreCountedInEveryEvaluation) {
+  class Skipping final : public data::BatchSource {
+   public:
+    std::optional<Batch> next() override { return at_++ == 0 ? std::optional(batch_of_two()) : std::nullopt; }
+    void seek(int64_t index) override { at_ = index; }
+    int64_t position() const override { return at_; }
+    int64_t num_examples() const override { return 3; }
+    int64_t num_skipped() const override { return 1; }  // a source counts a record once
+
+   private:
+    int64_t at_ = 0;
+  } source;
+  Parrot model(truth_itself);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(evaluate(model, source, kCategories, {}).num_skipped, 1);
+}
+
 TEST(Evaluator, ImagesWithEqualOrMissingIdsCountEach) {
   EXPECT_EQ(run(truth_itself, {batch_of_two("x", "x"), batch_of_two("", "")}, 4).num_images, 4);
 }
