@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace osprey::config {
 namespace {
@@ -16,7 +18,8 @@ struct Scaling {
   float rate(float value) const { return static_cast<float>(value * factor); }
   uint32_t steps(uint32_t value) const {
     if (!steps_too || value == 0) return value;
-    return static_cast<uint32_t>(std::max(1.0, std::round(value / factor)));
+    return static_cast<uint32_t>(
+        std::clamp(std::round(value / factor), 1.0, double{std::numeric_limits<uint32_t>::max()}));
   }
 };
 
@@ -31,7 +34,7 @@ void scale(proto::ExponentialDecayLearningRate& schedule, const Scaling& by) {
   schedule.set_burnin_learning_rate(unscaled);
 }
 
-void scale(proto::ManualStepLearningRate& schedule, const Scaling& by) {
+void scale(proto::ManualStepLearningRate& schedule, const Node& option, const Scaling& by) {
   const float unscaled = schedule.initial_learning_rate();
   for (auto& entry : *schedule.mutable_schedule()) {
     entry.set_learning_rate(by.rate(entry.learning_rate()));
@@ -40,6 +43,9 @@ void scale(proto::ManualStepLearningRate& schedule, const Scaling& by) {
   if (schedule.warmup()) return;
   schedule.set_initial_learning_rate(by.rate(unscaled));
   if (by.warmup_steps == 0) return;
+  if (schedule.schedule_size() > 0 && schedule.schedule(0).step() <= by.warmup_steps)
+    option.fail("warmup_steps", fmt::format("must be less than the first step of the schedule, {}, got {}",
+                                            schedule.schedule(0).step(), by.warmup_steps));
   // The line from the first rate to that of the first entry is the warm-up.
   proto::ManualStepLearningRate::LearningRateSchedule reached;
   reached.set_step(by.warmup_steps);
@@ -66,16 +72,17 @@ void scale(proto::CosineDecayLearningRate& schedule, const Scaling& by) {
   }
 }
 
-void scale(proto::LearningRate& rate, const Node& where, const Scaling& by) {
+/// option  train_config.auto_scale_lr, for errors
+void scale(proto::LearningRate& rate, const Node& option, const Scaling& by) {
   switch (rate.learning_rate_case()) {
     case proto::LearningRate::kExponentialDecayLearningRate:
       return scale(*rate.mutable_exponential_decay_learning_rate(), by);
     case proto::LearningRate::kManualStepLearningRate:
-      return scale(*rate.mutable_manual_step_learning_rate(), by);
+      return scale(*rate.mutable_manual_step_learning_rate(), option, by);
     case proto::LearningRate::kCosineDecayLearningRate:
       return scale(*rate.mutable_cosine_decay_learning_rate(), by);
     case proto::LearningRate::kCustom:
-      where.fail("learning_rate", "auto_scale_lr cannot scale the schedule of another program; scale it there");
+      option.fail("", "cannot scale the schedule of another program; scale it there");
     case proto::LearningRate::LEARNING_RATE_NOT_SET:
       return;  // which is said when the schedule is built
     case proto::LearningRate::kConstantLearningRate:
@@ -109,14 +116,13 @@ std::string scale_to_batch(Pipeline& pipeline) {
   if (!train.has_auto_scale_lr()) return "";
   const proto::AutoScaleLearningRate wanted = train.auto_scale_lr();
   const auto node = pipeline.root().child("train_config", train);
-  if (wanted.base_batch_size() < 1)
-    node.child("auto_scale_lr", train.auto_scale_lr()).fail("base_batch_size", "must be >= 1");
+  const auto option = node.child("auto_scale_lr", train.auto_scale_lr());
+  if (wanted.base_batch_size() < 1) option.fail("base_batch_size", "must be >= 1");
   const Scaling scaling{static_cast<double>(train.batch_size()) / wanted.base_batch_size(), wanted.scale_schedule(),
                         train.batch_size() > wanted.base_batch_size() ? wanted.warmup_steps() : 0};
   proto::LearningRate* const rate = learning_rate_of(*train.mutable_optimizer());
-  if (train.optimizer().has_custom())
-    node.fail("auto_scale_lr", "cannot scale the optimizer of another program; scale it there");
-  if (rate != nullptr) scale(*rate, node.child("optimizer", train.optimizer()), scaling);
+  if (train.optimizer().has_custom()) option.fail("", "cannot scale the optimizer of another program; scale it there");
+  if (rate != nullptr) scale(*rate, option, scaling);
   const uint32_t steps_before = train.num_steps();
   if (train.num_steps() > 0) train.set_num_steps(scaling.steps(train.num_steps()));
   train.clear_auto_scale_lr();

@@ -109,6 +109,7 @@ EvaluationResult evaluate(models::DetectionModel& model, data::BatchSource& sour
 std::optional<EvaluationResult> evaluate_share(models::DetectionModel& model, data::BatchSource& source,
                                                const std::vector<Category>& categories,
                                                const EvaluationOptions& options, const EvaluationGroup& group) {
+  TORCH_CHECK(!options.should_stop, "an evaluation that others take part in cannot be stopped by one");
   const torch::NoGradGuard no_grad;
   const EvaluationMode mode(model);
   ShareFindings own;

@@ -19,7 +19,6 @@ class Measurement {
   Measurement(const std::vector<Category>& categories, const EvaluationOptions& options);
 
   void add(BatchFindings findings);
-  int64_t num_images() const { return result_.num_images; }
 
   /// regularization  the model's, part of Loss/total_loss
   /// num_skipped     records that could not be used

@@ -25,15 +25,30 @@ std::unique_ptr<at::ObserverContext> note_input(const at::RecordFunction& functi
   return nullptr;
 }
 
+/// Notes the input of every convolution of this thread as long as it lives.
+class InputWatch {
+ public:
+  explicit InputWatch(std::vector<Sizes>& seen)
+      : handle_(at::addThreadLocalCallback(
+            at::RecordFunctionCallback(note_input).needsInputs(true).scopes({at::RecordScope::FUNCTION}))) {
+    inputs_seen = &seen;
+  }
+  ~InputWatch() {
+    at::removeCallback(handle_);
+    inputs_seen = nullptr;
+  }
+  InputWatch(const InputWatch&) = delete;
+  InputWatch& operator=(const InputWatch&) = delete;
+
+ private:
+  at::CallbackHandle handle_;
+};
+
 /// Sizes of the inputs of all convolutions of a graph, in their order.
 std::vector<Sizes> convolution_inputs(Graph& graph, torch::jit::Stack arguments) {
   std::vector<Sizes> result;
-  inputs_seen = &result;
-  const auto handle = at::addThreadLocalCallback(
-      at::RecordFunctionCallback(note_input).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
+  const InputWatch watch(result);
   torch::jit::InterpreterState(torch::jit::Code(graph.copy(), "network")).run(arguments);
-  at::removeCallback(handle);
-  inputs_seen = nullptr;
   return result;
 }
 

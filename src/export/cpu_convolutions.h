@@ -8,7 +8,8 @@ namespace osprey {
 /// network can be neither saved nor moved to another device from then on.
 ///
 /// network  the submodule `net` of a served module
-/// images   [B, 3, H, W] float32: an input of the network's size, of any content
+/// images   [B, 3, H, W] float32: an input of the network's size, of any content; the network runs on it once
+/// throws   c10::Error or std::exception where the network cannot be run
 void prepare_for_cpu(const torch::jit::Module& network, const at::Tensor& images);
 
 }  // namespace osprey

@@ -13,14 +13,21 @@
 namespace osprey {
 namespace {
 
-torch::jit::Module load_module(const std::string& file, const at::Device& device) {
+torch::jit::Module load_module(const std::string& file, const at::Device& device, int64_t batch_size) {
   if (!std::filesystem::exists(file)) throw DataError(file + ": no such file; a served model's folder holds it");
   try {
     torch::jit::Module module = torch::jit::load(file, device);
     module.eval();
+    if (device.is_cpu()) {
+      const int64_t height = module.attr("height").toInt(), width = module.attr("width").toInt();
+      prepare_for_cpu(module.attr("net").toModule(),
+                      at::zeros({batch_size, 3, height, width}).contiguous(at::MemoryFormat::ChannelsLast));
+    }
     return module;
   } catch (const c10::Error& error) {
     throw DataError(file + ": cannot be loaded: " + error.what_without_backtrace());
+  } catch (const std::exception& error) {  // of the convolution library
+    throw DataError(file + ": cannot be loaded: " + error.what());
   }
 }
 
@@ -38,12 +45,7 @@ struct Detector::Impl {
         device(device_name),
         card(read_model_card(where + "/model_card.json")),
         labels(config::load_label_map(where + "/label_map.pbtxt")),
-        module(load_module(where + "/model.pt", device)) {
-    if (!device.is_cpu()) return;
-    const int64_t height = module.attr("height").toInt(), width = module.attr("width").toInt();
-    prepare_for_cpu(module.attr("net").toModule(),
-                    at::zeros({card.batch_size, 3, height, width}).contiguous(at::MemoryFormat::ChannelsLast));
-  }
+        module(load_module(where + "/model.pt", device, card.batch_size)) {}
 
   std::vector<Detection> found(const c10::Dict<c10::IValue, c10::IValue>& output, int64_t row, double min_score) const {
     const auto of = [&](const char* name) { return output.at(name).toTensor()[row].to(at::kCPU).contiguous(); };

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -216,10 +217,11 @@ class GroupedReplicas final : public Replicas {
     if (is_chief()) shared_ = SharedSum::open(name, /*create=*/true, place_, seconds_);
     texts("");  // it is there now, or will not be
     if (!is_chief()) shared_ = SharedSum::open(name, /*create=*/false, place_, seconds_);
-    std::string without;
-    for (const std::string& text : texts(shared_ ? "" : "none")) without += text;
-    if (is_chief()) SharedSum::forget(name);
-    if (!without.empty()) shared_.reset();
+    // Containers may share memory but not the numbers of their processes, by which a lost replica is noticed.
+    const std::vector<std::string> all = texts(shared_ ? SharedSum::process_space() : "none");
+    if (is_chief() && shared_) SharedSum::forget(name);
+    if (std::any_of(all.begin(), all.end(), [&](const auto& one) { return one == "none" || one != all[0]; }))
+      shared_.reset();
   }
 
   /// Calls the library, and says its errors in our words.

@@ -24,6 +24,9 @@ class SharedSum {
   SharedSum(const SharedSum&) = delete;
   SharedSum& operator=(const SharedSum&) = delete;
 
+  /// What tells this process's numbering of processes from others, in the words of the system.
+  static std::string process_space();
+
   /// Frees the name; the memory lives as long as somebody has it open.
   static void forget(const std::string& name);
 

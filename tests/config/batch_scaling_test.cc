@@ -94,6 +94,17 @@ TEST(BatchScaling, SaysWhatItCannotDo) {
   Pipeline unset = pipeline("constant_learning_rate {}", "");
   EXPECT_THAT([&] { scale_to_batch(unset); },
               ThrowsMessage<ConfigError>(HasSubstr("train_config.auto_scale_lr.base_batch_size: must be >= 1")));
+  Pipeline long_one =
+      pipeline("manual_step_learning_rate { initial_learning_rate: 0.25 schedule { step: 90 learning_rate: 0.125 } }",
+               "base_batch_size: 8 warmup_steps: 90");
+  EXPECT_THAT(
+      [&] { scale_to_batch(long_one); },
+      ThrowsMessage<ConfigError>(HasSubstr("train_config.auto_scale_lr.warmup_steps: must be less than the first "
+                                           "step of the schedule, 90, got 90")));
+  Pipeline endless =
+      pipeline("constant_learning_rate { learning_rate: 0.25 }", "base_batch_size: 4000000000 scale_schedule: true");
+  scale_to_batch(endless);
+  EXPECT_EQ(endless.message->train_config().num_steps(), 4294967295u) << "as many as the field holds";
   Pipeline none = parse_pipeline("train_config { batch_size: 4 }");
   EXPECT_EQ(scale_to_batch(none), "");
 }

@@ -211,6 +211,10 @@ TEST(Export, FolderServesThroughTheDetector) {
   ASSERT_EQ(many.size(), 3u);
   EXPECT_EQ(many[1].size(), one.size());
   EXPECT_TRUE(detector.detect(pictures()[1], /*min_score=*/2).empty());
+
+  torch::jit::Module("another.Model").save(folder / "exported/model.pt");
+  EXPECT_THAT([&] { Detector another(folder / "exported"); },
+              ::testing::ThrowsMessage<DataError>(HasSubstr("exported/model.pt: cannot be loaded")));
 }
 
 TEST(Export, PythonLoadsTheFileWithoutOsprey) {

@@ -119,7 +119,8 @@ std::string learn(Assembly& assembly, data::BatchSource& source) {
   return fmt::format("loss {:.4g} -> {:.4g} in {} steps", first, loss, steps);
 }
 
-/// The detector runs the exported file, and scores a picture as the file itself does where rounding does not decide.
+/// The detector runs the exported file, and scores a picture as the file itself does where rounding does not decide;
+/// the bound is a tenth of what a score printed with two digits shows.
 void expect_detector_serves(const std::string& folder, bool to_the_score) {
   const at::Tensor picture = at::arange(120 * 160 * 3).view({120, 160, 3}).mul(7).remainder(251).to(at::kByte);
   const std::vector<Detection> found = Detector(folder).detect(picture);

@@ -90,7 +90,8 @@ struct EvaluationGroup {
 };
 
 /// `evaluate` by several processes, all of which call this. The first gets what `evaluate` alone would have given, to
-/// the last bit, the others nothing. `should_stop` must be empty; `progress` is told of the own share.
+/// the last bit, the others nothing. `progress` is told of the own share.
+/// throws  c10::Error where `should_stop` is set; DataError as `evaluate`, at the first process
 std::optional<EvaluationResult> evaluate_share(models::DetectionModel& model, data::BatchSource& source,
                                                const std::vector<Category>& categories,
                                                const EvaluationOptions& options, const EvaluationGroup& group);

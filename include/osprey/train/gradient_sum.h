@@ -24,8 +24,6 @@ class GradientSum {
   };
   /// parameters  leaves that want a gradient, float32, the same on every replica; in the order of the forward pass
   GradientSum(Replicas& replicas, std::vector<at::Tensor> parameters, const Options& options);
-  GradientSum(Replicas& replicas, std::vector<at::Tensor> parameters)
-      : GradientSum(replicas, std::move(parameters), Options{}) {}
   ~GradientSum();
   GradientSum(const GradientSum&) = delete;
   GradientSum& operator=(const GradientSum&) = delete;

@@ -73,9 +73,8 @@ class Replicas {
 /// Meets the other replicas.
 ///
 /// seconds  how long to wait for the others to come, and later for any answer of theirs
-/// throws   ConfigError where the port is taken; ReplicaError where the meeting point cannot be reached, or naming
-/// those
-///          that do not come
+/// throws   ConfigError where the port is taken; ReplicaError where the meeting point cannot be reached, and with the
+///          ranks of those that do not come
 std::unique_ptr<Replicas> join_replicas(const ReplicaPlace& place, double seconds);
 
 /// A port of the loopback that nobody listens on right now.
