@@ -1,6 +1,7 @@
 #include "boxes/center_coding.h"
 #include "boxes/code_scales.h"
 #include "osprey/boxes/box_coder.h"
+#include "osprey/kernels/box_codes.h"
 #include "osprey/protos/faster_rcnn_box_coder.pb.h"
 
 namespace osprey::boxes {
@@ -13,6 +14,10 @@ class FasterRcnnBoxCoder final : public BoxCoder {
   int64_t code_size() const override { return 4; }
   at::Tensor encode(const at::Tensor& boxes, const at::Tensor& anchors, const at::Tensor&) const override {
     return encode_center_size(boxes, anchors, scales_);
+  }
+  at::Tensor encode_matched(const at::Tensor& boxes, const at::Tensor& match, const at::Tensor& anchors,
+                            const at::Tensor&) const override {
+    return kernels::encode_matched_boxes(boxes, match, anchors, {scales_.y, scales_.x, scales_.height, scales_.width});
   }
   at::Tensor decode(const at::Tensor& codes, const at::Tensor& anchors) const override {
     return decode_center_size(codes, anchors, scales_);

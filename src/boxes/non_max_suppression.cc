@@ -5,9 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <queue>
 
+#include "kernels/arithmetic/overlap.h"
 #include "kernels/cpu/loops/box_overlap.h"
+#include "kernels/device/non_max_suppression.h"
+#include "kernels/operator.h"
 #include "osprey/kernels/parallel.h"
 
 namespace osprey::boxes {
@@ -24,25 +28,7 @@ bool better(const Candidate& a, const Candidate& b) {
   return a.score != b.score ? a.score > b.score : a.index < b.index;
 }
 
-/// A box with its corners in order, as the overlap needs it.
-struct Corners {
-  float ymin, xmin, ymax, xmax, area;
-
-  explicit Corners(const float* box)
-      : ymin(std::min(box[0], box[2])),
-        xmin(std::min(box[1], box[3])),
-        ymax(std::max(box[0], box[2])),
-        xmax(std::max(box[1], box[3])),
-        area((ymax - ymin) * (xmax - xmin)) {}
-};
-
-float overlap(const Corners& a, const Corners& b) {
-  if (a.area <= 0 || b.area <= 0) return 0;
-  const float height = std::max(std::min(a.ymax, b.ymax) - std::max(a.ymin, b.ymin), 0.0f);
-  const float width = std::max(std::min(a.xmax, b.xmax) - std::max(a.xmin, b.xmin), 0.0f);
-  const float common = height * width;
-  return common / (a.area + b.area - common);
-}
+using kernels::Corners;
 
 /// Boxes one by one, kept coordinate by coordinate.
 class BoxList {
@@ -121,7 +107,7 @@ Kept hard(const float* boxes, int64_t box_stride, Sorted sorted, size_t limit, f
   while (kept.indices.size() < limit) {
     const Candidate* candidate = sorted.next();
     if (candidate == nullptr) break;
-    corners.push_back(Corners(boxes + candidate->index * box_stride));
+    corners.push_back(kernels::ordered_corners(boxes + candidate->index * box_stride));
     if (corners.last_overlaps_one_before(iou_threshold)) {
       corners.pop_back();
       continue;
@@ -144,9 +130,9 @@ Kept soft(const float* boxes, int64_t box_stride, std::vector<Candidate> queue, 
     Candidate candidate = queue.back();
     queue.pop_back();
     const float score_before = candidate.score;
-    const Corners box(boxes + candidate.index * box_stride);
+    const Corners box = kernels::ordered_corners(boxes + candidate.index * box_stride);
     for (size_t j = corners.size(); j > candidate.seen && candidate.score > score_threshold; --j) {
-      const float iou = overlap(box, corners[j - 1]);
+      const float iou = kernels::suppressing_overlap(box, corners[j - 1]);
       candidate.score *= std::exp(exponent * iou * iou);
     }
     candidate.seen = corners.size();
@@ -238,20 +224,157 @@ void detect(const Image& image, const float* window, const NmsOptions& options, 
   *out.count = count;
 }
 
-/// [B, 4]: the window of each image.
+/// [B, 4]: the window of each image, on the device of the boxes.
 at::Tensor windows(const at::Tensor& clip_window, const at::Tensor& boxes, int64_t batch, bool combined) {
-  if (!clip_window.defined() && combined) return at::tensor({0.0f, 0.0f, 1.0f, 1.0f}).expand({batch, 4}).contiguous();
+  const auto for_each_image = [&](const at::Tensor& window) { return window.expand({batch, 4}).contiguous(); };
+  if (!clip_window.defined() && combined)
+    return for_each_image(at::arange(4, boxes.options()).ge(2).to(at::kFloat));  // [0, 0, 1, 1]
   if (!clip_window.defined()) {
     const at::Tensor rows = boxes.reshape({-1, 4});
-    if (rows.size(0) == 0) return at::zeros({batch, 4});
-    return at::cat({std::get<0>(rows.min(0)).narrow(0, 0, 2), std::get<0>(rows.max(0)).narrow(0, 2, 2)})
-        .expand({batch, 4})
-        .contiguous();
+    if (rows.size(0) == 0) return at::zeros({batch, 4}, boxes.options());
+    return for_each_image(
+        at::cat({std::get<0>(rows.min(0)).narrow(0, 0, 2), std::get<0>(rows.max(0)).narrow(0, 2, 2)}));
   }
-  const at::Tensor window = clip_window.to(at::kCPU, at::kFloat);
-  TORCH_CHECK(window.dim() <= 2 && window.size(-1) == 4 && (window.dim() == 1 || window.size(0) == batch),
-              "clip_window must be [4] or [", batch, ", 4], got ", window.sizes());
-  return window.expand({batch, 4}).contiguous();
+  TORCH_CHECK(
+      clip_window.dim() <= 2 && clip_window.size(-1) == 4 && (clip_window.dim() == 1 || clip_window.size(0) == batch),
+      "clip_window must be [4] or [", batch, ", 4], got ", clip_window.sizes());
+  return for_each_image(clip_window.to(boxes.device(), at::kFloat));
+}
+
+/// The arguments in one block each, with room for the result.
+struct Suppression {
+  at::Tensor boxes;     ///< [B, A, Q, 4]
+  at::Tensor scores;    ///< [B, C, A]
+  at::Tensor windows;   ///< [B, 4]
+  at::Tensor num_rows;  ///< [B]
+  int64_t B, A, C, Q;
+  NmsResult result;
+};
+
+void run_loops(const Suppression& s, const NmsOptions& options) {
+  const Detections& found = s.result.detections;
+  const int64_t D = options.max_total_detections;
+  const float *box_data = s.boxes.const_data_ptr<float>(), *score_data = s.scores.const_data_ptr<float>(),
+              *window_data = s.windows.const_data_ptr<float>();
+  const int64_t* row_data = s.num_rows.const_data_ptr<int64_t>();
+  const Output out{found.boxes.data_ptr<float>(), found.scores.data_ptr<float>(), found.classes.data_ptr<int64_t>(),
+                   s.result.indices.data_ptr<int64_t>(), found.count.data_ptr<int64_t>()};
+  kernels::parallel_for(s.B, [&](int64_t b) {
+    const Image image{box_data + b * s.A * s.Q * 4,
+                      score_data + b * s.C * s.A,
+                      std::clamp<int64_t>(row_data[b], 0, s.A),
+                      s.A,
+                      s.Q,
+                      s.C};
+    detect(image, window_data + b * 4, options,
+           {out.boxes + b * D * 4, out.scores + b * D, out.classes + b * D, out.indices + b * D, out.count + b});
+  });
+}
+
+/// The same steps by kernels for devices. Classes of one image do not wait for each other, and nothing is read back.
+void run_kernels(const Suppression& s, const NmsOptions& options) {
+  namespace device = kernels::device;
+  const auto floats = s.boxes.options();
+  const auto integers = floats.dtype(at::kInt);
+  device::DecodedBoxes boxes{s.boxes.const_data_ptr<float>(), s.A, s.Q};
+  at::Tensor scores = s.scores, best_boxes, labels;
+  int64_t lists = s.C, limit = options.max_detections_per_class;
+  if (options.class_agnostic) {
+    scores = at::empty({s.B, s.A}, floats);
+    best_boxes = at::empty({s.B, s.A, 4}, floats);
+    labels = at::empty({s.B, s.A}, integers);
+    const device::BestClass best{boxes,
+                                 s.scores.const_data_ptr<float>(),
+                                 s.B,
+                                 s.C,
+                                 scores.mutable_data_ptr<float>(),
+                                 best_boxes.mutable_data_ptr<float>(),
+                                 labels.mutable_data_ptr<int32_t>()};
+    device::launch(s.boxes, best.blocks(), best);
+    boxes = {best_boxes.const_data_ptr<float>(), s.A, 1};
+    lists = 1;
+    limit = options.max_total_detections;
+  }
+  limit = std::clamp<int64_t>(limit, 0, s.A);
+  const at::Tensor left = at::empty({s.B, lists, s.A}, floats), candidates = at::empty({s.B, lists, s.A}, integers);
+  const at::Tensor kept_scores = at::empty({s.B, lists, limit}, floats),
+                   kept_rows = at::empty({s.B, lists, limit}, integers), kept_count = at::empty({s.B, lists}, integers);
+  device::launch(s.boxes, s.B * lists,
+                 device::SuppressClass{boxes, scores.const_data_ptr<float>(), s.num_rows.const_data_ptr<int64_t>(),
+                                       lists, limit, options.score_threshold, options.iou_threshold,
+                                       options.soft_nms_sigma > 0 ? -0.5f / options.soft_nms_sigma : 0,
+                                       left.mutable_data_ptr<float>(), candidates.mutable_data_ptr<int32_t>(),
+                                       kept_scores.mutable_data_ptr<float>(), kept_rows.mutable_data_ptr<int32_t>(),
+                                       kept_count.mutable_data_ptr<int32_t>()});
+  const Detections& found = s.result.detections;
+  device::launch(
+      s.boxes, s.B,
+      device::MergeClasses{boxes, s.windows.const_data_ptr<float>(), device::data<const int32_t>(labels), lists, limit,
+                           options.max_total_detections, !options.combined, options.change_coordinate_frame,
+                           kept_scores.mutable_data_ptr<float>(), kept_rows.const_data_ptr<int32_t>(),
+                           kept_count.const_data_ptr<int32_t>(), found.boxes.mutable_data_ptr<float>(),
+                           found.scores.mutable_data_ptr<float>(), found.classes.mutable_data_ptr<int64_t>(),
+                           s.result.indices.mutable_data_ptr<int64_t>(), found.count.mutable_data_ptr<int64_t>()});
+}
+
+using FiveTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+
+FiveTensors suppress(const at::Tensor& boxes, const at::Tensor& scores, const std::optional<at::Tensor>& clip_window,
+                     const std::optional<at::Tensor>& num_valid, double score_threshold, double iou_threshold,
+                     int64_t max_detections_per_class, int64_t max_total_detections, double soft_nms_sigma,
+                     bool class_agnostic, bool change_coordinate_frame, bool combined, double padding_score) {
+  const NmsOptions options{static_cast<float>(score_threshold),
+                           static_cast<float>(iou_threshold),
+                           max_detections_per_class,
+                           max_total_detections,
+                           static_cast<float>(soft_nms_sigma),
+                           class_agnostic,
+                           change_coordinate_frame,
+                           combined,
+                           static_cast<float>(padding_score)};
+  TORCH_CHECK(scores.dim() == 3, "scores must be [B, A, C], got ", scores.sizes());
+  const int64_t B = scores.size(0), A = scores.size(1), C = scores.size(2), D = max_total_detections;
+  TORCH_CHECK((boxes.dim() == 3 || boxes.dim() == 4) && boxes.size(0) == B && boxes.size(1) == A && boxes.size(-1) == 4,
+              "boxes must be [", B, ", ", A, ", (C,) 4], got ", boxes.sizes());
+  const int64_t Q = boxes.dim() == 3 ? 1 : boxes.size(2);
+  TORCH_CHECK(Q == 1 || Q == C, "boxes must be shared by the classes or one for each of ", C, ", got ", boxes.sizes());
+  TORCH_CHECK(clip_window || !change_coordinate_frame, "change_coordinate_frame needs a clip_window");
+  TORCH_CHECK(!num_valid || num_valid->sizes() == at::IntArrayRef({B}), "num_valid must be [", B, "]");
+  TORCH_CHECK(A <= std::numeric_limits<int32_t>::max(), "too many boxes: ", A);
+  const auto floats = scores.options().dtype(at::kFloat), integers = scores.options().dtype(at::kLong);
+  NmsResult result{{at::zeros({B, D, 4}, floats), at::full({B, D}, options.padding_score, floats),
+                    at::zeros({B, D}, integers), at::zeros({B}, integers)},
+                   at::zeros({B, D}, integers)};
+  if (!scores.is_meta()) {
+    const at::Tensor whole = boxes.to(at::kFloat).contiguous();
+    const Suppression arguments{
+        whole,
+        scores.to(at::kFloat).transpose(1, 2).contiguous(),
+        windows(clip_window.value_or(at::Tensor()), whole, B, combined),
+        num_valid ? num_valid->to(scores.device(), at::kLong).contiguous() : at::full({B}, A, integers),
+        B,
+        A,
+        C,
+        Q,
+        result};
+    // Only the loops have the order of a heap for equal scores.
+    if (kernels::device::takes_loops(scores)) {
+      run_loops(arguments, options);
+    } else {
+      run_kernels(arguments, options);
+    }
+  }
+  const Detections& found = result.detections;
+  return {found.boxes, found.scores, found.classes, found.count, result.indices};
+}
+
+TORCH_LIBRARY_FRAGMENT(osprey, library) {
+  kernels::define(library,
+                  "batch_non_max_suppression(Tensor boxes, Tensor scores, Tensor? clip_window, Tensor? num_valid, "
+                  "float score_threshold, float iou_threshold, int max_detections_per_class, int max_total_detections, "
+                  "float soft_nms_sigma, bool class_agnostic, bool change_coordinate_frame, bool combined, "
+                  "float padding_score) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+                  &suppress);
 }
 
 }  // namespace
@@ -282,42 +405,15 @@ Kept non_max_suppression(const at::Tensor& boxes, const at::Tensor& scores, int6
 
 NmsResult batch_non_max_suppression(const at::Tensor& boxes, const at::Tensor& scores, const NmsOptions& options,
                                     const at::Tensor& clip_window, const at::Tensor& num_valid) {
-  TORCH_CHECK(scores.dim() == 3, "scores must be [B, A, C], got ", scores.sizes());
-  const int64_t B = scores.size(0), A = scores.size(1), C = scores.size(2), D = options.max_total_detections;
-  TORCH_CHECK((boxes.dim() == 3 || boxes.dim() == 4) && boxes.size(0) == B && boxes.size(1) == A && boxes.size(-1) == 4,
-              "boxes must be [", B, ", ", A, ", (C,) 4], got ", boxes.sizes());
-  const int64_t Q = boxes.dim() == 3 ? 1 : boxes.size(2);
-  TORCH_CHECK(Q == 1 || Q == C, "boxes must be shared by the classes or one for each of ", C, ", got ", boxes.sizes());
-  TORCH_CHECK(clip_window.defined() || !options.change_coordinate_frame, "change_coordinate_frame needs a clip_window");
-  TORCH_CHECK(!num_valid.defined() || num_valid.sizes() == at::IntArrayRef({B}), "num_valid must be [", B, "]");
-
-  const at::Device device = scores.device();
-  const at::Tensor cpu_boxes = boxes.detach().to(at::kCPU, at::kFloat).contiguous();
-  const at::Tensor by_class = scores.detach().to(at::kCPU, at::kFloat).transpose(1, 2).contiguous();
-  const at::Tensor window = windows(clip_window, cpu_boxes, B, options.combined);
-  const at::Tensor rows =
-      num_valid.defined() ? num_valid.to(at::kCPU, at::kLong).contiguous() : at::full({B}, A, at::kLong);
-
-  NmsResult result{{at::zeros({B, D, 4}), at::full({B, D}, options.padding_score), at::zeros({B, D}, at::kLong),
-                    at::zeros({B}, at::kLong)},
-                   at::zeros({B, D}, at::kLong)};
-  Detections& found = result.detections;
-  const float *box_data = cpu_boxes.data_ptr<float>(), *score_data = by_class.data_ptr<float>(),
-              *window_data = window.data_ptr<float>();
-  const int64_t* row_data = rows.data_ptr<int64_t>();
-  const Output out{found.boxes.data_ptr<float>(), found.scores.data_ptr<float>(), found.classes.data_ptr<int64_t>(),
-                   result.indices.data_ptr<int64_t>(), found.count.data_ptr<int64_t>()};
-  kernels::parallel_for(B, [&](int64_t b) {
-    const Image image{
-        box_data + b * A * Q * 4, score_data + b * C * A, std::clamp<int64_t>(row_data[b], 0, A), A, Q, C};
-    detect(image, window_data + b * 4, options,
-           {out.boxes + b * D * 4, out.scores + b * D, out.classes + b * D, out.indices + b * D, out.count + b});
-  });
-  if (!device.is_cpu()) {
-    for (at::Tensor* t : {&found.boxes, &found.scores, &found.classes, &found.count, &result.indices})
-      *t = t->to(device);
-  }
-  return result;
+  static const auto operation = kernels::find_operator("batch_non_max_suppression", &suppress);
+  const auto if_defined = [](const at::Tensor& tensor) {
+    return tensor.defined() ? std::optional(tensor) : std::nullopt;
+  };
+  const auto [found_boxes, found_scores, classes, count, indices] = operation.call(
+      boxes.detach(), scores.detach(), if_defined(clip_window), if_defined(num_valid), options.score_threshold,
+      options.iou_threshold, options.max_detections_per_class, options.max_total_detections, options.soft_nms_sigma,
+      options.class_agnostic, options.change_coordinate_frame, options.combined, options.padding_score);
+  return {{found_boxes, found_scores, classes, count}, indices};
 }
 
 }  // namespace osprey::boxes

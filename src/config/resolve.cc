@@ -45,9 +45,11 @@ std::string fine_tune_checkpoint_type(const proto::TrainConfig& config) {
   return config.from_detection_checkpoint() ? "detection" : "classification";
 }
 
-proto::TrainConfig::Precision precision(const proto::TrainConfig& config) {
+proto::TrainConfig::Precision precision(const proto::TrainConfig& config, bool on_gpu) {
   if (config.precision() != proto::TrainConfig::AUTO) return config.precision();
-  return config.use_bfloat16() && has_bfloat16_arithmetic() ? proto::TrainConfig::BF16 : proto::TrainConfig::FP32;
+  const bool wanted = config.use_bfloat16() || config.has_precision();
+  if (on_gpu) return config.use_bfloat16() ? proto::TrainConfig::BF16 : proto::TrainConfig::TF32;
+  return wanted && has_bfloat16_arithmetic() ? proto::TrainConfig::BF16 : proto::TrainConfig::FP32;
 }
 
 }  // namespace osprey::config

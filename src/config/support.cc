@@ -91,8 +91,7 @@ std::string fate(const proto::TrainEvalPipelineConfig& config, const FieldValue&
     return fmt::format("is read as fine_tune_checkpoint_type: \"{}\"", type);
   }
   if (name == "osprey.protos.TrainConfig.use_bfloat16") {
-    const bool used = config.train_config().precision() == proto::TrainConfig::AUTO;
-    if (!used) return "is ignored: precision is set";
+    if (config.train_config().precision() != proto::TrainConfig::AUTO) return "is ignored: precision is set";
     if (!config.train_config().use_bfloat16()) return "is read as precision: FP32";
     return has_bfloat16_arithmetic() ? "is read as precision: BF16"
                                      : "is ignored: this CPU has no bfloat16 arithmetic; precision: BF16 insists on it";

@@ -5,14 +5,19 @@
 namespace osprey {
 namespace {
 
+template <class T, class Action>
+void for_each_tensor(T& batch, Action action) {
+  for (auto* tensor : {&batch.images, &batch.true_shapes, &batch.boxes, &batch.classes, &batch.weights,
+                       &batch.confidences, &batch.is_crowd, &batch.difficult, &batch.group_of, &batch.area,
+                       &batch.valid, &batch.image_weights, &batch.example_keys, &batch.original_sizes})
+    if (tensor->defined()) action(*tensor);
+}
+
 /// The batch with `change` applied to each of its tensors that is there.
 template <class Change>
 Batch transformed(const Batch& batch, Change change) {
   Batch result = batch;
-  for (at::Tensor* tensor : {&result.images, &result.true_shapes, &result.boxes, &result.classes, &result.weights,
-                             &result.confidences, &result.is_crowd, &result.difficult, &result.group_of, &result.area,
-                             &result.valid, &result.image_weights, &result.example_keys, &result.original_sizes})
-    if (tensor->defined()) *tensor = change(*tensor);
+  for_each_tensor(result, [&](at::Tensor& tensor) { tensor = change(tensor); });
   return result;
 }
 
@@ -23,12 +28,32 @@ Batch to(const Batch& batch, const at::Device& device) {
       batch, [&](const at::Tensor& tensor) { return tensor.to(device, tensor.scalar_type(), /*non_blocking=*/true); });
 }
 
+Batch pinned(const Batch& batch) {
+  return transformed(batch, [](const at::Tensor& tensor) { return tensor.pin_memory(); });
+}
+
+Batch clone(const Batch& batch) {
+  return transformed(batch, [](const at::Tensor& tensor) { return tensor.clone(); });
+}
+
+void copy(const Batch& from, Batch& result) {
+  std::vector<at::Tensor> sources;
+  for_each_tensor(from, [&](const at::Tensor& tensor) { sources.push_back(tensor); });
+  size_t next = 0;
+  for_each_tensor(result, [&](at::Tensor& tensor) {
+    TORCH_CHECK(next < sources.size() && sources[next].sizes() == tensor.sizes(), "a batch of other shapes");
+    tensor.copy_(sources[next++], /*non_blocking=*/true);
+  });
+  result.ids = from.ids;
+}
+
+void used_on(const Batch& batch, const c10::Stream& stream) {
+  for_each_tensor(batch, [&](const at::Tensor& tensor) { tensor.record_stream(stream); });
+}
+
 int64_t bytes_of(const Batch& batch) {
   int64_t bytes = 0;
-  transformed(batch, [&](const at::Tensor& tensor) {
-    bytes += static_cast<int64_t>(tensor.nbytes());
-    return tensor;
-  });
+  for_each_tensor(batch, [&](const at::Tensor& tensor) { bytes += static_cast<int64_t>(tensor.nbytes()); });
   return bytes;
 }
 

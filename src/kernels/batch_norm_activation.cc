@@ -2,15 +2,22 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/custom_class.h>
 
 #include <cmath>
 #include <vector>
 
 #include "kernels/cpu/loops/batch_norm_rows.h"
+#include "kernels/device/batch_norm.h"
+#include "kernels/operator.h"
 #include "osprey/kernels/parallel.h"
 
 namespace osprey::kernels {
 namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
 
 /// A map as rows of channels, in blocks that do not depend on the number of threads.
 struct Rows {
@@ -30,182 +37,303 @@ struct Rows {
   }
 };
 
-/// Two sums per channel, gathered by blocks and then in their order.
+/// Two sums per channel, gathered by blocks and then in their order: [2, C] float64.
 template <class Work>  // work(first row, number of rows, scratch, sum, other)
-std::array<std::vector<double>, 2> sums(const Rows& rows, Work work) {
+at::Tensor sums(const Rows& rows, Work work) {
   std::vector<double> parts(static_cast<size_t>(2 * rows.blocks * rows.depth));
   rows.for_each_block([&](int64_t block, int64_t first, int64_t number) {
     std::vector<float> scratch(static_cast<size_t>(2 * rows.depth));
     double* sum = parts.data() + 2 * block * rows.depth;
     work(first, number, scratch.data(), sum, sum + rows.depth);
   });
-  std::array<std::vector<double>, 2> result;
-  for (int64_t which = 0; which < 2; ++which) {
-    result[static_cast<size_t>(which)].resize(static_cast<size_t>(rows.depth));
-    for (int64_t block = 0; block < rows.blocks; ++block)
-      for (int64_t c = 0; c < rows.depth; ++c)
-        result[static_cast<size_t>(which)][static_cast<size_t>(c)] +=
-            parts[static_cast<size_t>((2 * block + which) * rows.depth + c)];
-  }
+  const at::Tensor result = at::zeros({2, rows.depth}, at::kDouble);
+  const device::AddParts add{parts.data(), rows.blocks, 2 * rows.depth, result.mutable_data_ptr<double>()};
+  device::launch(result, add.blocks(), add);
+  return result;
+}
+
+/// The same by a kernel for devices.
+template <class Element>
+at::Tensor sums_on_device(const at::Tensor& x, const Element& element) {
+  const int64_t depth = x.size(1), rows = x.numel() / depth;
+  const auto options = x.options().dtype(at::kDouble);
+  const int64_t row_blocks = device::ColumnSums<Element>::row_blocks_for(rows, depth);
+  const at::Tensor parts = at::empty({row_blocks, 2, depth}, options), result = at::empty({2, depth}, options);
+  const device::ColumnSums<Element> sum{element, rows, depth, row_blocks, parts.mutable_data_ptr<double>()};
+  device::launch(x, sum.blocks(), sum);
+  const device::AddParts add{parts.const_data_ptr<double>(), row_blocks, 2 * depth, result.mutable_data_ptr<double>()};
+  device::launch(x, add.blocks(), add);
   return result;
 }
 
 /// The sums, and the count that is returned, become those of all replicas.
-double add_up(const ReplicaSum& over, std::array<std::vector<double>, 2>& sums, double count) {
-  const auto depth = static_cast<int64_t>(sums[0].size());
-  const at::Tensor all = at::empty({2 * depth + 1}, at::kDouble);
-  double* const numbers = all.mutable_data_ptr<double>();
-  std::copy(sums[0].begin(), sums[0].end(), numbers);
-  std::copy(sums[1].begin(), sums[1].end(), numbers + depth);
-  numbers[2 * depth] = count;
+double add_up(const ReplicaSum& over, const at::Tensor& sums, double count) {
+  const at::Tensor all = at::cat({sums.flatten().cpu(), at::full({1}, count, at::kDouble)});
   over.sum(all);
-  std::copy_n(numbers, depth, sums[0].begin());
-  std::copy_n(numbers + depth, depth, sums[1].begin());
-  return numbers[2 * depth];
+  sums.copy_(all.narrow(0, 0, sums.numel()).view_as(sums));
+  return all[-1].item<double>();
 }
 
-at::Tensor channels(int64_t depth) { return at::empty({depth}, at::kFloat); }
+at::Tensor channels(const at::Tensor& x) { return at::empty({x.size(1)}, x.options().dtype(at::kFloat)); }
 
-at::Tensor or_value(const at::Tensor& values, int64_t depth, double otherwise) {
-  if (!values.defined()) return at::full({depth}, otherwise, at::kFloat);
-  TORCH_CHECK(values.scalar_type() == at::kFloat && values.numel() == depth, "expected ", depth,
+at::Tensor or_value(const at::Tensor& values, const at::Tensor& x, double otherwise) {
+  if (!values.defined()) return at::full({x.size(1)}, otherwise, x.options().dtype(at::kFloat));
+  TORCH_CHECK(values.scalar_type() == at::kFloat && values.numel() == x.size(1), "expected ", x.size(1),
               " floats, one per channel");
   return values.contiguous();
 }
 
-/// Calls `work` with the pointer type of the tensor's elements; bfloat16 as its bits.
+/// Calls `work` with a pointer of the type of the tensor's elements.
 template <class Work>
 void with_elements(const at::Tensor& x, Work work) {
-  if (x.scalar_type() == at::kFloat) {
-    work(static_cast<float*>(nullptr));
-  } else {
-    work(static_cast<uint16_t*>(nullptr));
-  }
-}
-
-template <class T>
-T* elements(const at::Tensor& x) {
-  return static_cast<T*>(x.data_ptr());
+  if (x.scalar_type() == at::kFloat) work(static_cast<float*>(nullptr));
+  if (x.scalar_type() == at::kBFloat16) work(static_cast<Bfloat16*>(nullptr));
+  if (x.scalar_type() == at::kHalf) work(static_cast<Float16*>(nullptr));
 }
 
 void check(const at::Tensor& x) {
-  TORCH_CHECK(fuses_batch_norm(x), "expected a channels_last map of float32 or bfloat16 on the CPU, got ", x.toString(),
-              " ", x.sizes());
+  TORCH_CHECK(fuses_batch_norm(x), "expected a channels_last map of float32 or half the bits, got ", x.toString(), " ",
+              x.sizes());
   TORCH_CHECK(x.numel() > 0, "batch norm of an empty map ", x.sizes());
 }
 
-cpu::Curve curve_of(Epilogue::Curve curve) {
-  if (curve == Epilogue::Curve::kSwish) return cpu::Curve::kSwish;
-  return curve == Epilogue::Curve::kHardSwish ? cpu::Curve::kHardSwish : cpu::Curve::kClamp;
-}
-
-/// What the loops need of a batch norm, with the tensors that it points into.
+/// What the arithmetic needs of a batch norm, with the tensors that it points into.
 struct Affine {
-  Affine(const at::Tensor& gamma, const at::Tensor& beta, const BatchNormed& statistics, int64_t depth,
+  Affine(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, const BatchNormed& statistics,
          const Epilogue& epilogue)
-      : scale(or_value(gamma, depth, 1) * statistics.inverse_deviation),
-        shift(or_value(beta, depth, 0)),
+      : scale(or_value(gamma, x, 1) * statistics.inverse_deviation),
+        shift(or_value(beta, x, 0)),
         mean(statistics.mean),
-        loops{mean.const_data_ptr<float>(),
-              scale.const_data_ptr<float>(),
-              shift.const_data_ptr<float>(),
-              epilogue.low,
-              epilogue.high,
-              curve_of(epilogue.curve)} {}
+        channels{mean.const_data_ptr<float>(), scale.const_data_ptr<float>(), shift.const_data_ptr<float>(), epilogue} {
+  }
   at::Tensor scale, shift, mean;
-  cpu::ChannelAffine loops;
+  ChannelAffine channels;
 };
 
-}  // namespace
-
-bool fuses_batch_norm(const at::Tensor& x) {
-  return x.is_cpu() && x.dim() == 4 && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16) &&
-         x.is_contiguous(at::MemoryFormat::ChannelsLast);
-}
-
-BatchNormed batch_norm_activation(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, double epsilon,
-                                  const Epilogue& epilogue, const ReplicaSum* over) {
-  check(x);
-  at::NoGradGuard no_grad;
-  const Rows rows(x);
-  BatchNormed result{at::empty_like(x, x.options(), at::MemoryFormat::ChannelsLast), channels(rows.depth),
-                     channels(rows.depth)};
-  // Sums of differences from the first row stay exact where the mean is far from zero.
-  const at::Tensor center = x.permute({0, 2, 3, 1}).reshape({-1, rows.depth})[0].to(at::kFloat).contiguous();
+/// [2, C] float64: the sums of x and of its square.
+at::Tensor moments(const at::Tensor& x) {
+  at::Tensor result;
   with_elements(x, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    const T* in = elements<T>(x);
-    auto moments = sums(rows, [&](int64_t first, int64_t number, float* scratch, double* a, double* b) {
-      cpu::add_moments(in + first * rows.depth, number, rows.depth, center.const_data_ptr<float>(), scratch, a, b);
+    const T* in = device::data<const T>(x);
+    const int64_t depth = x.size(1);
+    const device::Moments<T> element{in, depth};
+    if (!device::takes_loops(x)) {
+      result = sums_on_device(x, element);
+      return;
+    }
+    const Rows rows(x);
+    std::vector<float> center(static_cast<size_t>(depth));
+    for (int64_t c = 0; c < depth; ++c) center[static_cast<size_t>(c)] = element.start(c);
+    result = sums(rows, [&](int64_t first, int64_t number, float* scratch, double* sum, double* square) {
+      cpu::add_moments(in + first * depth, number, depth, center.data(), scratch, sum, square);
     });
-    auto& [sum, square] = moments;
-    auto count = static_cast<double>(rows.count);
-    std::vector<double> from(center.const_data_ptr<float>(), center.const_data_ptr<float>() + rows.depth);
-    if (over != nullptr) {  // others have other centres: from here on differences from zero, which double can bear
-      for (size_t c = 0; c < from.size(); ++c) {
-        square[c] += 2 * from[c] * sum[c] + count * from[c] * from[c];
-        sum[c] += count * from[c];
-        from[c] = 0;
-      }
-      count = add_up(*over, moments, count);
+    auto* const sum = result.mutable_data_ptr<double>();
+    for (int64_t c = 0; c < depth; ++c) element.finish(element.start(c), rows.count, sum[c], sum[depth + c]);
+  });
+  return result;
+}
+
+BatchNormed forward_pass(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, double epsilon,
+                         const Epilogue& epilogue, const ReplicaSum* over) {
+  check(x);
+  BatchNormed result{at::empty_like(x, x.options(), at::MemoryFormat::ChannelsLast), channels(x), channels(x)};
+  if (x.is_meta()) return result;
+  const int64_t depth = x.size(1), values = x.numel();
+  const at::Tensor sums = moments(x);
+  auto count = static_cast<double>(values / depth);
+  if (over != nullptr) count = add_up(*over, sums, count);
+  const device::Statistics statistics{sums.const_data_ptr<double>(),
+                                      depth,
+                                      count,
+                                      epsilon,
+                                      result.mean.mutable_data_ptr<float>(),
+                                      result.inverse_deviation.mutable_data_ptr<float>()};
+  device::launch(x, statistics.blocks(), statistics);
+  const Affine affine(x, gamma, beta, result, epilogue);
+  with_elements(x, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const T* in = device::data<const T>(x);
+    T* const out = device::data<T>(result.y);
+    if (!device::takes_loops(x)) {
+      const device::Normalize<T> normalize{in, values, depth, affine.channels, out};
+      device::launch(x, normalize.blocks(), normalize);
+      return;
     }
-    for (int64_t c = 0; c < rows.depth; ++c) {
-      const double mean = sum[static_cast<size_t>(c)] / count;
-      const double variance = std::max(0.0, square[static_cast<size_t>(c)] / count - mean * mean);
-      result.mean.mutable_data_ptr<float>()[c] = static_cast<float>(from[static_cast<size_t>(c)] + mean);
-      result.inverse_deviation.mutable_data_ptr<float>()[c] = static_cast<float>(1 / std::sqrt(variance + epsilon));
-    }
-    const Affine affine(gamma, beta, result, rows.depth, epilogue);
-    T* out = elements<T>(result.y);
-    rows.for_each_block([&](int64_t, int64_t first, int64_t number) {
-      cpu::normalize_rows(in + first * rows.depth, number, rows.depth, affine.loops, out + first * rows.depth);
+    Rows(x).for_each_block([&](int64_t, int64_t first, int64_t number) {
+      cpu::normalize_rows(in + first * depth, number, depth, affine.channels, out + first * depth);
     });
   });
   return result;
 }
 
-BatchNormGradients batch_norm_activation_backward(const at::Tensor& gradient_y, const at::Tensor& x,
-                                                  const at::Tensor& gamma, const at::Tensor& beta,
-                                                  const BatchNormed& statistics, const Epilogue& epilogue,
-                                                  const ReplicaSum* over) {
+BatchNormGradients backward_pass(const at::Tensor& gradient_y, const at::Tensor& x, const at::Tensor& gamma,
+                                 const at::Tensor& beta, const BatchNormed& statistics, const Epilogue& epilogue,
+                                 const ReplicaSum* over) {
   check(x);
-  at::NoGradGuard no_grad;
   TORCH_CHECK(gradient_y.sizes() == x.sizes(), "expected a gradient of size ", x.sizes(), ", got ", gradient_y.sizes());
+  BatchNormGradients result{at::empty_like(x, x.options(), at::MemoryFormat::ChannelsLast), channels(x), channels(x)};
+  if (x.is_meta()) return result;
   const at::Tensor gradient = gradient_y.to(x.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
-  const Rows rows(x);
-  const Affine affine(gamma, beta, statistics, rows.depth, epilogue);
-  BatchNormGradients result{at::empty_like(x, x.options(), at::MemoryFormat::ChannelsLast), channels(rows.depth),
-                            channels(rows.depth)};
-  const at::Tensor slope = channels(rows.depth), offset = channels(rows.depth);
+  const int64_t depth = x.size(1), values = x.numel();
+  const Affine affine(x, gamma, beta, statistics, epilogue);
+  const at::Tensor slope = channels(x), offset = channels(x);
   with_elements(x, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    const T *in = elements<T>(x), *wanted = elements<T>(gradient);
-    auto moments = sums(rows, [&](int64_t first, int64_t number, float* scratch, double* a, double* b) {
-      cpu::add_gradient_moments(wanted + first * rows.depth, in + first * rows.depth, number, rows.depth, affine.loops,
-                                scratch, a, b);
-    });
-    auto& [sum, product] = moments;
-    for (int64_t c = 0; c < rows.depth; ++c) {
-      const double inverse = statistics.inverse_deviation.const_data_ptr<float>()[c];
-      result.beta.mutable_data_ptr<float>()[c] = static_cast<float>(sum[static_cast<size_t>(c)]);
-      result.gamma.mutable_data_ptr<float>()[c] = static_cast<float>(product[static_cast<size_t>(c)] * inverse);
+    const T *in = device::data<const T>(x), *wanted = device::data<const T>(gradient);
+    const bool loops = device::takes_loops(x);
+    const device::GradientOfNormalized<T> of{wanted, in, depth, affine.channels};
+    const at::Tensor sum = loops ? sums(Rows(x),
+                                        [&](int64_t first, int64_t number, float* scratch, double* a, double* b) {
+                                          cpu::add_gradient_moments(wanted + first * depth, in + first * depth, number,
+                                                                    depth, affine.channels, scratch, a, b);
+                                        })
+                                 : sums_on_device(x, device::GradientMoments<T>{of});
+    result.beta.copy_(sum[0]);
+    result.gamma.copy_(sum[1] * statistics.inverse_deviation);
+    auto count = static_cast<double>(values / depth);
+    if (over != nullptr) count = add_up(*over, sum, count);
+    const device::GradientCoefficients coefficients{sum.const_data_ptr<double>(),
+                                                    depth,
+                                                    count,
+                                                    statistics.inverse_deviation.const_data_ptr<float>(),
+                                                    affine.channels.scale,
+                                                    slope.mutable_data_ptr<float>(),
+                                                    offset.mutable_data_ptr<float>()};
+    device::launch(x, coefficients.blocks(), coefficients);
+    T* const out = device::data<T>(result.x);
+    if (!loops) {
+      const device::GradientOfInput<T> spread{of, slope.const_data_ptr<float>(), offset.const_data_ptr<float>(), values,
+                                              out};
+      device::launch(x, spread.blocks(), spread);
+      return;
     }
-    auto count = static_cast<double>(rows.count);
-    if (over != nullptr) count = add_up(*over, moments, count);
-    for (int64_t c = 0; c < rows.depth; ++c) {
-      const double total = sum[static_cast<size_t>(c)], along = product[static_cast<size_t>(c)];
-      const double inverse = statistics.inverse_deviation.const_data_ptr<float>()[c], scale = affine.loops.scale[c];
-      slope.mutable_data_ptr<float>()[c] = static_cast<float>(-scale * inverse * inverse * along / count);
-      offset.mutable_data_ptr<float>()[c] = static_cast<float>(-scale * total / count);
-    }
-    T* out = elements<T>(result.x);
-    rows.for_each_block([&](int64_t, int64_t first, int64_t number) {
-      const int64_t at = first * rows.depth;
-      cpu::gradient_rows(wanted + at, in + at, number, rows.depth, affine.loops, slope.const_data_ptr<float>(),
+    Rows(x).for_each_block([&](int64_t, int64_t first, int64_t number) {
+      const int64_t at = first * depth;
+      cpu::gradient_rows(wanted + at, in + at, number, depth, affine.channels, slope.const_data_ptr<float>(),
                          offset.const_data_ptr<float>(), out + at);
     });
   });
   return result;
+}
+
+/// A sum over replicas, as the graph of gradients keeps it.
+struct KeptSum : torch::CustomClassHolder {
+  explicit KeptSum(std::shared_ptr<const ReplicaSum> sum) : over(std::move(sum)) {}
+  std::shared_ptr<const ReplicaSum> over;
+};
+
+/// The node of the graph of gradients. It keeps nothing but the input.
+class Node : public torch::autograd::Function<Node> {
+ public:
+  static variable_list forward(AutogradContext* context, const at::Tensor& x, const std::optional<at::Tensor>& gamma,
+                               const std::optional<at::Tensor>& beta, double epsilon, const Epilogue& epilogue,
+                               const std::shared_ptr<const ReplicaSum>& over) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const BatchNormed result =
+        forward_pass(x, gamma.value_or(at::Tensor()), beta.value_or(at::Tensor()), epsilon, epilogue, over.get());
+    context->save_for_backward(
+        {x, gamma.value_or(at::Tensor()), beta.value_or(at::Tensor()), result.mean, result.inverse_deviation});
+    context->saved_data["range"] = std::vector<double>{epilogue.low, epilogue.high};
+    context->saved_data["curve"] = static_cast<int64_t>(epilogue.curve);
+    context->saved_data["over"] = c10::IValue::make_capsule(c10::make_intrusive<KeptSum>(over));
+    context->mark_non_differentiable({result.mean, result.inverse_deviation});
+    return {result.y, result.mean, result.inverse_deviation};
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const at::NoGradGuard no_gradients;
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &gamma = saved[1], &beta = saved[2];
+    const auto range = context->saved_data["range"].toDoubleVector();
+    const Epilogue epilogue{static_cast<float>(range[0]), static_cast<float>(range[1]),
+                            static_cast<Epilogue::Curve>(context->saved_data["curve"].toInt())};
+    const auto over = context->saved_data["over"].toCapsule();
+    const BatchNormGradients result = backward_pass(gradients[0], x, gamma, beta, {{}, saved[3], saved[4]}, epilogue,
+                                                    static_cast<const KeptSum&>(*over).over.get());
+    return {
+        result.x, gamma.defined() ? result.gamma : at::Tensor(), beta.defined() ? result.beta : at::Tensor(), {}, {},
+        {}};
+  }
+};
+
+using ThreeTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+
+Epilogue epilogue_of(double low, double high, int64_t curve) {
+  TORCH_CHECK(curve >= 0 && curve <= 2, "curve must be 0 (clamp), 1 (swish) or 2 (hard swish), got ", curve);
+  return {static_cast<float>(low), static_cast<float>(high), static_cast<Epilogue::Curve>(curve)};
+}
+
+ThreeTensors forward_operator(const at::Tensor& x, const std::optional<at::Tensor>& gamma,
+                              const std::optional<at::Tensor>& beta, double epsilon, double low, double high,
+                              int64_t curve) {
+  const BatchNormed result = forward_pass(x, gamma.value_or(at::Tensor()), beta.value_or(at::Tensor()), epsilon,
+                                          epilogue_of(low, high, curve), nullptr);
+  return {result.y, result.mean, result.inverse_deviation};
+}
+
+ThreeTensors differentiable_operator(const at::Tensor& x, const std::optional<at::Tensor>& gamma,
+                                     const std::optional<at::Tensor>& beta, double epsilon, double low, double high,
+                                     int64_t curve) {
+  const variable_list result =
+      Node::apply(x, gamma, beta, epsilon, epilogue_of(low, high, curve), std::shared_ptr<const ReplicaSum>());
+  return {result[0], result[1], result[2]};
+}
+
+ThreeTensors backward_operator(const at::Tensor& gradient_y, const at::Tensor& x,
+                               const std::optional<at::Tensor>& gamma, const std::optional<at::Tensor>& beta,
+                               const at::Tensor& mean, const at::Tensor& inverse_deviation, double low, double high,
+                               int64_t curve) {
+  const BatchNormGradients result =
+      backward_pass(gradient_y, x, gamma.value_or(at::Tensor()), beta.value_or(at::Tensor()),
+                    {{}, mean, inverse_deviation}, epilogue_of(low, high, curve), nullptr);
+  return {result.x, result.gamma, result.beta};
+}
+
+TORCH_LIBRARY_FRAGMENT(osprey, library) {
+  define(library,
+         "batch_norm_activation(Tensor x, Tensor? gamma, Tensor? beta, float epsilon, float low, float high, "
+         "int curve) -> (Tensor, Tensor, Tensor)",
+         &forward_operator, &differentiable_operator);
+  define(library,
+         "batch_norm_activation_backward(Tensor gradient_y, Tensor x, Tensor? gamma, Tensor? beta, Tensor mean, "
+         "Tensor inverse_deviation, float low, float high, int curve) -> (Tensor, Tensor, Tensor)",
+         &backward_operator);
+}
+
+std::optional<at::Tensor> if_defined(const at::Tensor& tensor) {
+  return tensor.defined() ? std::optional(tensor) : std::nullopt;
+}
+
+}  // namespace
+
+bool fuses_batch_norm(const at::Tensor& x) {
+  const at::ScalarType type = x.scalar_type();
+  return has_kernels(x) && x.dim() == 4 && (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf) &&
+         x.is_contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+BatchNormed batch_norm_activation(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, double epsilon,
+                                  const Epilogue& epilogue, const std::shared_ptr<const ReplicaSum>& over) {
+  if (over != nullptr) {  // what is called in the middle of it is not for an operator's arguments
+    const variable_list result = Node::apply(x, if_defined(gamma), if_defined(beta), epsilon, epilogue, over);
+    return {result[0], result[1], result[2]};
+  }
+  static const auto operation = find_operator("batch_norm_activation", &forward_operator);
+  const auto [y, mean, inverse_deviation] =
+      operation.call(x, if_defined(gamma), if_defined(beta), epsilon, epilogue.low, epilogue.high,
+                     static_cast<int64_t>(epilogue.curve));
+  return {y, mean, inverse_deviation};
+}
+
+BatchNormGradients batch_norm_activation_backward(const at::Tensor& gradient_y, const at::Tensor& x,
+                                                  const at::Tensor& gamma, const at::Tensor& beta,
+                                                  const BatchNormed& statistics, const Epilogue& epilogue) {
+  static const auto operation = find_operator("batch_norm_activation_backward", &backward_operator);
+  const auto [gradient_x, gradient_gamma, gradient_beta] =
+      operation.call(gradient_y, x, if_defined(gamma), if_defined(beta), statistics.mean, statistics.inverse_deviation,
+                     epilogue.low, epilogue.high, static_cast<int64_t>(epilogue.curve));
+  return {gradient_x, gradient_gamma, gradient_beta};
 }
 
 }  // namespace osprey::kernels

@@ -1,97 +1,184 @@
 #include "osprey/kernels/class_loss.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/grad_mode.h>
 
 #include "kernels/cpu/loops/class_loss_rows.h"
+#include "kernels/device/class_loss.h"
+#include "kernels/operator.h"
+#include "kernels/with_slope.h"
 #include "osprey/kernels/parallel.h"
 
 namespace osprey::kernels {
 namespace {
 
-/// The arguments of a loss, checked and in memory that the loops can read; calls the loops for blocks of anchors.
-class Anchors {
- public:
-  Anchors(const at::Tensor& logits, const ClassTargets& targets, bool with_slope)
-      : result_{at::empty({logits.size(0), logits.size(1)}, logits.options()),
-                with_slope ? at::empty_like(logits) : at::Tensor()},
-        logits_(logits),
-        rows_(targets.rows.contiguous()),
-        weights_(targets.weights.contiguous()),
-        row_(targets.row.contiguous()) {
-    const int64_t B = logits.size(0), A = logits.size(1), C = logits.size(2);
-    TORCH_CHECK(rows_.dim() == 3 && rows_.size(0) == B && rows_.size(2) == C && rows_.scalar_type() == at::kFloat,
-                "expected float32 rows of targets [", B, ", R, ", C, "], got ", rows_.toString(), " ", rows_.sizes());
-    const int64_t R = rows_.size(1);
-    TORCH_CHECK(weights_.scalar_type() == at::kFloat && weights_.dim() == 3 && weights_.size(0) == B &&
-                    weights_.size(1) == R && (weights_.size(2) == 1 || weights_.size(2) == C),
-                "expected float32 weights [", B, ", ", R, ", 1 or ", C, "], got ", weights_.toString(), " ",
-                weights_.sizes());
-    TORCH_CHECK(row_.scalar_type() == at::kLong && row_.sizes() == at::IntArrayRef({B, A}),
-                "expected an int64 row of each anchor, [", B, ", ", A, "], got ", row_.toString(), " ", row_.sizes());
-    const int64_t* row = row_.const_data_ptr<int64_t>();
-    TORCH_CHECK(std::all_of(row, row + row_.numel(), [&](int64_t r) { return r >= 0 && r < R; }),
-                "a row of targets lies outside [0, ", R, ")");
+/// The arguments of a loss, checked and in one block each, with room for the result.
+struct Arguments {
+  Arguments(const at::Tensor& logits, const at::Tensor& target_rows, const at::Tensor& weight_rows,
+            const at::Tensor& row_of_anchors, bool with_slope)
+      : x(logits), rows(target_rows.contiguous()), weights(weight_rows.contiguous()), row(row_of_anchors.contiguous()) {
+    TORCH_CHECK(takes_class_loss(logits), "expected contiguous logits [B, A, C] of float32, bfloat16 or float16, got ",
+                logits.toString(), " ", logits.sizes());
+    B = logits.size(0), A = logits.size(1), C = logits.size(2);
+    TORCH_CHECK(rows.dim() == 3 && rows.size(0) == B && rows.size(2) == C && rows.scalar_type() == at::kFloat,
+                "expected float32 rows of targets [", B, ", R, ", C, "], got ", rows.toString(), " ", rows.sizes());
+    R = rows.size(1);
+    TORCH_CHECK(weights.scalar_type() == at::kFloat && weights.dim() == 3 && weights.size(0) == B &&
+                    weights.size(1) == R && (weights.size(2) == 1 || weights.size(2) == C),
+                "expected float32 weights [", B, ", ", R, ", 1 or ", C, "], got ", weights.toString(), " ",
+                weights.sizes());
+    TORCH_CHECK(row.scalar_type() == at::kLong && row.sizes() == at::IntArrayRef({B, A}),
+                "expected an int64 row of each anchor, [", B, ", ", A, "], got ", row.toString(), " ", row.sizes());
+    if (!row.is_meta() && !device::reading_waits(row)) {
+      const int64_t* const first = row.const_data_ptr<int64_t>();
+      TORCH_CHECK(std::all_of(first, first + row.numel(), [&](int64_t r) { return r >= 0 && r < R; }),
+                  "a row of targets lies outside [0, ", R, ")");
+    }
+    loss = at::empty({B, A}, logits.options().dtype(at::kFloat));
+    const auto slopes = logits.options().dtype(logits.scalar_type() == at::kHalf ? at::kFloat : logits.scalar_type());
+    slope = with_slope ? at::empty_like(logits, slopes) : at::empty({0}, slopes);
   }
 
-  /// work(targets, logits, number of anchors, sums, slopes)
+  bool with_slope() const { return slope.dim() == 3; }
+
+  /// The loops for CPUs, which know float32 only; calls work(targets, logits, number of anchors, sums, slopes) for
+  /// blocks of anchors.
   template <class Work>
-  LossAndSlope run(Work work) const {
-    const int64_t B = logits_.size(0), A = logits_.size(1), C = logits_.size(2), R = rows_.size(1),
-                  width = weights_.size(2);
-    const float *logits = logits_.const_data_ptr<float>(), *rows = rows_.const_data_ptr<float>(),
-                *weights = weights_.const_data_ptr<float>();
-    const int64_t* row = row_.const_data_ptr<int64_t>();
-    float *const sums = result_.loss.mutable_data_ptr<float>(), *const slopes =
-                                                                    result_.slope.defined()
-                                                                        ? result_.slope.mutable_data_ptr<float>()
-                                                                        : nullptr;
-    const int64_t block = std::max<int64_t>(1, 65536 / std::max<int64_t>(1, C)), blocks = (A + block - 1) / block;
+  LossAndSlopeTensors run_loops(Work work) const {
+    const at::Tensor in = x.to(at::kFloat);
+    const at::Tensor out = slope.scalar_type() == at::kFloat ? slope : at::empty_like(slope, at::kFloat);
+    const float *logits = in.const_data_ptr<float>(), *targets = rows.const_data_ptr<float>(),
+                *weight = weights.const_data_ptr<float>();
+    const int64_t* const first_row = row.const_data_ptr<int64_t>();
+    float* const sums = loss.mutable_data_ptr<float>();
+    float* const slopes = with_slope() ? out.mutable_data_ptr<float>() : nullptr;
+    const int64_t width = weights.size(2), block = std::max<int64_t>(1, 65536 / std::max<int64_t>(1, C)),
+                  blocks = (A + block - 1) / block;
     parallel_for(B * blocks, [&](int64_t number) {
       const int64_t image = number / blocks, start = number % blocks * block;
       const int64_t first = image * A + start, count = std::min(block, A - start);
-      work(cpu::TargetRows{rows + image * R * C, weights + image * R * width, width > 1, row + first},
+      work(cpu::TargetRows{targets + image * R * C, weight + image * R * width, width > 1, first_row + first},
            logits + first * C, count, sums + first, slopes != nullptr ? slopes + first * C : nullptr);
     });
-    return result_;
+    return {loss, out.to(slope.scalar_type())};
   }
 
- private:
-  LossAndSlope result_;
-  at::Tensor logits_, rows_, weights_, row_;
+  /// The kernel for a device. make(arguments) -> kernel
+  template <class Make>
+  LossAndSlopeTensors run_kernel(Make make) const {
+    const auto launch = [&](auto* type) {
+      using T = std::remove_pointer_t<decltype(type)>;
+      const device::ClassLossArguments<T> of{device::data<const T>(x),
+                                             rows.const_data_ptr<float>(),
+                                             weights.const_data_ptr<float>(),
+                                             weights.size(2) > 1,
+                                             row.const_data_ptr<int64_t>(),
+                                             A,
+                                             C,
+                                             R,
+                                             B * A,
+                                             loss.mutable_data_ptr<float>(),
+                                             with_slope() ? device::data<device::SlopeOf<T>>(slope) : nullptr};
+      device::launch(x, device::blocks_for(B * A, device::kAnchorsOfBlock), make(of));
+    };
+    if (x.scalar_type() == at::kFloat) launch(static_cast<float*>(nullptr));
+    if (x.scalar_type() == at::kBFloat16) launch(static_cast<Bfloat16*>(nullptr));
+    if (x.scalar_type() == at::kHalf) launch(static_cast<Float16*>(nullptr));
+    return {loss, slope};
+  }
+
+  at::Tensor x, rows, weights, row, loss, slope;
+  int64_t B, A, C, R;
 };
 
-Anchors checked(const at::Tensor& logits, const ClassTargets& targets, bool with_slope) {
-  TORCH_CHECK(fuses_class_loss(logits), "expected contiguous float32 logits [B, A, C] on the CPU, got ",
-              logits.toString(), " ", logits.sizes());
-  return {logits, targets, with_slope};
+LossAndSlopeTensors focal(const at::Tensor& logits, const at::Tensor& target_rows, const at::Tensor& weight_rows,
+                          const at::Tensor& row, double gamma, std::optional<double> alpha, bool with_slope) {
+  const Arguments arguments(logits, target_rows, weight_rows, row, with_slope);
+  if (logits.is_meta()) return {arguments.loss, arguments.slope};
+  const FocalForm form{static_cast<float>(gamma), static_cast<float>(alpha.value_or(1)),
+                       static_cast<float>(alpha ? 1 - *alpha : 1)};
+  if (!device::takes_loops(logits))
+    return arguments.run_kernel([&](const auto& of) { return device::SigmoidFocal{of, form}; });
+  return arguments.run_loops(
+      [&](const cpu::TargetRows& rows, const float* x, int64_t count, float* sums, float* slopes) {
+        cpu::sigmoid_focal_rows(x, rows, count, arguments.C, form, sums, slopes);
+      });
+}
+
+LossAndSlopeTensors softmax(const at::Tensor& logits, const at::Tensor& target_rows, const at::Tensor& weight_rows,
+                            const at::Tensor& row, double logit_scale, bool with_slope) {
+  TORCH_CHECK(weight_rows.dim() == 3, "expected float32 weights [B, R, 1 or C], got ", weight_rows.sizes());
+  const at::Tensor by_anchor = weight_rows.size(2) == 1 ? weight_rows : weight_rows.mean(-1, /*keepdim=*/true);
+  const Arguments arguments(logits, target_rows, by_anchor, row, with_slope);
+  if (logits.is_meta()) return {arguments.loss, arguments.slope};
+  const auto inverse_scale = static_cast<float>(1 / logit_scale);
+  if (!device::takes_loops(logits))
+    return arguments.run_kernel([&](const auto& of) { return device::SoftmaxCrossEntropy{of, inverse_scale}; });
+  return arguments.run_loops(
+      [&](const cpu::TargetRows& rows, const float* x, int64_t count, float* sums, float* slopes) {
+        cpu::softmax_rows(x, rows, count, arguments.C, inverse_scale, sums, slopes);
+      });
+}
+
+auto focal_operator() {
+  static const auto operation = find_operator("sigmoid_focal_loss", &focal);
+  return operation;
+}
+
+auto softmax_operator() {
+  static const auto operation = find_operator("softmax_cross_entropy_loss", &softmax);
+  return operation;
+}
+
+LossAndSlopeTensors differentiable_focal(const at::Tensor& logits, const at::Tensor& target_rows,
+                                         const at::Tensor& weight_rows, const at::Tensor& row, double gamma,
+                                         std::optional<double> alpha, bool with_slope) {
+  return differentiable_loss(logits, with_slope, [&](bool slope) {
+    return focal_operator().call(logits, target_rows, weight_rows, row, gamma, alpha, slope);
+  });
+}
+
+LossAndSlopeTensors differentiable_softmax(const at::Tensor& logits, const at::Tensor& target_rows,
+                                           const at::Tensor& weight_rows, const at::Tensor& row, double logit_scale,
+                                           bool with_slope) {
+  return differentiable_loss(logits, with_slope, [&](bool slope) {
+    return softmax_operator().call(logits, target_rows, weight_rows, row, logit_scale, slope);
+  });
+}
+
+TORCH_LIBRARY_FRAGMENT(osprey, library) {
+  define(library,
+         "sigmoid_focal_loss(Tensor logits, Tensor target_rows, Tensor weight_rows, Tensor row, float gamma, "
+         "float? alpha, bool with_slope) -> (Tensor, Tensor)",
+         &focal, &differentiable_focal);
+  define(library,
+         "softmax_cross_entropy_loss(Tensor logits, Tensor target_rows, Tensor weight_rows, Tensor row, "
+         "float logit_scale, bool with_slope) -> (Tensor, Tensor)",
+         &softmax, &differentiable_softmax);
+}
+
+LossAndSlope named(LossAndSlopeTensors result, bool with_slope) {
+  return {std::get<0>(result), with_slope ? std::get<1>(result) : at::Tensor()};
 }
 
 }  // namespace
 
-bool fuses_class_loss(const at::Tensor& logits) {
-  return logits.is_cpu() && logits.dim() == 3 && logits.scalar_type() == at::kFloat && logits.is_contiguous();
+bool takes_class_loss(const at::Tensor& logits) {
+  const at::ScalarType type = logits.scalar_type();
+  return has_kernels(logits) && logits.dim() == 3 && logits.is_contiguous() &&
+         (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf);
 }
 
 LossAndSlope sigmoid_focal(const at::Tensor& logits, const ClassTargets& targets, const SigmoidFocalOptions& options,
                            bool with_slope) {
-  at::NoGradGuard no_grad;
-  const cpu::FocalForm form{static_cast<float>(options.gamma), static_cast<float>(options.alpha.value_or(1)),
-                            static_cast<float>(options.alpha ? 1 - *options.alpha : 1)};
-  return checked(logits, targets, with_slope)
-      .run([&](const cpu::TargetRows& rows, const float* x, int64_t count, float* sums, float* slopes) {
-        cpu::sigmoid_focal_rows(x, rows, count, logits.size(2), form, sums, slopes);
-      });
+  return named(focal_operator().call(logits, targets.rows, targets.weights, targets.row, options.gamma, options.alpha,
+                                     with_slope),
+               with_slope);
 }
 
 LossAndSlope softmax_cross_entropy(const at::Tensor& logits, const ClassTargets& targets, double logit_scale,
                                    bool with_slope) {
-  at::NoGradGuard no_grad;
-  const ClassTargets by_anchor{targets.rows, targets.weights.mean(-1, /*keepdim=*/true), targets.row};
-  return checked(logits, by_anchor, with_slope)
-      .run([&](const cpu::TargetRows& rows, const float* x, int64_t count, float* sums, float* slopes) {
-        cpu::softmax_rows(x, rows, count, logits.size(2), static_cast<float>(1 / logit_scale), sums, slopes);
-      });
+  return named(softmax_operator().call(logits, targets.rows, targets.weights, targets.row, logit_scale, with_slope),
+               with_slope);
 }
 
 }  // namespace osprey::kernels

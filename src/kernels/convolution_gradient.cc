@@ -2,8 +2,8 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/record_function.h>
 
+#include "kernels/operator.h"
 #include "osprey/base/cpu.h"
 
 namespace osprey::kernels {
@@ -59,28 +59,14 @@ at::Tensor phase(const at::Tensor& x, const ConvolutionWindow& window, const Sid
   return result;
 }
 
-}  // namespace
-
-bool multiplies_weight_gradient(const at::Tensor& x, const at::Tensor& weights, const ConvolutionWindow& window) {
-  const int64_t few_channels = window.kernel[0] * window.kernel[1] > 1 ? 64 : 128;
-  constexpr double kMuchPadding = 1.25;
-  if (!x.is_cpu() || x.scalar_type() != at::kFloat || weights.scalar_type() != at::kFloat || has_avx512() ||
-      !x.is_contiguous(at::MemoryFormat::ChannelsLast) || x.numel() == 0)
-    return false;
-  if (weights.size(0) < few_channels || weights.size(1) < few_channels) return false;
-  const Sides output = output_sides(x, window), more = reach(window);
-  return static_cast<double>((output[0] + more[0]) * (output[1] + more[1])) <=
-         kMuchPadding * static_cast<double>(output[0] * output[1]);
-}
-
-at::Tensor convolution_weight_gradient(const at::Tensor& gradient_y, const at::Tensor& x,
-                                       const ConvolutionWindow& window) {
+at::Tensor weight_gradient(const at::Tensor& gradient_y, const at::Tensor& x, at::IntArrayRef kernel, int64_t stride,
+                           at::IntArrayRef padding) {
+  TORCH_CHECK(kernel.size() == 2 && padding.size() == 2 && stride > 0, "a window has two sides and a stride > 0");
+  const ConvolutionWindow window{{kernel[0], kernel[1]}, stride, {padding[0], padding[1]}};
   TORCH_CHECK(x.dim() == 4 && gradient_y.dim() == 4 && x.size(0) == gradient_y.size(0) &&
                   sides(gradient_y) == output_sides(x, window),
               "a convolution of ", x.sizes(), " has no gradient of ", gradient_y.sizes());
   TORCH_CHECK(x.scalar_type() == at::kFloat && gradient_y.scalar_type() == at::kFloat, "expected float32");
-  RECORD_FUNCTION("osprey::convolution_weight_gradient", {});
-  const at::NoGradGuard no_grad;
   const auto places = [](const at::Tensor& map) {
     return map.contiguous(at::MemoryFormat::ChannelsLast).permute({0, 2, 3, 1});
   };
@@ -107,6 +93,33 @@ at::Tensor convolution_weight_gradient(const at::Tensor& gradient_y, const at::T
         }
     }
   return result.transpose(0, 1).contiguous().view({O, window.kernel[0], window.kernel[1], I}).permute({0, 3, 1, 2});
+}
+
+TORCH_LIBRARY_FRAGMENT(osprey, library) {
+  define(library,
+         "convolution_weight_gradient(Tensor gradient_y, Tensor x, int[] kernel, int stride, int[] padding) -> Tensor",
+         &weight_gradient);
+}
+
+}  // namespace
+
+bool multiplies_weight_gradient(const at::Tensor& x, const at::Tensor& weights, const ConvolutionWindow& window) {
+  const int64_t few_channels = window.kernel[0] * window.kernel[1] > 1 ? 64 : 128;
+  constexpr double kMuchPadding = 1.25;
+  if (!x.is_cpu() || x.scalar_type() != at::kFloat || weights.scalar_type() != at::kFloat || has_avx512() ||
+      !x.is_contiguous(at::MemoryFormat::ChannelsLast) || x.numel() == 0)
+    return false;
+  if (weights.size(0) < few_channels || weights.size(1) < few_channels) return false;
+  const Sides output = output_sides(x, window), more = reach(window);
+  return static_cast<double>((output[0] + more[0]) * (output[1] + more[1])) <=
+         kMuchPadding * static_cast<double>(output[0] * output[1]);
+}
+
+at::Tensor convolution_weight_gradient(const at::Tensor& gradient_y, const at::Tensor& x,
+                                       const ConvolutionWindow& window) {
+  const at::NoGradGuard no_gradients;
+  static const auto operation = find_operator("convolution_weight_gradient", &weight_gradient);
+  return operation.call(gradient_y, x, window.kernel, window.stride, window.padding);
 }
 
 }  // namespace osprey::kernels

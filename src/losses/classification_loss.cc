@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "osprey/kernels/class_loss.h"
+
 namespace osprey::losses {
 namespace {
 
@@ -36,12 +38,12 @@ at::Tensor ClassificationLoss::summed(const at::Tensor& logits, const ClassTarge
               "rows of anchors are ", targets.row.toString(), " ", targets.row.sizes(), ", logits are ",
               logits.sizes());
   check(targets.rows, targets.weights, logits, targets.rows.dim() == 3 ? targets.rows.size(1) : 0);
-  return compute_summed(logits.to(type),
+  return compute_summed(kernels::takes_class_loss(logits) ? logits : logits.to(type),
                         {targets.rows.detach().to(type), targets.weights.detach().to(type), targets.row});
 }
 
 at::Tensor ClassificationLoss::compute_summed(const at::Tensor& logits, const ClassTargets& targets) const {
-  const at::Tensor losses = compute(logits, targets.of_anchors(), targets.weights_of_anchors());
+  const at::Tensor losses = compute(logits.to(type_for(logits)), targets.of_anchors(), targets.weights_of_anchors());
   return losses.dim() == 3 ? losses.sum(2) : losses;
 }
 

@@ -1,5 +1,5 @@
 #include "losses/formulas.h"
-#include "losses/summed_class_loss.h"
+#include "osprey/kernels/class_loss.h"
 #include "osprey/losses/classification_loss.h"
 #include "osprey/protos/losses.pb.h"
 
@@ -12,8 +12,8 @@ class WeightedSigmoid final : public ClassificationLoss {
     return sigmoid_cross_entropy(logits, targets) * weights;
   }
   at::Tensor compute_summed(const at::Tensor& logits, const ClassTargets& targets) const override {
-    if (!kernels::fuses_class_loss(logits)) return ClassificationLoss::compute_summed(logits, targets);
-    return summed_sigmoid_focal(logits, targets, {});
+    if (!kernels::takes_class_loss(logits)) return ClassificationLoss::compute_summed(logits, targets);
+    return kernels::sigmoid_focal(logits, targets, {}).loss;
   }
 };
 

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "losses/formulas.h"
-#include "losses/summed_class_loss.h"
+#include "osprey/kernels/class_loss.h"
 #include "osprey/losses/classification_loss.h"
 #include "osprey/protos/losses.pb.h"
 
@@ -30,8 +30,8 @@ class SigmoidFocal final : public ClassificationLoss {
   }
 
   at::Tensor compute_summed(const at::Tensor& logits, const ClassTargets& targets) const override {
-    if (!kernels::fuses_class_loss(logits)) return ClassificationLoss::compute_summed(logits, targets);
-    return summed_sigmoid_focal(logits, targets, {gamma_, alpha_});
+    if (!kernels::takes_class_loss(logits)) return ClassificationLoss::compute_summed(logits, targets);
+    return kernels::sigmoid_focal(logits, targets, {gamma_, alpha_}).loss;
   }
 
   double gamma_;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "losses/formulas.h"
+#include "osprey/kernels/box_loss.h"
 #include "osprey/losses/localization_loss.h"
 #include "osprey/protos/losses.pb.h"
 
@@ -16,6 +17,8 @@ class WeightedSmoothL1 final : public LocalizationLoss {
  private:
   at::Tensor compute(const at::Tensor& predictions, const at::Tensor& targets,
                      const at::Tensor& weights) const override {
+    if (kernels::takes_box_loss(predictions, weights))
+      return kernels::smooth_l1_loss(predictions, targets, weights, delta_);
     return (at::huber_loss(predictions, targets, at::Reduction::None, delta_) * code_weights(weights)).sum(2);
   }
 

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "losses/formulas.h"
-#include "losses/summed_class_loss.h"
+#include "osprey/kernels/class_loss.h"
 #include "osprey/losses/classification_loss.h"
 #include "osprey/protos/losses.pb.h"
 
@@ -15,8 +15,8 @@ class WeightedSoftmax final : public ClassificationLoss {
 
  private:
   at::Tensor compute_summed(const at::Tensor& logits, const ClassTargets& targets) const override {
-    if (!kernels::fuses_class_loss(logits)) return ClassificationLoss::compute_summed(logits, targets);
-    return summed_softmax(logits, targets, logit_scale_);
+    if (!kernels::takes_class_loss(logits)) return ClassificationLoss::compute_summed(logits, targets);
+    return kernels::softmax_cross_entropy(logits, targets, logit_scale_).loss;
   }
   at::Tensor compute(const at::Tensor& logits, const at::Tensor& targets, const at::Tensor& weights) const override {
     return softmax_cross_entropy(logits / logit_scale_, targets) * mean_class_weight(weights);

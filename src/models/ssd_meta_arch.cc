@@ -1,9 +1,12 @@
 #include "osprey/models/ssd_meta_arch.h"
 
+#include <ATen/TracerMode.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
 #include "osprey/core/constant.h"
+#include "osprey/kernels/preprocess.h"
 #include "osprey/nn/batch_norm.h"
 
 namespace osprey::models {
@@ -36,7 +39,26 @@ SsdMetaArch::SsdMetaArch(Parts parts, const SsdOptions& options) : parts_(std::m
   regularized_weights_ = nn::regularized_weights(*this);
 }
 
+at::Tensor SsdMetaArch::preprocess_fused(const Batch& batch) const {
+  const auto& [scale, offset] = parts_.feature_extractor->normalization();
+  kernels::PreprocessOptions options;
+  for (size_t c = 0; c < 3; ++c) {
+    options.scale[c] = scale[c];
+    options.offset[c] = offset[c];
+    if (!options_.pad_value.empty()) options.pad[c] = options_.pad_value[c];
+  }
+  const at::DeviceType device = batch.images.device().type();
+  if (at::autocast::is_autocast_enabled(device)) options.type = at::autocast::get_autocast_dtype(device);
+  const bool as_it_is = batch.images.scalar_type() == at::kByte || batch.images.scalar_type() == at::kFloat;
+  return kernels::preprocess(as_it_is ? batch.images : batch.images.to(at::kFloat),
+                             options_.has_padding ? batch.true_shapes.to(batch.images.device()) : at::Tensor(),
+                             options);
+}
+
 ModelInput SsdMetaArch::preprocess(const Batch& batch) {
+  const at::Tensor keys = is_training() ? batch.example_keys : at::Tensor();
+  if (!at::tracer::impl::is_dispatch_enabled()) return {preprocess_fused(batch), batch.true_shapes, keys};
+  // An exported model has to do with the operations of libtorch.
   at::Tensor images =
       batch.images.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true, at::MemoryFormat::ChannelsLast);
   images = scaled(images, parts_.feature_extractor->normalization());
@@ -57,7 +79,7 @@ ModelInput SsdMetaArch::preprocess(const Batch& batch) {
           images);
     }
   }
-  return {images, batch.true_shapes, is_training() ? batch.example_keys : at::Tensor()};
+  return {images, batch.true_shapes, keys};
 }
 
 std::vector<at::Tensor> SsdMetaArch::feature_maps(const ModelInput& input) {
@@ -68,7 +90,10 @@ Predictions SsdMetaArch::predict(const ModelInput& input) {
   const std::vector<at::Tensor> maps = feature_maps(input);
   const nn::BoxPredictor::Output output = parts_.box_predictor->forward(maps, {input.example_keys});
   const at::Tensor& anchors = anchors_of(maps);
-  return {output.box_encodings.to(at::kFloat), output.class_logits.to(at::kFloat), anchors, anchor_shapes_};
+  // Logits stay as they are where a loss can do with half the bits.
+  const bool wide = !is_training() || output.class_logits.scalar_type() == at::kHalf;
+  return {output.box_encodings.to(at::kFloat), wide ? output.class_logits.to(at::kFloat) : output.class_logits, anchors,
+          anchor_shapes_};
 }
 
 const at::Tensor& SsdMetaArch::anchors_of(const std::vector<at::Tensor>& feature_maps) {
@@ -174,8 +199,8 @@ std::map<std::string, std::string> SsdMetaArch::restore_map(RestoreType type) co
   return result;
 }
 
-void SsdMetaArch::commit_statistics() {
-  for_each_batch_norm(*this, [](nn::BatchNorm& batch_norm) { batch_norm.commit(); });
+void SsdMetaArch::commit_statistics(const at::Tensor& proceed) {
+  for_each_batch_norm(*this, [&](nn::BatchNorm& batch_norm) { batch_norm.commit(proceed); });
 }
 
 void SsdMetaArch::discard_statistics() {

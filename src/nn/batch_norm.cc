@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "nn/batch_norm_activation.h"
+#include "osprey/kernels/parameter_update.h"
 
 namespace osprey::nn {
 
@@ -14,7 +15,7 @@ BatchNorm::BatchNorm(int64_t depth, const BatchNormOptions& options) : options_(
 }
 
 at::Tensor BatchNorm::forward(const at::Tensor& x, Activation activation) {
-  if (x.is_meta()) return x;
+  if (x.is_meta()) return x;  // not all the operations below have kernels for shapes
   if (!uses_batch_statistics()) {
     const at::Tensor y = at::batch_norm(x, gamma_, beta_, moving_mean_, moving_variance_, /*training=*/false,
                                         /*momentum=*/0, options_.epsilon, /*cudnn_enabled=*/true);
@@ -44,11 +45,15 @@ void BatchNorm::keep_aside(const at::Tensor& mean, const at::Tensor& inverse_dev
   ++pending_count_;
 }
 
-void BatchNorm::commit() {
+void BatchNorm::commit(const at::Tensor& proceed) {
   if (pending_count_ == 0) return;
   at::NoGradGuard no_grad;
-  moving_mean_.lerp_(pending_mean_.div(pending_count_), 1 - options_.decay);
-  moving_variance_.lerp_(pending_variance_.div(pending_count_), 1 - options_.decay);
+  if (!rate_.defined() || rate_.device() != moving_mean_.device())
+    rate_ = at::full({1}, 1 - options_.decay, moving_mean_.options());
+  const auto mean_of = [&](const at::Tensor& sum) { return pending_count_ == 1 ? sum : sum.div(pending_count_); };
+  kernels::update_parameters(kernels::UpdateRule::kAverage,
+                             {{moving_mean_, moving_variance_}, {mean_of(pending_mean_), mean_of(pending_variance_)}},
+                             rate_, proceed);
   discard();
 }
 

@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
-#include <torch/custom_class.h>
 
 #include "osprey/kernels/batch_norm_activation.h"
 
@@ -21,45 +20,6 @@ std::optional<kernels::Epilogue> epilogue_of(Activation activation) {
   if (activation == Activation::kHardSwish) return kernels::Epilogue{.curve = kernels::Epilogue::Curve::kHardSwish};
   return std::nullopt;
 }
-
-/// Batch norm and activation by our own kernel.
-class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
- public:
-  static variable_list forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& gamma,
-                               const at::Tensor& beta, double epsilon, Activation activation,
-                               const std::shared_ptr<const kernels::ReplicaSum>& over) {
-    const kernels::BatchNormed result =
-        kernels::batch_norm_activation(x, gamma, beta, epsilon, *epilogue_of(activation), over.get());
-    if (over) context->saved_data["over"] = c10::IValue::make_capsule(c10::make_intrusive<Over>(over));
-    context->save_for_backward({x, gamma, beta, result.mean, result.inverse_deviation});
-    context->saved_data["activation"] = static_cast<int64_t>(activation);
-    context->mark_non_differentiable({result.mean, result.inverse_deviation});
-    return {result.y, result.mean, result.inverse_deviation};
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = context->get_saved_variables();
-    const auto activation = static_cast<Activation>(context->saved_data["activation"].toInt());
-    const at::Tensor &x = saved[0], &gamma = saved[1], &beta = saved[2];
-    kernels::BatchNormGradients result = kernels::batch_norm_activation_backward(
-        gradients[0], x, gamma, beta, {{}, saved[3], saved[4]}, *epilogue_of(activation), over_of(*context));
-    return {
-        result.x, gamma.defined() ? result.gamma : at::Tensor(), beta.defined() ? result.beta : at::Tensor(), {}, {},
-        {}};
-  }
-
- private:
-  /// What the graph keeps of a sum over replicas.
-  struct Over : torch::CustomClassHolder {
-    explicit Over(std::shared_ptr<const kernels::ReplicaSum> sum) : over(std::move(sum)) {}
-    std::shared_ptr<const kernels::ReplicaSum> over;
-  };
-  static const kernels::ReplicaSum* over_of(const AutogradContext& context) {
-    const auto found = context.saved_data.find("over");
-    if (found == context.saved_data.end()) return nullptr;
-    return static_cast<const Over&>(*found->second.toCapsule()).over.get();
-  }
-};
 
 /// Batch norm with a rectifier on top that works in place: one big tensor less to write, keep and read than in two
 /// steps.
@@ -106,9 +66,10 @@ NormalizedActivation batch_norm_activation(const at::Tensor& x, const at::Tensor
   at::Tensor gamma = gamma_or_none, beta = beta_or_none;
   if (over || (epilogue_of(activation) && kernels::fuses_batch_norm(x))) {
     const bool whole = epilogue_of(activation).has_value();
-    const variable_list result = FusedBatchNorm::apply(x.contiguous(at::MemoryFormat::ChannelsLast), gamma, beta,
-                                                       epsilon, whole ? activation : Activation::kNone, over);
-    return {whole ? result[0] : activate(result[0], activation), result[1], result[2]};
+    const kernels::BatchNormed result =
+        kernels::batch_norm_activation(x.contiguous(at::MemoryFormat::ChannelsLast), gamma, beta, epsilon,
+                                       epilogue_of(whole ? activation : Activation::kNone).value(), over);
+    return {whole ? result.y : activate(result.y, activation), result.mean, result.inverse_deviation};
   }
   if (x.scalar_type() != at::kFloat) {  // float parameters keep the statistics of a bfloat16 map in float
     const auto like = x.options().dtype(at::kFloat);

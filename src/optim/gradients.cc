@@ -3,6 +3,9 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "optim/numbers.h"
+#include "osprey/kernels/parameter_update.h"
+
 namespace osprey::optim {
 namespace {
 
@@ -11,10 +14,6 @@ std::vector<at::Tensor> gradients_of(const NamedTensors& parameters) {
   for (const auto& entry : parameters)
     if (entry.second.grad().defined()) gradients.push_back(entry.second.grad());
   return gradients;
-}
-
-at::Tensor total_norm(const std::vector<at::Tensor>& norms) {
-  return norms.empty() ? at::zeros({}, at::kFloat) : at::stack(norms).norm();
 }
 
 /// max_norm / max(norm, max_norm); NaN where the norm is not finite.
@@ -35,51 +34,52 @@ GradientPipeline::GradientPipeline(NamedTensors trained, const GradientOptions& 
   for (const auto& entry : trained_) is_bias_.push_back(is_bias(entry.first));
 }
 
-at::Tensor GradientPipeline::apply() {
-  at::NoGradGuard no_grad;
+GradientNorms GradientPipeline::measure() const {
+  const at::Tensor norms = kernels::tensor_norms(gradients_of(trained_));
+  return {norms, norms.isfinite().all()};
+}
+
+at::Tensor GradientPipeline::apply(const GradientNorms& measured) {
+  const at::NoGradGuard no_gradients;
+  at::Tensor norms = measured.norms, factors;
   if (options_.bias_multiplier != 0) {
-    std::vector<at::Tensor> biases;
-    for (size_t i = 0; i < trained_.size(); ++i)
-      if (is_bias_[i] && trained_[i].second.grad().defined()) biases.push_back(trained_[i].second.grad());
-    if (!biases.empty()) at::_foreach_mul_(biases, options_.bias_multiplier);
+    if (!bias_factors_.defined() || bias_factors_.size(0) != norms.size(0)) {
+      std::vector<double> of_biases;
+      for (size_t i = 0; i < trained_.size(); ++i)
+        if (trained_[i].second.grad().defined()) of_biases.push_back(is_bias_[i] ? options_.bias_multiplier : 1);
+      bias_factors_ = at::Tensor();
+      write(of_biases, norms, bias_factors_);
+    }
+    factors = bias_factors_.to(at::kDouble);
+    norms = norms * factors.abs();
   }
-  const auto gradients = gradients_of(trained_);
-  if (options_.clip_norm > 0)
-    return options_.clip == GradientOptions::Clip::kGlobalNorm ? clip_by_global_norm(gradients, options_.clip_norm)
-                                                               : clip_each_by_norm(gradients, options_.clip_norm);
-  return gradients.empty() ? total_norm({}) : total_norm(at::_foreach_norm(gradients, 2));
+  const at::Tensor total = norms.norm();
+  if (options_.clip_norm > 0) {
+    const at::Tensor clip = options_.clip == GradientOptions::Clip::kGlobalNorm
+                                ? clip_factor(total, options_.clip_norm).expand_as(norms)
+                                : clip_factor(norms, options_.clip_norm);
+    factors = factors.defined() ? factors * clip : clip;
+  }
+  if (factors.defined()) kernels::scale_tensors(gradients_of(trained_), factors.to(at::kFloat).contiguous());
+  return total.to(at::kFloat);
 }
 
-void divide_gradients(const NamedTensors& parameters, const at::Tensor& normalizer) {
-  at::NoGradGuard no_grad;
+void divide_gradients(const NamedTensors& parameters, const at::Tensor& normalizer, const at::Tensor& scale) {
+  const at::NoGradGuard no_gradients;
+  at::Tensor divisor = scale;
+  if (normalizer.defined()) {
+    const at::Tensor count = normalizer.detach().to(at::kFloat).clamp_min(1).reshape({});
+    divisor = scale.defined() ? count * scale : count;
+  }
   const auto gradients = gradients_of(parameters);
-  if (!gradients.empty()) at::_foreach_div_(gradients, normalizer.detach().to(at::kFloat).clamp_min(1).reshape({}));
-}
-
-at::Tensor all_finite(const NamedTensors& parameters) {
-  at::NoGradGuard no_grad;
-  const auto gradients = gradients_of(parameters);
-  if (gradients.empty()) return at::ones({}, at::kBool);
-  // The largest magnitude is NaN or infinite exactly where an element is, unlike a sum of squares, which can overflow.
-  return at::stack(at::_foreach_norm(gradients, INFINITY)).isfinite().all();
+  if (divisor.defined() && !gradients.empty()) at::_foreach_div_(gradients, divisor);
 }
 
 at::Tensor clip_by_global_norm(const std::vector<at::Tensor>& gradients, double max_norm) {
-  at::NoGradGuard no_grad;
-  if (gradients.empty()) return total_norm({});
-  const at::Tensor norm = total_norm(at::_foreach_norm(gradients, 2));
-  at::_foreach_mul_(gradients, clip_factor(norm, max_norm));
-  return norm;
-}
-
-at::Tensor clip_each_by_norm(const std::vector<at::Tensor>& gradients, double max_norm) {
-  at::NoGradGuard no_grad;
-  if (gradients.empty()) return total_norm({});
-  const auto norms = at::_foreach_norm(gradients, 2);
-  std::vector<at::Tensor> factors;
-  for (const at::Tensor& norm : norms) factors.push_back(clip_factor(norm, max_norm));
-  at::_foreach_mul_(gradients, factors);
-  return total_norm(norms);
+  const at::Tensor norm = kernels::tensor_norms(gradients).norm();
+  const at::Tensor factor = clip_factor(norm, max_norm).to(at::kFloat);
+  kernels::scale_tensors(gradients, factor.expand({static_cast<int64_t>(gradients.size())}).contiguous());
+  return norm.to(at::kFloat);
 }
 
 }  // namespace osprey::optim

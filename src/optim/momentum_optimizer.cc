@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include "optim/slots.h"
-#include "osprey/kernels/optimizer_update.h"
 #include "osprey/optim/builder.h"
 #include "osprey/protos/optimizer.pb.h"
 
@@ -14,36 +12,19 @@ namespace {
 class MomentumOptimizer final : public Optimizer {
  public:
   MomentumOptimizer(NamedTensors parameters, std::unique_ptr<LearningRate> rate, double momentum, Arithmetic arithmetic)
-      : Optimizer(std::move(parameters), std::move(rate)),
+      : Optimizer(std::move(parameters), std::move(rate), kernels::UpdateRule::kMomentum,
+                  // Different names, since one cannot stand in for the other.
+                  {{arithmetic == Arithmetic::kTf2 ? "momentum" : "Momentum"}}),
         momentum_(momentum),
-        rate_inside_(arithmetic == Arithmetic::kTf2),
-        // Different names, since one cannot stand in for the other.
-        accumulators_(Optimizer::parameters(), rate_inside_ ? "momentum" : "Momentum", 0) {}
-
-  NamedTensors state() const override {
-    NamedTensors state;
-    accumulators_.append_to(state);
-    return state;
-  }
+        rate_inside_(arithmetic == Arithmetic::kTf2) {}
 
  private:
-  void apply(const Update& update) override {
-    const auto accumulators = accumulators_.at_indices(update.indices);
-    const double gradient_factor = rate_inside_ ? -update.learning_rate : 1.0,
-                 value_factor = rate_inside_ ? 1.0 : -update.learning_rate;
-    if (kernels::fuses_update(update.values)) {
-      kernels::momentum_update({update.values, update.gradients, {accumulators}}, momentum_, gradient_factor,
-                               value_factor);
-      return;
-    }
-    at::_foreach_mul_(accumulators, momentum_);
-    at::_foreach_add_(accumulators, update.gradients, gradient_factor);
-    at::_foreach_add_(update.values, accumulators, value_factor);
+  std::vector<double> numbers(double learning_rate, int64_t) override {
+    return {momentum_, rate_inside_ ? -learning_rate : 1, rate_inside_ ? 1 : -learning_rate};
   }
 
   double momentum_;
   bool rate_inside_;
-  Slots accumulators_;
 };
 
 std::unique_ptr<Optimizer> make_momentum_optimizer(const config::ConfigNode<proto::MomentumOptimizer>& cfg,

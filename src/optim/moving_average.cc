@@ -3,6 +3,9 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "optim/numbers.h"
+#include "osprey/kernels/parameter_update.h"
+
 namespace osprey::optim {
 
 MovingAverage::MovingAverage(NamedTensors parameters, double decay, Arithmetic arithmetic)
@@ -22,12 +25,16 @@ void MovingAverage::reset() {
   }
 }
 
-void MovingAverage::update(int64_t step) {
+void MovingAverage::prepare(int64_t step) {
   if (averages_.empty()) return;
-  at::NoGradGuard no_grad;
   const double done = static_cast<double>(step + 1);
   const double decay = arithmetic_ == Arithmetic::kTf1 ? decay_ : std::min(decay_, (1 + done) / (10 + done));
-  at::_foreach_lerp_(averages_, tensors_of(parameters_), 1 - decay);
+  write({1 - decay}, averages_[0], rate_);
+}
+
+void MovingAverage::apply(const at::Tensor& proceed) {
+  if (averages_.empty()) return;
+  kernels::update_parameters(kernels::UpdateRule::kAverage, {averages_, tensors_of(parameters_)}, rate_, proceed);
 }
 
 void MovingAverage::swap() {

@@ -1,23 +1,48 @@
 #include "osprey/optim/optimizer.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/grad_mode.h>
+
+#include "optim/numbers.h"
 
 namespace osprey::optim {
 
-void Optimizer::update(int64_t step) {
-  at::NoGradGuard no_grad;
-  Update update;
-  update.learning_rate = learning_rate_->at(step);
-  update.step = step;
+Optimizer::Optimizer(NamedTensors parameters, std::unique_ptr<LearningRate> learning_rate, kernels::UpdateRule rule,
+                     std::vector<Slot> slots)
+    : parameters_(std::move(parameters)),
+      learning_rate_(std::move(learning_rate)),
+      rule_(rule),
+      slots_(std::move(slots)) {
+  for (const Slot& slot : slots_) {
+    kept_.emplace_back();
+    for (const auto& [name, parameter] : parameters_)
+      kept_.back().push_back(at::full_like(parameter.detach(), slot.start));
+  }
+}
+
+void Optimizer::prepare(int64_t step) {
+  if (!parameters_.empty()) write(numbers(learning_rate_->at(step), step), parameters_[0].second, numbers_);
+}
+
+void Optimizer::apply(const at::Tensor& proceed) {
+  std::vector<at::Tensor> values, gradients;
+  std::vector<std::vector<at::Tensor>> kept(kept_.size());
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor& parameter = parameters_[i].second;
     if (!parameter.grad().defined()) continue;
-    update.indices.push_back(static_cast<int64_t>(i));
-    update.values.push_back(parameter);
-    update.gradients.push_back(parameter.grad());
+    values.push_back(parameter);
+    gradients.push_back(parameter.grad());
+    for (size_t s = 0; s < kept_.size(); ++s) kept[s].push_back(kept_[s][i]);
   }
-  if (!update.values.empty()) apply(update);
+  if (values.empty()) return;
+  kernels::update_parameters(rule_, {values, gradients, std::move(kept)}, numbers_, proceed);
+}
+
+NamedTensors Optimizer::state() const {
+  NamedTensors state;
+  for (size_t s = 0; s < slots_.size(); ++s)
+    for (size_t i = 0; i < parameters_.size(); ++i)
+      state.emplace_back(parameters_[i].first + "." + slots_[s].name, kept_[s][i]);
+  return state;
 }
 
 }  // namespace osprey::optim

@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include "optim/slots.h"
-#include "osprey/kernels/optimizer_update.h"
 #include "osprey/optim/builder.h"
 #include "osprey/protos/optimizer.pb.h"
 
@@ -22,45 +20,20 @@ class RmsPropOptimizer final : public Optimizer {
  public:
   RmsPropOptimizer(NamedTensors parameters, std::unique_ptr<LearningRate> rate, const RmsProp& options,
                    Arithmetic arithmetic)
-      : Optimizer(std::move(parameters), std::move(rate)),
-        options_(options),
-        epsilon_outside_(arithmetic == Arithmetic::kTf2 && options.momentum == 0),
-        mean_squares_(Optimizer::parameters(), arithmetic == Arithmetic::kTf1 ? "RMSProp" : "rms",
-                      arithmetic == Arithmetic::kTf1 ? 1 : 0),
-        accumulators_(Optimizer::parameters(), arithmetic == Arithmetic::kTf1 ? "RMSProp_1" : "momentum", 0) {}
-
-  NamedTensors state() const override {
-    NamedTensors state;
-    mean_squares_.append_to(state);
-    accumulators_.append_to(state);
-    return state;
-  }
+      : Optimizer(std::move(parameters), std::move(rate),
+                  arithmetic == Arithmetic::kTf2 && options.momentum == 0 ? kernels::UpdateRule::kRmsPropEpsilonOutside
+                                                                          : kernels::UpdateRule::kRmsProp,
+                  arithmetic == Arithmetic::kTf1 ? std::vector<Slot>{{"RMSProp", 1}, {"RMSProp_1"}}
+                                                 : std::vector<Slot>{{"rms"}, {"momentum"}}),
+        options_(options) {}
 
  private:
-  void apply(const Update& update) override {
-    const double rate = update.learning_rate / (1 + options_.rate_decay * static_cast<double>(update.step));
-    const auto mean_squares = mean_squares_.at_indices(update.indices),
-               accumulators = accumulators_.at_indices(update.indices);
-    if (kernels::fuses_update(update.values)) {
-      kernels::rms_prop_update({update.values, update.gradients, {mean_squares, accumulators}},
-                               {options_.rho, options_.momentum, rate, options_.epsilon, epsilon_outside_});
-      return;
-    }
-    at::_foreach_mul_(mean_squares, options_.rho);
-    at::_foreach_addcmul_(mean_squares, update.gradients, update.gradients, 1 - options_.rho);
-    auto roots = epsilon_outside_ ? at::_foreach_sqrt(mean_squares) : at::_foreach_add(mean_squares, options_.epsilon);
-    if (epsilon_outside_)
-      at::_foreach_add_(roots, options_.epsilon);
-    else
-      at::_foreach_sqrt_(roots);
-    at::_foreach_mul_(accumulators, options_.momentum);
-    at::_foreach_addcdiv_(accumulators, update.gradients, roots, rate);
-    at::_foreach_sub_(update.values, accumulators);
+  std::vector<double> numbers(double learning_rate, int64_t step) override {
+    const double rate = learning_rate / (1 + options_.rate_decay * static_cast<double>(step));
+    return {options_.rho, options_.momentum, rate, options_.epsilon};
   }
 
   RmsProp options_;
-  bool epsilon_outside_;
-  Slots mean_squares_, accumulators_;
 };
 
 std::unique_ptr<Optimizer> make_rms_prop_optimizer(const config::ConfigNode<proto::RMSPropOptimizer>& cfg,

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "osprey/kernels/device.h"
 #include "osprey/kernels/match_anchors.h"
 
 namespace osprey::targets {
@@ -41,7 +42,7 @@ at::Tensor k_hot(const Groundtruth& truth, const Rows& rows, const TargetAssigne
   }
   TORCH_CHECK(truth.classes.dim() == 2 && truth.classes.size(0) == rows.B && truth.classes.size(1) == rows.M,
               "groundtruth classes must be [", rows.B, ", ", rows.M, "], got ", truth.classes.sizes());
-  if (truth.classes.is_cpu()) {  // on a device this would wait for it
+  if (!kernels::device::reading_waits(truth.classes)) {
     const at::Tensor outside =
         rows.valid.logical_and((truth.classes < 0).logical_or(truth.classes >= options.num_classes));
     TORCH_CHECK(!outside.any().item<bool>(), "a groundtruth class lies outside [0, ", options.num_classes, ")");
@@ -83,24 +84,6 @@ at::Tensor table(const at::Tensor& ignored, const at::Tensor& background, const 
   std::vector<int64_t> one = boxes.sizes().vec();
   one[1] = 1;
   return at::cat({ignored.expand(one), background.expand(one), boxes}, 1);
-}
-
-at::Tensor encode(const boxes::BoxCoder& coder, const at::Tensor& anchors, const Groundtruth& truth, const Rows& rows,
-                  const at::Tensor& row) {
-  at::Tensor keypoints;
-  if (coder.num_keypoints() > 0) {
-    TORCH_CHECK(
-        truth.keypoints.defined() && truth.keypoints.dim() == 4 && truth.keypoints.size(2) == coder.num_keypoints(),
-        "groundtruth keypoints must be [B, M, ", coder.num_keypoints(), ", 2]");
-    const at::Tensor known = truth.keypoints.to(at::kFloat);
-    const at::Tensor none = at::zeros({coder.num_keypoints(), 2}, known.options());
-    keypoints = rows_of_anchors(table(none, none, known), row);
-  }
-  // Anchors without a box are coded as if they had some box, and then set to zero, whatever came out.
-  const at::Tensor some_box = at::tensor({0.0f, 0.0f, 1.0f, 1.0f}).to(rows.boxes.device());
-  const at::Tensor codes =
-      coder.encode(rows_of_anchors(table(some_box, some_box, rows.boxes), row), anchors, keypoints);
-  return at::where(row.ge(kFirstBox).unsqueeze(-1), codes, at::zeros({}, codes.options()));
 }
 
 /// Weights from explicit confidences: 1 for what somebody said something about, `implicit_example_weight` for the rest.
@@ -171,7 +154,8 @@ Targets TargetAssigner::assign(const at::Tensor& anchors, const Groundtruth& tru
   const at::Tensor nothing = at::zeros({}, rows.weights.options());
   targets.classes = {table(background, background, box_labels),
                      table(nothing, nothing + options_.negative_class_weight, rows.weights).unsqueeze(-1), row};
-  targets.boxes = encode(*coder_, anchors.detach().to(at::kFloat), truth, rows, row);
+  targets.boxes = coder_->encode_matched(rows.boxes, targets.match.box, anchors.detach().to(at::kFloat),
+                                         truth.keypoints.defined() ? truth.keypoints.to(at::kFloat) : at::Tensor());
   if (options_.use_confidences_as_targets) {
     weigh_by_confidence(targets, options_);
     return targets;

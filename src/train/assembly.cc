@@ -18,6 +18,7 @@
 #include "osprey/nn/batch_norm.h"
 #include "osprey/optim/builder.h"
 #include "osprey/train/class_check.h"
+#include "train/step_graph.h"
 
 namespace osprey::train {
 namespace {
@@ -69,6 +70,54 @@ void for_each_batch_norm(const models::DetectionModel& model, Action action) {
     if (auto* batch_norm = dynamic_cast<nn::BatchNorm*>(module.get())) action(*batch_norm);
 }
 
+/// The arithmetic of a run; libtorch is told whether GPUs may shorten float32.
+Precision precision_of(const proto::TrainConfig& train, const at::Device& device) {
+  const auto wanted = config::precision(train, device.is_cuda());
+  const bool shortened = wanted == proto::TrainConfig::TF32;
+  if (device.is_cuda()) {
+    at::globalContext().setAllowTF32CuBLAS(shortened);
+    at::globalContext().setAllowTF32CuDNN(shortened);
+  }
+  if (wanted == proto::TrainConfig::BF16) return Precision::kBfloat16;
+  if (wanted == proto::TrainConfig::FP16) return Precision::kFloat16;
+  return shortened && device.is_cuda() ? Precision::kTensorFloat32 : Precision::kFloat32;
+}
+
+/// The loss scale of a run; null where the loss is taken as it is.
+std::shared_ptr<LossScale> loss_scale_of(const config::ConfigNode<proto::TrainConfig>& train, Precision precision,
+                                         const at::Device& device) {
+  const auto node = train.child("loss_scale", train->loss_scale());
+  switch (node->mode_case()) {
+    case proto::LossScale::kNone:
+      return nullptr;
+    case proto::LossScale::kFixed:
+      if (!(node->fixed() > 0 && std::isfinite(node->fixed())))
+        node.fail("fixed", fmt::format("must be a finite number > 0, got {}", node->fixed()));
+      return std::make_shared<LossScale>(LossScaleOptions{.initial = node->fixed(), .dynamic = false}, device);
+    case proto::LossScale::kDynamic:
+      break;
+    case proto::LossScale::MODE_NOT_SET:
+      if (precision != Precision::kFloat16) return nullptr;
+      break;
+  }
+  const auto dynamic = node.child("dynamic", node->dynamic());
+  if (!(dynamic->initial() > 0 && std::isfinite(dynamic->initial())))
+    dynamic.fail("initial", fmt::format("must be a finite number > 0, got {}", dynamic->initial()));
+  if (dynamic->growth_interval() < 1) dynamic.fail("growth_interval", "must be >= 1, got 0");
+  return std::make_shared<LossScale>(
+      LossScaleOptions{.initial = dynamic->initial(), .growth_interval = dynamic->growth_interval()}, device);
+}
+
+/// Whether steps are recorded as a CUDA graph.
+bool records_steps(const config::ConfigNode<proto::TrainConfig>& train, const at::Device& device, bool several) {
+  const auto accelerator = train.child("accelerator", train->accelerator());
+  const bool possible = device.is_cuda() && !several && StepGraph::available();
+  if (accelerator->cuda_graph() == proto::Accelerator::ON && !possible)
+    accelerator.fail("cuda_graph", several ? "ON is for one replica that trains alone"
+                                           : "ON needs a GPU, and a build with kernels for it");
+  return possible && accelerator->cuda_graph() != proto::Accelerator::OFF;
+}
+
 GradientSum::Options exchange_options(const config::ConfigNode<proto::TrainConfig>& train) {
   const auto exchange = train.child("gradient_exchange", train->gradient_exchange());
   const double mebibytes = exchange->bucket_mib();
@@ -104,7 +153,19 @@ void check_shares(const config::Pipeline& pipeline, int64_t replicas) {
                                       below > 0 ? fmt::format("{} or ", below) : "", below + unit));
 }
 
-const char* name_of(Precision precision) { return precision == Precision::kBfloat16 ? "bf16" : "fp32"; }
+const char* name_of(Precision precision) {
+  switch (precision) {
+    case Precision::kFloat32:
+      return "fp32";
+    case Precision::kTensorFloat32:
+      return "tf32";
+    case Precision::kBfloat16:
+      return "bf16";
+    case Precision::kFloat16:
+      return "fp16";
+  }
+  return "";
+}
 
 Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
   Assembly result;
@@ -162,8 +223,9 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
                  "is not supported on GPUs yet; leave it out and each replica normalises by its own");
   }
   result.step.micro_batches = train->gradient_accumulation_steps();
-  result.step.precision =
-      config::precision(*train) == proto::TrainConfig::BF16 ? Precision::kBfloat16 : Precision::kFloat32;
+  result.step.precision = precision_of(*train, device);
+  result.state.loss_scale = loss_scale_of(train, result.step.precision, device);
+  result.cuda_graph = records_steps(train, device, options.replicas != nullptr);
   result.step.add_regularization = train->add_regularization_loss();
   return result;
 }

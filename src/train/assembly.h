@@ -21,6 +21,7 @@ struct Assembly {
   TrainState state;
   std::unique_ptr<optim::GradientPipeline> gradients;
   StepOptions step;
+  bool cuda_graph = false;                    ///< see TrainerOptions
   std::unique_ptr<GradientSum> gradient_sum;  ///< null where one process trains alone
   int64_t batch_size = 0;                     ///< of all replicas together
   int64_t resident_before = 0;                ///< bytes, before the model was built

@@ -38,6 +38,7 @@ RunOutcome steps(Assembly& assembly, const JobOptions& job, data::BatchSource& s
   parts.replicas = job.replicas;
   TrainerOptions options;
   options.num_steps = count;
+  options.cuda_graph = assembly.cuda_graph;
   options.step = assembly.step;
   return run(parts, options);
 }

@@ -46,6 +46,8 @@ TrainerOptions trainer_options(const Assembly& assembly, int64_t num_steps) {
   result.num_steps = num_steps;
   result.checkpoint_every_n = assembly.train().checkpoint().every_n_steps();
   result.eval_every_n = assembly.pipeline.message->eval_config().eval_every_n_steps();
+  result.look_every_n = assembly.train().log_every_n_steps();
+  result.cuda_graph = assembly.cuda_graph;
   result.step = assembly.step;
   result.attributes = {{"precision", name_of(assembly.step.precision)},
                        {"threads", std::to_string(at::get_num_threads())}};

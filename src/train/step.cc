@@ -4,6 +4,8 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 
+#include "osprey/kernels/device.h"
+
 namespace osprey::train {
 namespace {
 
@@ -11,12 +13,12 @@ namespace {
 class AutocastScope {
  public:
   AutocastScope(Precision precision, at::DeviceType device)
-      : device_(device), active_(precision == Precision::kBfloat16) {
+      : device_(device), active_(precision == Precision::kBfloat16 || precision == Precision::kFloat16) {
     if (!active_) return;
     was_enabled_ = at::autocast::is_autocast_enabled(device_);
     former_type_ = at::autocast::get_autocast_dtype(device_);
     at::autocast::set_autocast_enabled(device_, true);
-    at::autocast::set_autocast_dtype(device_, at::kBFloat16);
+    at::autocast::set_autocast_dtype(device_, precision == Precision::kBfloat16 ? at::kBFloat16 : at::kHalf);
     at::autocast::increment_nesting();
   }
   ~AutocastScope() {
@@ -41,8 +43,6 @@ Losses forward(models::DetectionModel& model, const Batch& batch, Precision prec
     const AutocastScope autocast(precision, batch.images.device().type());
     predictions = model.predict(model.preprocess(batch));
   }
-  predictions.box_encodings = predictions.box_encodings.to(at::kFloat);
-  predictions.class_logits = predictions.class_logits.to(at::kFloat);
   return model.loss(predictions, batch);
 }
 
@@ -73,9 +73,18 @@ void sum_over(Replicas& replicas, GradientSums& sums) {
   for (size_t i = 0; i < values.size(); ++i) *values[i] = all[static_cast<int64_t>(i)].to(values[i]->scalar_type());
 }
 
+/// What the updates of this step need from the host.
+void prepare_updates(TrainState& state) {
+  state.optimizer->prepare(state.step);
+  if (state.average != nullptr) state.average->prepare(state.step);
+}
+
 }  // namespace
 
-GradientSums accumulate_gradients(models::DetectionModel& model, const Batch& batch, const StepOptions& options) {
+bool StepResult::ok() const { return healthy.item<bool>(); }
+
+GradientSums accumulate_gradients(models::DetectionModel& model, const Batch& batch, const StepOptions& options,
+                                  const at::Tensor& loss_scale) {
   const int64_t parts = options.micro_batches, size = batch.size();
   TORCH_CHECK(parts > 0 && size % parts == 0, "a batch of ", size, " images cannot be split into ", parts,
               " equal parts");
@@ -87,6 +96,7 @@ GradientSums accumulate_gradients(models::DetectionModel& model, const Batch& ba
     at::Tensor total;
     for (const LossTerm& term : losses.terms) total = total.defined() ? total + term.sum : term.sum;
     if (options.replicas != nullptr && part == parts - 1) options.replicas->begin();
+    if (loss_scale.defined()) total = total * loss_scale;
     if (total.requires_grad()) total.backward();
     add(sums, losses);
   }
@@ -97,18 +107,30 @@ GradientSums accumulate_gradients(models::DetectionModel& model, const Batch& ba
   return sums;
 }
 
-StepResult train_step(TrainState& state, const Batch& batch, optim::GradientPipeline& gradients,
-                      const StepOptions& options) {
-  models::DetectionModel& model = *state.model;
-  if (!model.is_training()) model.train();
-  StepResult result;
-  result.learning_rate = state.optimizer->learning_rate().at(state.step);
+void prepare_step(TrainState& state) {
+  if (!state.healthy.defined()) {
+    const auto options = state.model->parameters().front().options().requires_grad(false);
+    state.healthy = at::ones({}, options.dtype(at::kBool));
+    state.healthy_steps = at::zeros({}, options.dtype(at::kLong));
+  }
+  if (kernels::device::reading_waits(state.healthy)) prepare_updates(state);
+}
 
-  const GradientSums sums = accumulate_gradients(model, batch, options);
+void count_step(TrainState& state) {
+  ++state.step;
+  ++state.data_position;
+}
+
+StepResult device_step(TrainState& state, const Batch& batch, optim::GradientPipeline& gradients,
+                       const StepOptions& options) {
+  models::DetectionModel& model = *state.model;
+  StepResult result;
+  const at::Tensor scale = state.loss_scale != nullptr ? state.loss_scale->value() : at::Tensor();
+  const GradientSums sums = accumulate_gradients(model, batch, options, scale);
 
   const at::NoGradGuard no_gradients;
   const optim::NamedTensors& parameters = state.optimizer->parameters();
-  if (sums.normalizer.defined()) optim::divide_gradients(parameters, sums.normalizer);
+  optim::divide_gradients(parameters, sums.normalizer, scale);
   at::Tensor total = at::zeros({}, batch.images.options().dtype(at::kFloat));
   for (const NamedScalar& term : sums.terms) {
     result.losses.push_back(
@@ -127,17 +149,42 @@ StepResult train_step(TrainState& state, const Batch& batch, optim::GradientPipe
   }
   result.losses.push_back({"Loss/total_loss", total});
 
-  result.finite = (optim::all_finite(parameters) & at::isfinite(total)).item<bool>();
-  if (!result.finite) {
-    model.discard_statistics();
-    return result;
+  const optim::GradientNorms measured = gradients.measure();
+  const at::Tensor finite = measured.finite.logical_and(total.isfinite());
+  at::Tensor healthy = finite;
+  if (state.loss_scale != nullptr) {
+    healthy = finite.logical_or(state.loss_scale->can_shrink());
+    state.loss_scale->update(finite);
+    result.losses.push_back({"Loss/loss_scale", scale.clone()});
   }
-  result.gradient_norm = gradients.apply();
-  state.optimizer->update(state.step);
-  model.commit_statistics();
-  if (state.average != nullptr) state.average->update(state.step);
-  ++state.step;
-  ++state.data_position;
+  state.healthy.logical_and_(healthy);
+  state.healthy_steps.add_(state.healthy);
+  result.healthy = state.healthy;
+
+  at::Tensor proceed = finite.logical_and(state.healthy);
+  if (!kernels::device::reading_waits(finite)) {
+    if (!proceed.item<bool>()) {
+      model.discard_statistics();
+      return result;
+    }
+    prepare_updates(state);  // not before: a step that is not made leaves no trace
+    proceed = at::Tensor();
+  }
+  result.gradient_norm = gradients.apply(measured);
+  state.optimizer->apply(proceed);
+  model.commit_statistics(proceed);
+  if (state.average != nullptr) state.average->apply(proceed);
+  return result;
+}
+
+StepResult train_step(TrainState& state, const Batch& batch, optim::GradientPipeline& gradients,
+                      const StepOptions& options) {
+  if (!state.model->is_training()) state.model->train();
+  prepare_step(state);
+  StepResult result = device_step(state, batch, gradients, options);
+  result.learning_rate = state.optimizer->learning_rate().at(state.step);
+  // On a device nobody knows yet; a step that is left out for the sake of the loss scale counts, too.
+  if (kernels::device::reading_waits(result.healthy) || result.ok()) count_step(state);
   return result;
 }
 

@@ -12,6 +12,7 @@ namespace osprey::train {
 namespace {
 
 constexpr std::string_view kAverageSuffix = ".ExponentialMovingAverage";
+const std::string kScalePrefix = "loss_scale/";
 
 /// The tensors a run consists of beside the weights, by their name in a checkpoint.
 std::map<std::string, at::Tensor> slots(const TrainState& state) {
@@ -30,6 +31,8 @@ std::string shape(const at::Tensor& tensor) { return fmt::format("[{}]", fmt::jo
 checkpoint::Checkpoint snapshot(const TrainState& state) {
   checkpoint::Checkpoint result;
   result.tensors = slots(state);
+  if (state.loss_scale != nullptr)
+    for (const auto& [name, tensor] : state.loss_scale->state()) result.tensors.emplace(kScalePrefix + name, tensor);
   for (const auto& [name, tensor] : models::variables(*state.model)) result.tensors.emplace("model/" + name, tensor);
   result.attributes["step"] = std::to_string(state.step);
   result.attributes["data_position"] = std::to_string(state.data_position);
@@ -40,7 +43,11 @@ checkpoint::Checkpoint snapshot(const TrainState& state) {
 void restore(TrainState& state, const checkpoint::Checkpoint& checkpoint, const std::string& source) {
   std::map<std::string, at::Tensor> stored = checkpoint::with_prefix(checkpoint, "");
   std::string differences;
-  const std::map<std::string, at::Tensor> wanted = slots(state);
+  std::map<std::string, at::Tensor> wanted = slots(state);
+  // The scale is that of a precision: where the other run had none, this one starts its own.
+  if (state.loss_scale != nullptr)
+    for (const auto& [name, tensor] : state.loss_scale->state())
+      if (stored.count(kScalePrefix + name) > 0) wanted.emplace(kScalePrefix + name, tensor);
   for (const auto& [name, tensor] : wanted) {
     const auto found = stored.find(name);
     if (found == stored.end())
@@ -50,7 +57,7 @@ void restore(TrainState& state, const checkpoint::Checkpoint& checkpoint, const 
           fmt::format("\n  {}: {} in the checkpoint, {} in the run", name, shape(found->second), shape(tensor));
   }
   for (const auto& [name, tensor] : stored)
-    if (name.rfind("model/", 0) != 0 && wanted.count(name) == 0)
+    if (!name.starts_with("model/") && !name.starts_with(kScalePrefix) && wanted.count(name) == 0)
       differences += fmt::format("\n  {}: {} in the checkpoint, not in the run", name, shape(tensor));
 
   // The model first: where that differs, its list says more than that of the optimizer.

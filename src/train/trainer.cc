@@ -7,7 +7,10 @@
 
 #include "osprey/base/clock.h"
 #include "osprey/base/error.h"
+#include "osprey/kernels/device.h"
 #include "osprey/train/watchdog.h"
+#include "train/device_feed.h"
+#include "train/step_graph.h"
 
 namespace osprey::train {
 namespace {
@@ -18,7 +21,15 @@ bool due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 class Loop {
  public:
   Loop(const TrainerParts& parts, const TrainerOptions& options)
-      : parts_(parts), options_(options), state_(*parts.state), watchdog_(options.stall_seconds) {}
+      : parts_(parts),
+        options_(options),
+        state_(*parts.state),
+        feed_(*parts.source, state_.model->parameters().front().device()),
+        first_step_(state_.step),
+        watchdog_(options.stall_seconds) {
+    state_.healthy = state_.healthy_steps = at::Tensor();
+    if (options.cuda_graph) graph_ = std::make_unique<StepGraph>(state_, *parts.gradients, options.step);
+  }
 
   RunOutcome run() {
     RunOutcome outcome;
@@ -61,20 +72,34 @@ class Loop {
   void step() {
     const double started = now();
     watchdog_.enter("waiting for data", state_.step);
-    std::optional<Batch> batch = parts_.source->next();
+    const std::optional<Batch> batch = feed_.next();
     if (!batch)
       throw DataError(fmt::format("the training data ended after batch {}, before num_steps", state_.data_position));
-    const Batch here = to(*batch, state_.model->parameters().front().device());
+    const Batch& here = *batch;
     const double data_seconds = now() - started;
     watchdog_.enter("in a step", state_.step);
-    const StepResult result = train_step(state_, here, *parts_.gradients, options_.step);
-    if (!result.finite) diverged(here, result);
+    const StepResult result = graph_ ? graph_->step(here) : train_step(state_, here, *parts_.gradients, options_.step);
+    const bool looks = !kernels::device::reading_waits(result.healthy) || done() ||
+                       due(state_.step, options_.look_every_n) || due(state_.step, options_.checkpoint_every_n) ||
+                       due(state_.step, options_.eval_every_n);
+    if (looks && !result.ok()) diverged(bad_batch(here), result);
     look_for_signal();
     watchdog_.enter("writing logs", state_.step);
     const int64_t replicas = parts_.replicas != nullptr ? parts_.replicas->size() : 1;
     const StepEvent event{
         state_, result, here, here.size() * replicas, data_seconds, now() - started, done() || signal_ != 0};
     for (Hook* hook : parts_.hooks) hook->after_step(event);
+  }
+
+  /// The batch of the first step that could not be made; the state goes back to that step, which the device has told
+  /// by doing nothing since.
+  Batch bad_batch(const Batch& last) {
+    const int64_t behind = state_.step - first_step_ - state_.healthy_steps.item<int64_t>();
+    if (behind == 0) return last;
+    state_.step -= behind;
+    state_.data_position -= behind;
+    feed_.seek(state_.data_position);
+    return feed_.next().value();
   }
 
   [[noreturn]] void diverged(const Batch& batch, const StepResult& result) {
@@ -114,6 +139,9 @@ class Loop {
   const TrainerParts& parts_;
   const TrainerOptions& options_;
   TrainState& state_;
+  DeviceFeed feed_;
+  std::unique_ptr<StepGraph> graph_;
+  int64_t first_step_;
   Watchdog watchdog_;
   int signal_ = 0;
 };

@@ -41,7 +41,7 @@ class Parrot final : public models::DetectionModel {
   const boxes::NmsOptions& nms_options() const override { return nms_; }
   at::Tensor regularization_loss() override { return at::zeros({}); }
   std::map<std::string, std::string> restore_map(models::RestoreType) const override { return {}; }
-  void commit_statistics() override {}
+  void commit_statistics(const at::Tensor&) override {}
   void discard_statistics() override {}
   int64_t num_classes() const override { return 2; }
   std::array<int64_t, 2> input_size() const override { return {8, 8}; }

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "osprey/kernels/device.h"
 #include "support/golden.h"
 
 namespace osprey::kernels {
@@ -168,11 +169,13 @@ TEST(ClassLoss, NamesWhatDisagrees) {
                 HasSubstr("expected float32 rows of targets [2, R, 4]"));
     EXPECT_THAT(message(kernel, logits, {good.rows, at::ones({2, 2, 1}), good.row}),
                 HasSubstr("expected float32 weights"));
-    EXPECT_THAT(message(kernel, logits, {good.rows, weights, good.row + 1}), HasSubstr("lies outside [0, 3)"));
+    if (!device::reading_waits(logits)) {
+      EXPECT_THAT(message(kernel, logits, {good.rows, weights, good.row + 1}), HasSubstr("lies outside [0, 3)"));
+    }
     EXPECT_THAT(message(kernel, logits, {good.rows, weights, good.row.slice(1, 1)}), HasSubstr("row of each anchor"));
-    EXPECT_THAT(message(kernel, logits.to(at::kDouble), good), HasSubstr("expected contiguous float32 logits"));
+    EXPECT_THAT(message(kernel, logits.to(at::kDouble), good), HasSubstr("expected contiguous logits"));
   }
-  EXPECT_FALSE(fuses_class_loss(logits.transpose(1, 2)));
+  EXPECT_FALSE(takes_class_loss(logits.transpose(1, 2)));
 }
 
 }  // namespace

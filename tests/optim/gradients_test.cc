@@ -43,7 +43,7 @@ TEST(GradientPipeline, ScalesBiasesThenFreezesThenClips) {
   const auto config =
       train_config("bias_grad_multiplier: 2 freeze_variables: '.*BatchNorm' gradient_clipping_by_norm: 1");
   GradientPipeline pipeline(build_variable_filter(config.node(), all).trained, gradient_options(config.node()));
-  EXPECT_NEAR(pipeline.apply().item<double>(), std::sqrt(34.0), 1e-5);
+  EXPECT_NEAR(pipeline.apply(pipeline.measure()).item<double>(), std::sqrt(34.0), 1e-5);
   EXPECT_NEAR(all[0].second.grad().item<double>(), 3 / std::sqrt(34.0), 1e-6);
   EXPECT_NEAR(all[3].second.grad().item<double>(), 4 / std::sqrt(34.0), 1e-6);
   EXPECT_EQ(all[1].second.grad().item<double>(), 100);
@@ -53,14 +53,15 @@ TEST(GradientPipeline, ClipsEachVariableByItsOwnNormWhenAsked) {
   const NamedTensors all = {{"a.weights", parameter({3, 4})}, {"b.weights", parameter({0.3f, 0.4f})}};
   const auto config = train_config("gradient_clipping_by_norm: 1 gradient_clipping_mode: PER_VARIABLE");
   GradientPipeline pipeline(all, gradient_options(config.node()));
-  EXPECT_NEAR(pipeline.apply().item<double>(), std::sqrt(25.25), 1e-5);
+  EXPECT_NEAR(pipeline.apply(pipeline.measure()).item<double>(), std::sqrt(25.25), 1e-5);
   EXPECT_TRUE(all[0].second.grad().allclose(at::tensor({0.6f, 0.8f})));
   EXPECT_TRUE(all[1].second.grad().allclose(at::tensor({0.3f, 0.4f})));
 }
 
 TEST(GradientPipeline, WithoutOptionsGradientsStayAsTheyAre) {
   const NamedTensors all = {{"a.biases", parameter({3, 4})}, {"b.weights", at::zeros({2}).requires_grad_(true)}};
-  EXPECT_NEAR(GradientPipeline(all, {}).apply().item<double>(), 5, 1e-6);
+  GradientPipeline pipeline(all, {});
+  EXPECT_NEAR(pipeline.apply(pipeline.measure()).item<double>(), 5, 1e-6);
   EXPECT_TRUE(all[0].second.grad().equal(at::tensor({3.f, 4.f})));
 }
 
@@ -68,7 +69,8 @@ TEST(GradientPipeline, ANormThatIsNotFiniteSpoilsEveryGradient) {
   const NamedTensors all = {{"a.weights", parameter({INFINITY})}, {"b.weights", parameter({1})}};
   GradientOptions options;
   options.clip_norm = 1;
-  GradientPipeline(all, options).apply();
+  GradientPipeline pipeline(all, options);
+  pipeline.apply(pipeline.measure());
   EXPECT_TRUE(all[1].second.grad().isnan().all().item<bool>());
 }
 
@@ -117,11 +119,12 @@ TEST(VariableFilter, ABrokenPatternAndNothingLeftAreConfigErrors) {
               ThrowsMessage<ConfigError>(HasSubstr("leaves no variable to train")));
 }
 
-TEST(Gradients, AllFiniteSeesNanInfinityAndNothingElse) {
-  EXPECT_TRUE(all_finite({{"a", parameter({1e30f, -1e30f})}}).item<bool>());
-  EXPECT_FALSE(all_finite({{"a", parameter({1, NAN})}, {"b", parameter({1})}}).item<bool>());
-  EXPECT_FALSE(all_finite({{"a", parameter({1})}, {"b", parameter({-INFINITY})}}).item<bool>());
-  EXPECT_TRUE(all_finite({}).item<bool>());
+TEST(GradientPipeline, FiniteSeesNanInfinityAndNothingElse) {
+  const auto finite = [](const NamedTensors& all) { return GradientPipeline(all, {}).measure().finite.item<bool>(); };
+  EXPECT_TRUE(finite({{"a", parameter({1e30f, -1e30f})}}));
+  EXPECT_FALSE(finite({{"a", parameter({1, NAN})}, {"b", parameter({1})}}));
+  EXPECT_FALSE(finite({{"a", parameter({1})}, {"b", parameter({-INFINITY})}}));
+  EXPECT_TRUE(finite({}));
 }
 
 TEST(Gradients, AreDividedByTheNormalizerButNeverByLessThanOne) {

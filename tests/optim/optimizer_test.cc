@@ -86,25 +86,6 @@ TEST(OptimizerContract, ChannelsLastParametersMoveAsContiguousOnesDo) {
   }
 }
 
-TEST(OptimizerContract, DoubleParametersWhichHaveNoKernelMoveAsFloatOnesDo) {
-  for (Arithmetic arithmetic : {Arithmetic::kTf1, Arithmetic::kTf2}) {
-    for (const std::string& name : kAll) {
-      const at::Tensor start = at::arange(48, at::kFloat).view({6, 8}).cos();
-      const NamedTensors single = {{"w", start.clone().requires_grad_(true)}},
-                         exact = {{"w", start.to(at::kDouble).requires_grad_(true)}};
-      const auto a = build(name + " { " + kRate + " }", single, arithmetic),
-                 b = build(name + " { " + kRate + " }", exact, arithmetic);
-      for (int64_t i = 0; i < 5; ++i) {
-        step(*a, i);
-        step(*b, i);
-      }
-      EXPECT_FALSE(single[0].second.allclose(start)) << name;
-      // Adam divides by what a gradient near zero leaves, and its rounding with it.
-      EXPECT_LT((single[0].second - exact[0].second).abs().max().item<double>(), 2e-5) << name;
-    }
-  }
-}
-
 TEST(Momentum, TheRateActsAtOnceInTf1AndThroughTheBufferInTf2) {
   // Gradient 1 throughout, momentum 0.9, rate 0.1, then 0.01 from step 1 on.
   // TF 1: a = 1, 1.9; w = -0.1, -0.1 - 0.01 * 1.9 = -0.119.   TF 2: a = -0.1, -0.09 - 0.01 = -0.1; w = -0.1, -0.2.

@@ -111,7 +111,8 @@ class ToyModel final : public models::DetectionModel {
     return result;
   }
 
-  void commit_statistics() override {
+  void commit_statistics(const at::Tensor& proceed) override {
+    if (proceed.defined() && !proceed.item<bool>()) pending_.clear();
     if (pending_.empty()) return;
     at::Tensor mean = at::zeros({kDepth}), variance = at::zeros({kDepth});
     for (const auto& [m, v] : pending_) mean += m, variance += v;

@@ -111,7 +111,7 @@ std::string learn(Assembly& assembly, data::BatchSource& source) {
   int steps = 0;
   for (; steps < kMostSteps && (steps == 0 || loss > 0.8 * first); ++steps) {
     const StepResult result = train_step(assembly.state, batch, *assembly.gradients, assembly.step);
-    EXPECT_TRUE(result.finite);
+    EXPECT_TRUE(result.ok());
     loss = data_loss(result);
     if (steps == 0) first = loss;
   }

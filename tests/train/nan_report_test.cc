@@ -46,7 +46,7 @@ TEST(NanReport, HoldsWhatIsNeededToFindTheCause) {
   poison(*toy.state.model, "net.conv2_weights");
   const Batch batch = *source->next();
   const StepResult result = train_step(toy.state, batch, *toy.gradients, {});
-  ASSERT_FALSE(result.finite);
+  ASSERT_FALSE(result.ok());
   const auto report_folder = write_nan_report(toy.state, batch, result, {folder.path(), {"cat", "dog"}, {}});
   EXPECT_EQ(report_folder, folder / "nan_report");
   const auto report = osprey::testing::read_json(report_folder / "report.json");

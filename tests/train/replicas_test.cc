@@ -153,7 +153,7 @@ Trained train(int64_t steps, int64_t parts, Replicas* replicas, at::ScalarType f
       batch = slice(batch, replicas->rank() * share, (replicas->rank() + 1) * share);
     }
     const StepResult step = train_step(run.state, batch, *run.gradients, options);
-    EXPECT_TRUE(step.finite);
+    EXPECT_TRUE(step.ok());
     result.losses.push_back(step.losses.back().value.item<double>());
   }
   for (const auto& [name, tensor] : models::variables(*run.state.model))

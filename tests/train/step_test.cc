@@ -27,7 +27,7 @@ std::vector<at::Tensor> trained(const ToyOptions& options, int64_t parts, int64_
   ToyRun run(options);
   const auto source = make_toy_source(8);
   for (int64_t i = 0; i < steps; ++i)
-    EXPECT_TRUE(train_step(run.state, *source->next(), *run.gradients, {.micro_batches = parts}).finite);
+    EXPECT_TRUE(train_step(run.state, *source->next(), *run.gradients, {.micro_batches = parts}).ok());
   return values(*run.state.model);
 }
 
@@ -66,7 +66,7 @@ TEST(TrainStep, ABatchWithoutAnyBoxIsDividedByOne) {
   const GradientSums sums = accumulate_gradients(*run.state.model, batch, {});
   EXPECT_EQ(sums.normalizer.item<float>(), 0);
   const StepResult result = train_step(run.state, batch, *run.gradients, {});
-  EXPECT_TRUE(result.finite);
+  EXPECT_TRUE(result.ok());
   EXPECT_FLOAT_EQ(result.losses.back().value.item<float>(),
                   sums.terms[0].value.item<float>() + sums.terms[1].value.item<float>());
 }
@@ -90,7 +90,7 @@ TEST(TrainStep, AStepThatIsNotFiniteChangesNothing) {
   Batch batch = *source->next();
   batch.images = batch.images.to(at::kFloat);
   batch.images[0][0][0][0] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_FALSE(train_step(run.state, batch, *run.gradients, {}).finite);
+  EXPECT_FALSE(train_step(run.state, batch, *run.gradients, {}).ok());
   EXPECT_EQ(run.state.step, 1);
   run.state.model->commit_statistics();  // nothing may be pending
   for (const auto& [name, tensor] : snapshot(run.state).tensors)

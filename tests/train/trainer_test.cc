@@ -189,7 +189,7 @@ TEST(Trainer, ALossThatIsNotFiniteStopsBeforeTheUpdate) {
   parts.nan_report = [](const TrainState& state, const Batch& batch, const StepResult& result) {
     EXPECT_EQ(state.step, 2);
     EXPECT_EQ(batch.ids.front(), "toy-4");
-    EXPECT_FALSE(result.finite);
+    EXPECT_FALSE(result.ok());
     return std::string("somewhere");
   };
   EXPECT_THAT([&] { run(parts, {.num_steps = 10}); },

@@ -27,6 +27,12 @@ class BoxCoder {
   virtual at::Tensor encode(const at::Tensor& boxes, const at::Tensor& anchors,
                             const at::Tensor& keypoints = {}) const = 0;
 
+  /// The code of each anchor's own box, zeros where it has none.
+  /// boxes [B, M, 4], match [B, A] int64 (an index into the boxes, or below 0), anchors [A, 4] -> [B, A, K]
+  /// keypoints  [B, M, num_keypoints, 2] where num_keypoints > 0
+  virtual at::Tensor encode_matched(const at::Tensor& boxes, const at::Tensor& match, const at::Tensor& anchors,
+                                    const at::Tensor& keypoints = {}) const;
+
   /// codes [..., A, K], anchors [A, 4] -> boxes [..., A, 4]
   virtual at::Tensor decode(const at::Tensor& codes, const at::Tensor& anchors) const = 0;
 

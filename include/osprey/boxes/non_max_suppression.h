@@ -41,7 +41,8 @@ struct NmsResult {
 ///  3. the kept boxes of all classes are sorted by score; equal scores by lower class, then by order of keeping;
 ///  4. boxes are clipped to the window, those of no area dropped (not if `combined`), the first D remain;
 ///  5. with change_coordinate_frame the boxes become fractions of the window.
-/// No gradients. Runs on the CPU, images in parallel; tensors of another device are copied there and back.
+/// No gradients, and on a GPU nothing is read back; there, equal scores are in the order of their rows whatever
+/// `combined` says.
 ///
 /// boxes        [B, A, 4], or [B, A, C, 4] with a box per class; float
 /// scores       [B, A, C] float, without background; NaN is never a candidate
@@ -49,6 +50,7 @@ struct NmsResult {
 ///              square), and change_coordinate_frame must be false
 /// num_valid    [B] int64: rows from there on are padding; undefined: all rows are real
 /// throws       c10::Error when shapes or types disagree
+/// operator     osprey::batch_non_max_suppression
 /// source       Bodla et al., "Soft-NMS", ICCV 2017, for sigma > 0
 NmsResult batch_non_max_suppression(const at::Tensor& boxes, const at::Tensor& scores, const NmsOptions& options,
                                     const at::Tensor& clip_window = {}, const at::Tensor& num_valid = {});

@@ -24,8 +24,9 @@ int max_number_of_boxes(const proto::TrainEvalPipelineConfig& config, const prot
 /// `from_detection_checkpoint` says: "detection" or "classification".
 std::string fine_tune_checkpoint_type(const proto::TrainConfig& config);
 
-/// FP32 or BF16: the `precision` field, or BF16 where it is AUTO, the deprecated `use_bfloat16` asks for it and the CPU
-/// has the arithmetic (`has_bfloat16_arithmetic`).
-proto::TrainConfig::Precision precision(const proto::TrainConfig& config);
+/// The `precision` field; where it is AUTO: TF32 on a GPU, and on a CPU that has bfloat16 arithmetic BF16, if AUTO is
+/// written out or the deprecated `use_bfloat16` asks for it, else FP32. A run whose config says nothing is the same on
+/// every CPU.
+proto::TrainConfig::Precision precision(const proto::TrainConfig& config, bool on_gpu = false);
 
 }  // namespace osprey::config

@@ -32,6 +32,18 @@ struct Batch {
 /// memory.
 Batch to(const Batch& batch, const at::Device& device);
 
+/// The same batch in pinned memory of the host, from which a GPU copies by itself.
+Batch pinned(const Batch& batch);
+
+/// The same batch in memory of its own.
+Batch clone(const Batch& batch);
+
+/// Writes the tensors of `from` into those of `result`, which has the same shapes.
+void copy(const Batch& from, Batch& result);
+
+/// Its memory is not given to others before what `stream` has been told so far is done.
+void used_on(const Batch& batch, const c10::Stream& stream);
+
 /// Bytes of all its tensors.
 int64_t bytes_of(const Batch& batch);
 

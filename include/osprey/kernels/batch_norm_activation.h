@@ -2,21 +2,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
-#include <limits>
+#include <memory>
+
+#include "osprey/kernels/epilogue.h"
 
 namespace osprey::kernels {
-
-/// What is done to a normalised value.
-struct Epilogue {
-  enum class Curve {
-    kClamp,      ///< it is moved into [low, high]; the gradient is that of the values strictly inside
-    kSwish,      ///< v * sigmoid(v), to a few units in the last place
-    kHardSwish,  ///< v * min(max(v + 3, 0), 6) / 6
-  };
-  float low = -std::numeric_limits<float>::infinity();
-  float high = std::numeric_limits<float>::infinity();
-  Curve curve = Curve::kClamp;
-};
 
 struct BatchNormed {
   at::Tensor y;                  ///< like x
@@ -34,30 +24,30 @@ struct ReplicaSum {
   std::function<void(const at::Tensor&)> sum;  ///< [n] float64 on the CPU
 };
 
-/// Whether the two functions below take a tensor: on the CPU, channels_last, float32 or bfloat16. Whatever else there
-/// is has to go through the operations of libtorch.
+/// Whether the two functions below take a tensor: a channels_last map of float32, bfloat16 or float16, on a device that
+/// there are kernels for. Whatever else there is has to go through the operations of libtorch.
 bool fuses_batch_norm(const at::Tensor& x);
 
 /// y = epilogue((x - mean) * inverse_deviation * gamma + beta): batch norm by the statistics of the batch and an
 /// activation, in one pass for the statistics and one for the values. Sums are made in fixed blocks, so threads do not
-/// change a bit.
+/// change a bit. Gradients flow from y to x, gamma and beta; nothing but x is kept for them.
 ///
 /// x      [B, C, H, W] for which fuses_batch_norm holds, not empty
 /// gamma  [C] float32; undefined: 1      beta  [C] float32; undefined: 0
-/// over   where not null, the statistics are those of all replicas' batches together
-/// No gradients flow; see below.
+/// over   where not null, the statistics are those of all replicas' batches together; the gradients of gamma and beta
+///        are those of this replica's part all the same
+/// throws c10::Error for other types, layouts and sizes
 /// source  Ioffe and Szegedy, "Batch Normalization", ICML 2015, algorithm 1
+/// operator osprey::batch_norm_activation
 BatchNormed batch_norm_activation(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, double epsilon,
-                                  const Epilogue& epilogue, const ReplicaSum* over = nullptr);
+                                  const Epilogue& epilogue, const std::shared_ptr<const ReplicaSum>& over = nullptr);
 
-/// The gradients of `batch_norm_activation`, which keeps nothing but its input: the normalised values are worked out
-/// again.
+/// The gradients of `batch_norm_activation` by themselves.
 /// gradient_y  like x
 /// statistics  as `batch_norm_activation` gave them (y is not looked at)
-/// over        as there; the gradients of gamma and beta are those of this replica's part all the same
+/// operator osprey::batch_norm_activation_backward
 BatchNormGradients batch_norm_activation_backward(const at::Tensor& gradient_y, const at::Tensor& x,
                                                   const at::Tensor& gamma, const at::Tensor& beta,
-                                                  const BatchNormed& statistics, const Epilogue& epilogue,
-                                                  const ReplicaSum* over = nullptr);
+                                                  const BatchNormed& statistics, const Epilogue& epilogue);
 
 }  // namespace osprey::kernels

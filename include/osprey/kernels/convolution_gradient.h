@@ -25,6 +25,7 @@ bool multiplies_weight_gradient(const at::Tensor& x, const at::Tensor& weights, 
 /// x           [B, I, H, W] float32
 /// returns     [O, I, kernel height, kernel width] float32, channels_last
 /// throws      c10::Error where the sizes do not belong together
+/// operator    osprey::convolution_weight_gradient
 at::Tensor convolution_weight_gradient(const at::Tensor& gradient_y, const at::Tensor& x,
                                        const ConvolutionWindow& window);
 

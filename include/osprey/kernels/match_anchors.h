@@ -1,16 +1,9 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-namespace osprey::kernels {
+#include "osprey/kernels/match_options.h"
 
-/// Thresholds of the arg-max matching; argmax_matcher.proto describes each.
-struct MatchOptions {
-  bool use_thresholds = true;                  ///< false: every anchor gets its best box
-  float matched_threshold = 0.5f;              ///< overlap >= matched is a match
-  float unmatched_threshold = 0.5f;            ///< overlap < unmatched is background; in between the anchor is ignored
-  bool negatives_lower_than_unmatched = true;  ///< false swaps background and ignored
-  bool force_match_for_each_row = false;       ///< each box also claims its best anchor, whatever the overlap
-};
+namespace osprey::kernels {
 
 /// Gives each anchor the box it overlaps most (IoU), without the M x A matrix in memory.
 ///
@@ -24,6 +17,7 @@ struct MatchOptions {
 /// anchors  [A, 4] float32
 /// returns  [B, A] int64: index into the M boxes, Match::kBackground or Match::kIgnore
 /// throws   c10::Error when shapes or types disagree
+/// operator osprey::match_anchors
 at::Tensor match_anchors(const at::Tensor& boxes, const at::Tensor& valid, const at::Tensor& forcing,
                          const at::Tensor& anchors, const MatchOptions& options);
 

@@ -73,7 +73,8 @@ class DetectionModel : public torch::nn::Module {
   virtual std::map<std::string, std::string> restore_map(RestoreType type) const = 0;
 
   /// Takes over, or throws away, the batch-norm statistics gathered since the last call.
-  virtual void commit_statistics() = 0;
+  /// proceed  scalar bool on the device: false, they are thrown away; undefined: true
+  virtual void commit_statistics(const at::Tensor& proceed = {}) = 0;
   virtual void discard_statistics() = 0;
 
   virtual int64_t num_classes() const = 0;

@@ -49,7 +49,7 @@ class SsdMetaArch : public DetectionModel {
   const boxes::NmsOptions& nms_options() const override { return parts_.post_processor.nms(); }
   at::Tensor regularization_loss() override;
   std::map<std::string, std::string> restore_map(RestoreType type) const override;
-  void commit_statistics() override;
+  void commit_statistics(const at::Tensor& proceed = {}) override;
   void discard_statistics() override;
   int64_t num_classes() const override { return options_.num_classes; }
   std::array<int64_t, 2> input_size() const override { return options_.input_size; }
@@ -63,6 +63,8 @@ class SsdMetaArch : public DetectionModel {
   std::vector<at::Tensor> feature_maps(const ModelInput& input);
 
  private:
+  /// The pictures as the network takes them, by the kernel.
+  at::Tensor preprocess_fused(const Batch& batch) const;
   const at::Tensor& anchors_of(const std::vector<at::Tensor>& feature_maps);
   bool has_background_column() const { return options_.has_background_column; }
 

@@ -28,7 +28,7 @@ class BatchNorm : public Layer {
  public:
   BatchNorm(int64_t depth, const BatchNormOptions& options);
 
-  /// x  [B, C, H, W] float32 or bfloat16; gradients flow to x, gamma and beta;
+  /// x  [B, C, H, W] float32 or half the bits; gradients flow to x, gamma and beta;
   /// a tensor of the meta device comes back as it is
   at::Tensor forward(const at::Tensor& x, Activation activation = Activation::kNone);
 
@@ -40,7 +40,8 @@ class BatchNorm : public Layer {
   /// From now on the statistics of a batch are those of `count` replicas together.
   void synchronize(std::shared_ptr<const kernels::ReplicaSum> over, int64_t count);
 
-  void commit();
+  /// proceed  scalar bool on the device: false, what was kept aside is thrown away; undefined: true
+  void commit(const at::Tensor& proceed = {});
   void discard();
 
  private:
@@ -50,6 +51,7 @@ class BatchNorm : public Layer {
   at::Tensor gamma_, beta_, moving_mean_, moving_variance_;
   at::Tensor pending_mean_, pending_variance_;
   int64_t pending_count_ = 0;
+  at::Tensor rate_;  ///< [1] 1 - decay, where the averages are
   std::shared_ptr<const kernels::ReplicaSum> over_;
   int64_t replicas_ = 1;
 };

@@ -34,15 +34,25 @@ struct GradientOptions {
   Clip clip = Clip::kGlobalNorm;
 };
 
+/// What gradients are like.
+struct GradientNorms {
+  at::Tensor norms;   ///< [n] float64: of each gradient that is there
+  at::Tensor finite;  ///< scalar bool: whether every number is
+};
+
 /// What happens to gradients between backward and update: bias multiplier, (frozen variables are out already),
 /// clipping.
 class GradientPipeline {
  public:
   GradientPipeline(NamedTensors trained, const GradientOptions& options);
 
+  /// Looks at all gradients, once. Does not wait for the device.
+  GradientNorms measure() const;
+
   /// Changes the gradients in place; parameters without gradient are passed over. Does not wait for the device.
-  /// returns  scalar on the device: norm of all gradients after the bias multiplier, before clipping
-  at::Tensor apply();
+  /// measured  what `measure` has found of them as they are
+  /// returns   scalar on the device: norm of all gradients after the bias multiplier, before clipping
+  at::Tensor apply(const GradientNorms& measured);
 
   const GradientOptions& options() const { return options_; }
 
@@ -50,20 +60,16 @@ class GradientPipeline {
   NamedTensors trained_;
   GradientOptions options_;
   std::vector<bool> is_bias_;
+  at::Tensor bias_factors_;  ///< [n] float32: of each gradient that is there
 };
 
-/// Divides the gradients by max(normalizer, 1), the division that core/losses.h leaves for last. Does not wait.
-void divide_gradients(const NamedTensors& parameters, const at::Tensor& normalizer);
-
-/// Scalar bool on the device: whether every gradient is finite. Does not wait.
-at::Tensor all_finite(const NamedTensors& parameters);
+/// Divides the gradients by max(normalizer, 1), the division that core/losses.h leaves for last, and by `scale`; what
+/// is undefined divides nothing. Both are scalars. Does not wait.
+void divide_gradients(const NamedTensors& parameters, const at::Tensor& normalizer, const at::Tensor& scale = {});
 
 /// Scales gradients so that their common norm is at most `max_norm`: g * max_norm / max(norm, max_norm).
 /// gradients  a NaN or infinite norm makes all of them NaN, as the original
 /// returns    scalar: the norm before
 at::Tensor clip_by_global_norm(const std::vector<at::Tensor>& gradients, double max_norm);
-
-/// The same for each gradient by its own norm. returns the global norm before
-at::Tensor clip_each_by_norm(const std::vector<at::Tensor>& gradients, double max_norm);
 
 }  // namespace osprey::optim

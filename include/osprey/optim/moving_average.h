@@ -16,8 +16,15 @@ class MovingAverage {
   MovingAverage(NamedTensors parameters, double decay, Arithmetic arithmetic);
 
   /// To be called after the optimizer's update; does not wait for the device.
-  /// step  how many updates were made before that one
-  void update(int64_t step);
+  /// step     how many updates were made before that one
+  /// proceed  as the optimizer's
+  void update(int64_t step, const at::Tensor& proceed = {}) {
+    prepare(step);
+    apply(proceed);
+  }
+  /// Its halves, as the optimizer's.
+  void prepare(int64_t step);
+  void apply(const at::Tensor& proceed);
 
   /// Exchanges parameters and averages in place, bit for bit; a second call undoes it.
   void swap();
@@ -34,6 +41,7 @@ class MovingAverage {
   double decay_;
   Arithmetic arithmetic_;
   std::vector<at::Tensor> averages_;
+  at::Tensor rate_;  ///< [1] 1 - decay of the update that is next
 };
 
 /// Parameters hold their averages as long as this lives: for evaluation and export.

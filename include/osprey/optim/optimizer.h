@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "osprey/config/registry.h"
+#include "osprey/kernels/parameter_update.h"
 #include "osprey/optim/learning_rate.h"
 #include "osprey/optim/named_tensors.h"
 
@@ -13,43 +14,59 @@ namespace osprey::optim {
 /// Weight decay is not its business: regularisation is part of the loss. The order of a step is
 ///
 ///     model loss -> backward -> pipeline.apply() -> optimizer.update(step) -> moving_average.update(step)
+///
+/// A kind of optimizer is a rule of kernels/parameter_update.h, the slots that it keeps, and the numbers of each
+/// update.
 class Optimizer {
  public:
   using Registry = config::Registry<Optimizer, NamedTensors, Arithmetic>;
 
-  /// parameters  float leaves that receive gradients; frozen ones are left out by the caller
-  Optimizer(NamedTensors parameters, std::unique_ptr<LearningRate> learning_rate)
-      : parameters_(std::move(parameters)), learning_rate_(std::move(learning_rate)) {}
+  /// What is carried from step to step of every parameter: TensorFlow's name of it ("Momentum", "Adam_1"), and what it
+  /// starts with.
+  struct Slot {
+    std::string name;
+    double start = 0;
+  };
+
+  /// parameters  float32 leaves that receive gradients; frozen ones are left out by the caller
+  Optimizer(NamedTensors parameters, std::unique_ptr<LearningRate> learning_rate, kernels::UpdateRule rule,
+            std::vector<Slot> slots);
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
   /// One update from the gradients in the parameters' `.grad()`, which stay as they are. A parameter without gradient
-  /// is left alone, and so is its state. Does not wait for the device. step  how many updates were made before
-  void update(int64_t step);
+  /// is left alone, and so is its state. Does not wait for the device.
+  /// step     how many updates were made before
+  /// proceed  scalar bool on the device of the parameters: false, nothing is changed; undefined: true
+  void update(int64_t step, const at::Tensor& proceed = {}) {
+    prepare(step);
+    apply(proceed);
+  }
+
+  /// The two halves of an update: what the host works out, put where the device reads it, and what the device does. The
+  /// second half may be recorded and repeated, each time after the first.
+  void prepare(int64_t step);
+  void apply(const at::Tensor& proceed);
 
   /// Everything beside the parameters that the next update depends on, under "<parameter>.<slot>" and, for what all
-  /// parameters share, the bare name of the slot. The slots are TensorFlow's ("Momentum", "RMSProp", "Adam_1" ...). The
-  /// tensors are live: a checkpoint is restored by copying into them.
-  virtual NamedTensors state() const = 0;
+  /// parameters share, the bare name of the slot. The tensors are live: a checkpoint is restored by copying into them.
+  virtual NamedTensors state() const;
 
   const NamedTensors& parameters() const { return parameters_; }
   const LearningRate& learning_rate() const { return *learning_rate_; }
 
  protected:
-  /// The parameters of one update: those that have a gradient.
-  struct Update {
-    std::vector<int64_t> indices;    ///< into parameters()
-    std::vector<at::Tensor> values;  ///< the parameters
-    std::vector<at::Tensor> gradients;
-    double learning_rate = 0;
-    int64_t step = 0;
-  };
-  virtual void apply(const Update& update) = 0;
+  /// The numbers of the rule for an update at this learning rate.   step  as above; asked for once per update
+  virtual std::vector<double> numbers(double learning_rate, int64_t step) = 0;
 
  private:
   NamedTensors parameters_;
   std::unique_ptr<LearningRate> learning_rate_;
+  kernels::UpdateRule rule_;
+  std::vector<Slot> slots_;
+  std::vector<std::vector<at::Tensor>> kept_;  ///< by slot and parameter
+  at::Tensor numbers_;                         ///< of the update that is next, on the device of the parameters
 };
 
 }  // namespace osprey::optim

@@ -1,21 +1,10 @@
 #include "kernels/cpu/loops/batch_norm_rows.h"
 
-#include <bit>
-
+#include "kernels/arithmetic/curve.h"
 #include "kernels/cpu/loops/dispatch.h"
-#include "kernels/cpu/loops/elementary.h"
 
 namespace osprey::kernels::cpu {
 namespace {
-
-OSPREY_INLINE float load(const float* at) { return *at; }
-OSPREY_INLINE float load(const uint16_t* at) { return std::bit_cast<float>(static_cast<uint32_t>(*at) << 16); }
-OSPREY_INLINE void store(float* at, float value) { *at = value; }
-OSPREY_INLINE void store(uint16_t* at, float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;  // to nearest, ties to even
-  *at = static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded);
-}
 
 /// Rows that are summed as floats before they join the doubles.
 constexpr int64_t kRows = 128;
@@ -59,47 +48,6 @@ OSPREY_INLINE void moments(const T* __restrict x, int64_t rows, int64_t depth, c
       });
 }
 
-/// The curves: `value` of a normalised number, and `back`, which takes a gradient through it.
-struct Clamp {
-  float low, high;
-  OSPREY_INLINE float value(float v) const {
-    v = v < low ? low : v;
-    return v > high ? high : v;
-  }
-  OSPREY_INLINE float back(float v, float gradient) const { return (v > low) & (v < high) ? gradient : 0.0f; }
-};
-struct Swish {
-  OSPREY_INLINE float value(float v) const { return v / (1.0f + exponential(-v)); }
-  OSPREY_INLINE float back(float v, float gradient) const {
-    const float gate = 1.0f / (1.0f + exponential(-v));
-    return gradient * gate * (1.0f + v * (1.0f - gate));
-  }
-};
-struct HardSwish {
-  OSPREY_INLINE float value(float v) const {
-    float gate = v + 3.0f;
-    gate = gate < 0.0f ? 0.0f : gate;
-    gate = gate > 6.0f ? 6.0f : gate;
-    return v * gate * (1.0f / 6.0f);
-  }
-  OSPREY_INLINE float back(float v, float gradient) const {
-    const float slope = v >= 3.0f ? 1.0f : v * (1.0f / 3.0f) + 0.5f;
-    return v > -3.0f ? gradient * slope : 0.0f;
-  }
-};
-
-/// Calls `run` with the curve of `affine`.
-template <class Run>
-OSPREY_INLINE void with_curve(const ChannelAffine& affine, Run run) {
-  if (affine.curve == Curve::kSwish) {
-    run(Swish{});
-  } else if (affine.curve == Curve::kHardSwish) {
-    run(HardSwish{});
-  } else {
-    run(Clamp{affine.low, affine.high});
-  }
-}
-
 template <class T>
 OSPREY_INLINE void normalize(const T* __restrict x, int64_t rows, int64_t depth, const ChannelAffine& affine,
                              T* __restrict y) {
@@ -107,7 +55,7 @@ OSPREY_INLINE void normalize(const T* __restrict x, int64_t rows, int64_t depth,
   const float* __restrict scale = affine.scale;
   const float* __restrict shift = affine.shift;
   with_curve(
-      affine, [=](auto curve) __attribute__((always_inline)) {
+      affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
         for (int64_t row = 0; row < rows; ++row)
           for (int64_t c = 0; c < depth; ++c)
             store(y + row * depth + c, curve.value((load(x + row * depth + c) - mean[c]) * scale[c] + shift[c]));
@@ -121,7 +69,7 @@ OSPREY_INLINE void gradient_moments(const T* __restrict gradient, const T* __res
   const float* __restrict scale = affine.scale;
   const float* __restrict shift = affine.shift;
   with_curve(
-      affine, [=](auto curve) __attribute__((always_inline)) {
+      affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
         gather(
             rows, depth, scratch, sum,
             product, [=](int64_t row, int64_t c, float& a, float& b) __attribute__((always_inline)) {
@@ -141,7 +89,7 @@ OSPREY_INLINE void gradients(const T* __restrict gradient, const T* __restrict x
   const float* __restrict scale = affine.scale;
   const float* __restrict shift = affine.shift;
   with_curve(
-      affine, [=](auto curve) __attribute__((always_inline)) {
+      affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
         for (int64_t row = 0; row < rows; ++row) {
           for (int64_t c = 0; c < depth; ++c) {
             const float centered = load(x + row * depth + c) - mean[c];
@@ -174,6 +122,7 @@ OSPREY_INLINE void gradients(const T* __restrict gradient, const T* __restrict x
 // NOLINTEND(bugprone-macro-parentheses)
 
 OSPREY_DISPATCH_TYPES(float)
-OSPREY_DISPATCH_TYPES(uint16_t)
+OSPREY_DISPATCH_TYPES(Bfloat16)
+OSPREY_DISPATCH_TYPES(Float16)
 
 }  // namespace osprey::kernels::cpu

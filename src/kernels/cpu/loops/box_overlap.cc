@@ -1,5 +1,6 @@
 #include "kernels/cpu/loops/box_overlap.h"
 
+#include "kernels/arithmetic/overlap.h"
 #include "kernels/cpu/loops/dispatch.h"
 
 namespace osprey::kernels::cpu {
@@ -7,26 +8,24 @@ namespace {
 
 constexpr size_t kBlock = 64;  // boxes that are compared before the answer is looked at
 
-OSPREY_INLINE float least(float a, float b) { return b < a ? b : a; }
-OSPREY_INLINE float greatest(float a, float b) { return a < b ? b : a; }
-
 OSPREY_INLINE void compare(const BoxColumns& many, size_t index, size_t count, float threshold, bool* result) {
   const float* __restrict ymins = many.ymin;
   const float* __restrict xmins = many.xmin;
   const float* __restrict ymaxs = many.ymax;
   const float* __restrict xmaxs = many.xmax;
   const float* __restrict areas = many.area;
-  const float ymin = ymins[index], xmin = xmins[index], ymax = ymaxs[index], xmax = xmaxs[index], area = areas[index];
+  const auto box = [&](size_t j) __attribute__((always_inline)) {
+    return Corners{ymins[j], xmins[j], ymaxs[j], xmaxs[j], areas[j]};
+  };
+  const Corners one = box(index);
   *result = false;
-  if (!(area > 0)) return;
+  if (!(one.area > 0)) return;
   for (size_t end = count; end > 0 && !*result;) {
     const size_t begin = end > kBlock ? end - kBlock : 0;
     int above = 0;
     for (size_t j = begin; j < end; ++j) {
-      const float height = greatest(least(ymax, ymaxs[j]) - greatest(ymin, ymins[j]), 0.0f);
-      const float width = greatest(least(xmax, xmaxs[j]) - greatest(xmin, xmins[j]), 0.0f);
-      const float common = height * width;
-      above |= static_cast<int>(areas[j] > 0) & static_cast<int>(common / (area + areas[j] - common) > threshold);
+      const float common = intersection(one, box(j));
+      above |= static_cast<int>(areas[j] > 0) & static_cast<int>(common / (one.area + areas[j] - common) > threshold);
     }
     *result = above != 0;
     end = begin;

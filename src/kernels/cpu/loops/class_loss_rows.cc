@@ -1,7 +1,7 @@
 #include "kernels/cpu/loops/class_loss_rows.h"
 
+#include "kernels/arithmetic/elementary.h"
 #include "kernels/cpu/loops/dispatch.h"
-#include "kernels/cpu/loops/elementary.h"
 
 namespace osprey::kernels::cpu {
 namespace {
@@ -9,47 +9,11 @@ namespace {
 /// Elements that are computed at a time, whatever anchors they belong to, so that few classes fill the registers, too.
 constexpr int64_t kChunk = 1024;
 
-/// miss^gamma and its derivative.
-struct One {
-  OSPREY_INLINE void operator()(float, float& power, float& slope) const { power = 1.0f, slope = 0.0f; }
-};
-struct Linear {
-  OSPREY_INLINE void operator()(float miss, float& power, float& slope) const { power = miss, slope = 1.0f; }
-};
-struct Square {
-  OSPREY_INLINE void operator()(float miss, float& power, float& slope) const {
-    power = miss * miss;
-    slope = 2.0f * miss;
-  }
-};
-struct Power {
-  float gamma;
-  OSPREY_INLINE void operator()(float miss, float& power, float& slope) const {
-    miss = miss < 1.17549435e-38f ? 1.17549435e-38f : miss;
-    power = exponential(gamma * logarithm(miss));
-    slope = gamma * power / miss;
-  }
-};
-
 template <class Modulation>
 OSPREY_INLINE void elements(const float* __restrict logits, const float* __restrict targets, int64_t count,
                             const FocalForm& form, Modulation modulation, float* __restrict losses,
                             float* __restrict slopes) {
-  const float negative = form.negative, difference = form.positive - form.negative;
-  for (int64_t i = 0; i < count; ++i) {
-    const float x = logits[i], t = targets[i];
-    const float size = x < 0.0f ? -x : x;
-    const float e = exponential(-size);
-    const float large = 1.0f / (1.0f + e), small = e * large;  // sigmoid of |x| and of -|x|
-    const float p = x < 0.0f ? small : large, q = x < 0.0f ? large : small;
-    const float entropy = (x < 0.0f ? 0.0f : x) - x * t + log_one_plus(e);
-    const float miss = t * q + (1.0f - t) * p;
-    float power, power_slope;
-    modulation(miss, power, power_slope);
-    const float factor = negative + t * difference;
-    losses[i] = factor * entropy * power;
-    slopes[i] = factor * ((p - t) * power + entropy * power_slope * (1.0f - 2.0f * t) * p * q);
-  }
+  for (int64_t i = 0; i < count; ++i) focal_element(logits[i], targets[i], form, modulation, losses[i], slopes[i]);
 }
 
 template <class Modulation>
@@ -96,18 +60,10 @@ OSPREY_INLINE void focal(const float* __restrict logits, const TargetRows& rows,
 
 OSPREY_INLINE void any_focal(const float* logits, const TargetRows& rows, int64_t anchors, int64_t depth,
                              const FocalForm& form, float* sums, float* slopes) {
-  const auto run = [&](auto modulation) __attribute__((always_inline)) {
-    focal(logits, rows, anchors, depth, form, modulation, sums, slopes);
-  };
-  if (form.gamma == 0) {
-    run(One{});
-  } else if (form.gamma == 1) {
-    run(Linear{});
-  } else if (form.gamma == 2) {
-    run(Square{});
-  } else {
-    run(Power{form.gamma});
-  }
+  with_modulation(
+      form, [&](auto modulation) __attribute__((always_inline)) {
+        focal(logits, rows, anchors, depth, form, modulation, sums, slopes);
+      });
 }
 
 /// Sums and maxima are made in so many lanes, which does not depend on the machine.

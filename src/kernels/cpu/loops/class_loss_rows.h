@@ -1,6 +1,8 @@
 #pragma once
 #include <cstdint>
 
+#include "kernels/arithmetic/focal.h"
+
 /// The inner loops of the classification losses, compiled for several instruction sets of which the best that the
 /// machine has is taken.
 namespace osprey::kernels::cpu {
@@ -11,11 +13,6 @@ struct TargetRows {
   const float* weights;  ///< [R, depth] where `weight_per_class`, else [R]
   bool weight_per_class;
   const int64_t* row;  ///< of each anchor
-};
-
-struct FocalForm {
-  float gamma;               ///< power of 1 - p_t; 0: plain cross entropy
-  float positive, negative;  ///< factor of a class whose target is 1, and of one whose target is 0
 };
 
 /// Losses of `anchors` anchors, each with `depth` classes.

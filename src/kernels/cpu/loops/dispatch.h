@@ -1,7 +1,7 @@
 #pragma once
-/// One loop compiled for several instruction sets, of which the best that the machine has is taken at run time.
+#include "kernels/arithmetic/inline.h"
 
-#define OSPREY_INLINE inline __attribute__((always_inline))
+/// One loop compiled for several instruction sets, of which the best that the machine has is taken at run time.
 
 #if defined(__x86_64__) && defined(__GNUC__)
 /// Defines a function once per instruction set and one that calls the best of them.

@@ -1,71 +1,50 @@
 #include "kernels/cpu/loops/update_rows.h"
 
-#include <cmath>
-
 #include "kernels/cpu/loops/dispatch.h"
 
 namespace osprey::kernels::cpu {
 namespace {
 
-OSPREY_INLINE void momentum_loop(float* __restrict values, const float* __restrict gradients,
-                                 float* __restrict accumulators, int64_t count, float momentum, float gradient_factor,
-                                 float value_factor) {
-  for (int64_t i = 0; i < count; ++i) {
-    accumulators[i] = momentum * accumulators[i] + gradient_factor * gradients[i];
-    values[i] += value_factor * accumulators[i];
-  }
+/// Sums are made in so many lanes, which does not depend on the machine.
+constexpr int64_t kLanes = 8;
+
+OSPREY_INLINE void squares(const float* __restrict values, int64_t count, double* sum) {
+  double lanes[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      const double value = values[i + lane];
+      lanes[lane] += value * value;
+    }
+  for (; i < count; ++i) lanes[0] += double{values[i]} * double{values[i]};
+  *sum = 0;
+  for (const double lane : lanes) *sum += lane;
 }
 
-template <class Root>
-OSPREY_INLINE void rms_prop_elements(float* __restrict values, const float* __restrict gradients,
-                                     float* __restrict squares, float* __restrict accumulators, int64_t count,
-                                     float rho, float momentum, float rate, Root root) {
-  for (int64_t i = 0; i < count; ++i) {
-    const float g = gradients[i];
-    squares[i] = rho * squares[i] + (1.0f - rho) * g * g;
-    accumulators[i] = momentum * accumulators[i] + rate * g / root(squares[i]);
-    values[i] -= accumulators[i];
-  }
-}
-
-OSPREY_INLINE void rms_prop_loop(float* values, const float* gradients, float* squares, float* accumulators,
-                                 int64_t count, float rho, float momentum, float rate, float epsilon,
-                                 bool epsilon_outside) {
-  if (epsilon_outside) {
-    rms_prop_elements(
-        values, gradients, squares, accumulators, count, rho, momentum,
-        rate, [=](float s) __attribute__((always_inline)) { return std::sqrt(s) + epsilon; });
-  } else {
-    rms_prop_elements(
-        values, gradients, squares, accumulators, count, rho, momentum,
-        rate, [=](float s) __attribute__((always_inline)) { return std::sqrt(s + epsilon); });
-  }
-}
-
-OSPREY_INLINE void adam_loop(float* __restrict values, const float* __restrict gradients, float* __restrict means,
-                             float* __restrict variances, int64_t count, float beta1, float beta2, float rate,
-                             float epsilon) {
-  for (int64_t i = 0; i < count; ++i) {
-    const float g = gradients[i];
-    means[i] = beta1 * means[i] + (1.0f - beta1) * g;
-    variances[i] = beta2 * variances[i] + (1.0f - beta2) * g * g;
-    values[i] -= rate * means[i] / (std::sqrt(variances[i]) + epsilon);
-  }
+template <class Rule>
+OSPREY_INLINE void update(float* __restrict values, const float* __restrict gradients, float* __restrict first,
+                          float* __restrict second, int64_t count, const Rule& rule) {
+  float unused = 0;
+  for (int64_t i = 0; i < count; ++i)
+    rule(values[i], gradients[i], Rule::kSlots > 0 ? first[i] : unused, Rule::kSlots > 1 ? second[i] : unused);
 }
 
 }  // namespace
 
-OSPREY_DISPATCH(momentum_rows, momentum_loop,
-                (float* values, const float* gradients, float* accumulators, int64_t count, float momentum,
-                 float gradient_factor, float value_factor),
-                values, gradients, accumulators, count, momentum, gradient_factor, value_factor)
-OSPREY_DISPATCH(rms_prop_rows, rms_prop_loop,
-                (float* values, const float* gradients, float* squares, float* accumulators, int64_t count, float rho,
-                 float momentum, float rate, float epsilon, bool epsilon_outside),
-                values, gradients, squares, accumulators, count, rho, momentum, rate, epsilon, epsilon_outside)
-OSPREY_DISPATCH(adam_rows, adam_loop,
-                (float* values, const float* gradients, float* means, float* variances, int64_t count, float beta1,
-                 float beta2, float rate, float epsilon),
-                values, gradients, means, variances, count, beta1, beta2, rate, epsilon)
+// NOLINTBEGIN(bugprone-macro-parentheses): Rule is a type
+#define OSPREY_DISPATCH_RULE(Rule)                                                                                   \
+  OSPREY_DISPATCH(                                                                                                   \
+      update_rows, update,                                                                                           \
+      (float* values, const float* gradients, float* first, float* second, int64_t count, const Rule& rule), values, \
+      gradients, first, second, count, rule)
+// NOLINTEND(bugprone-macro-parentheses)
+
+OSPREY_DISPATCH_RULE(MomentumRule)
+OSPREY_DISPATCH_RULE(RmsPropRule<false>)
+OSPREY_DISPATCH_RULE(RmsPropRule<true>)
+OSPREY_DISPATCH_RULE(AdamRule)
+OSPREY_DISPATCH_RULE(AverageRule)
+
+OSPREY_DISPATCH(square_sum, squares, (const float* values, int64_t count, double* sum), values, count, sum)
 
 }  // namespace osprey::kernels::cpu

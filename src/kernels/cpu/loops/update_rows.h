@@ -1,21 +1,26 @@
 #pragma once
 #include <cstdint>
 
-/// The inner loops of the optimizers, compiled for several instruction sets of which the best that the machine has is
-/// taken. `values` are `count` numbers of a parameter, `gradients` theirs, the other arrays what the optimizer keeps.
+#include "kernels/arithmetic/update.h"
+
+/// The inner loops over all parameters, compiled for several instruction sets of which the best that the machine has is
+/// taken.
 namespace osprey::kernels::cpu {
 
-/// a <- momentum a + gradient_factor g,  w <- w + value_factor a
-void momentum_rows(float* values, const float* gradients, float* accumulators, int64_t count, float momentum,
-                   float gradient_factor, float value_factor);
+/// `values` are `count` numbers of a parameter, `gradients` theirs, `first` and `second` what the rule keeps of each;
+/// null where it keeps less.
+void update_rows(float* values, const float* gradients, float* first, float* second, int64_t count,
+                 const MomentumRule& rule);
+void update_rows(float* values, const float* gradients, float* first, float* second, int64_t count,
+                 const RmsPropRule<false>& rule);
+void update_rows(float* values, const float* gradients, float* first, float* second, int64_t count,
+                 const RmsPropRule<true>& rule);
+void update_rows(float* values, const float* gradients, float* first, float* second, int64_t count,
+                 const AdamRule& rule);
+void update_rows(float* values, const float* gradients, float* first, float* second, int64_t count,
+                 const AverageRule& rule);
 
-/// s <- rho s + (1 - rho) g^2,  a <- momentum a + rate g / root,  w <- w - a, where root is sqrt(s + epsilon), or
-/// sqrt(s) + epsilon with `epsilon_outside`
-void rms_prop_rows(float* values, const float* gradients, float* squares, float* accumulators, int64_t count, float rho,
-                   float momentum, float rate, float epsilon, bool epsilon_outside);
-
-/// m <- b1 m + (1 - b1) g,  v <- b2 v + (1 - b2) g^2,  w <- w - rate m / (sqrt(v) + epsilon)
-void adam_rows(float* values, const float* gradients, float* means, float* variances, int64_t count, float beta1,
-               float beta2, float rate, float epsilon);
+/// The sum of the squares of some numbers, in double: finite exactly where all of them are.
+void square_sum(const float* values, int64_t count, double* sum);
 
 }  // namespace osprey::kernels::cpu

@@ -2,10 +2,11 @@
 #include <bit>
 #include <cstdint>
 
-#include "kernels/cpu/loops/dispatch.h"
+#include "kernels/arithmetic/inline.h"
 
-/// Elementary functions of float32 without calls and branches, so that the compiler can vectorise loops over them.
-namespace osprey::kernels::cpu {
+/// Elementary functions of float32 without calls and branches, so that a compiler can vectorise loops over them, and
+/// every machine gives the same digits.
+namespace osprey::kernels {
 
 /// e^x of numbers that are not too large: 2^n times a polynomial of what is left.
 OSPREY_INLINE float exponential(float x) {
@@ -50,4 +51,4 @@ OSPREY_INLINE float logarithm(float x) {
   return static_cast<float>(power) * 0.693147181f + 2.0f * s * (p * z + 1.0f);
 }
 
-}  // namespace osprey::kernels::cpu
+}  // namespace osprey::kernels

@@ -1,0 +1,228 @@
+// Every operator of the library at the size a detector has it, on the CPU or on a GPU (Google Benchmark).
+// usage: operators_bench [--device=cuda] [--benchmark_filter=REGEX] [--benchmark_format=json]
+// `bytes_per_second` counts what has to be read and written at least; `copy` is the rate of a plain copy.
+#include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <benchmark/benchmark.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <cstring>
+
+#include "osprey/boxes/non_max_suppression.h"
+#include "osprey/kernels/batch_norm_activation.h"
+#include "osprey/kernels/box_codes.h"
+#include "osprey/kernels/box_loss.h"
+#include "osprey/kernels/class_loss.h"
+#include "osprey/kernels/convolution_gradient.h"
+#include "osprey/kernels/match_anchors.h"
+#include "osprey/kernels/parameter_update.h"
+#include "osprey/kernels/preprocess.h"
+
+namespace {
+
+using namespace osprey;
+
+constexpr int64_t kImages = 8, kAnchors = 51150, kBoxes = 100, kClasses = 90;
+at::Device device = at::kCPU;
+
+at::TensorOptions floats() { return at::TensorOptions(device).dtype(at::kFloat); }
+at::TensorOptions integers() { return floats().dtype(at::kLong); }
+at::TensorOptions flags() { return floats().dtype(at::kBool); }
+
+at::Tensor random_boxes(std::vector<int64_t> shape) {
+  shape.push_back(2);
+  const at::Tensor center = at::rand(shape, floats()), half = at::rand(shape, floats()) * 0.15;
+  return at::cat({center - half, center + half}, -1);
+}
+
+at::Tensor channels_last(at::Tensor map) { return map.contiguous(at::MemoryFormat::ChannelsLast); }
+
+void finish() {
+  if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+}
+
+/// Times a call that has to move so many bytes at least.
+void add(const std::string& name, std::function<std::function<void()>()> prepare, double bytes) {
+  benchmark::RegisterBenchmark(
+      name.c_str(),
+      [=](benchmark::State& state) {
+        const c10::OptionalDeviceGuard guard(device.is_cpu() ? std::nullopt : std::optional(device));
+        const at::NoGradGuard no_gradients;
+        const std::function<void()> call = prepare();
+        call();
+        finish();
+        for (auto _ : state) {
+          call();
+          finish();
+        }
+        state.SetBytesProcessed(static_cast<int64_t>(bytes * static_cast<double>(state.iterations())));
+      })
+      ->UseRealTime()
+      ->Unit(benchmark::kMillisecond);
+}
+
+ClassTargets some_class_targets() {
+  return {at::rand({kImages, kBoxes + 2, kClasses}, floats()), at::ones({kImages, kBoxes + 2, 1}, floats()),
+          at::randint(0, kBoxes + 2, {kImages, kAnchors}, integers())};
+}
+
+void add_class_losses(const std::string& type_name, at::ScalarType type) {
+  const double logits = double{kImages} * kAnchors * kClasses * static_cast<double>(c10::elementSize(type));
+  const auto inputs = [=] {
+    return std::pair(at::randn({kImages, kAnchors, kClasses}, floats()).to(type), some_class_targets());
+  };
+  add(
+      "sigmoid_focal_loss/" + type_name,
+      [=] { return [in = inputs()] {
+              kernels::sigmoid_focal(in.first, in.second, {2, 0.25}, /*with_slope=*/true);
+            }; },
+      2 * logits);
+  add(
+      "softmax_cross_entropy_loss/" + type_name,
+      [=] { return [in = inputs()] { kernels::softmax_cross_entropy(in.first, in.second, 1, /*with_slope=*/true); }; },
+      2 * logits);
+}
+
+void add_batch_norm(const std::string& type_name, at::ScalarType type) {
+  const double map = 8.0 * 64 * 150 * 150 * static_cast<double>(c10::elementSize(type));
+  const auto inputs = [=] { return channels_last(at::randn({8, 64, 150, 150}, floats())).to(type); };
+  const kernels::Epilogue relu6{.low = 0, .high = 6};
+  add(
+      "batch_norm_activation/" + type_name,
+      [=] { return [=, x = inputs()] { kernels::batch_norm_activation(x, {}, {}, 1e-3, relu6); }; }, 3 * map);
+  add(
+      "batch_norm_activation_backward/" + type_name,
+      [=] {
+        const at::Tensor x = inputs(), gradient = inputs();
+        const kernels::BatchNormed normed = kernels::batch_norm_activation(x, {}, {}, 1e-3, relu6);
+        return [=] { kernels::batch_norm_activation_backward(gradient, x, {}, {}, normed, relu6); };
+      },
+      5 * map);
+}
+
+/// As many numbers, in as many tensors, as a ResNet-50 with a pyramid has.
+std::vector<at::Tensor> parameters() {
+  std::vector<at::Tensor> all;
+  for (int i = 0; i < 160; ++i) all.push_back(at::randn({i % 4 == 0 ? 590000 + i : 73000 + i}, floats()));
+  return all;
+}
+
+void add_updates() {
+  double count = 0;
+  for (int i = 0; i < 160; ++i) count += i % 4 == 0 ? 590000 + i : 73000 + i;
+  const auto update = [](kernels::UpdateRule rule, size_t slots, std::vector<float> numbers) {
+    return [=] {
+      std::vector<std::vector<at::Tensor>> kept;
+      for (size_t s = 0; s < slots; ++s) kept.push_back(parameters());
+      return [=, values = parameters(), gradients = parameters(), rate = at::tensor(numbers).to(device)] {
+        kernels::update_parameters(rule, {values, gradients, kept}, rate);
+      };
+    };
+  };
+  add("update_parameters/momentum", update(kernels::UpdateRule::kMomentum, 1, {0.9f, 1, -1e-6f}), 5 * 4 * count);
+  add("update_parameters/rms_prop", update(kernels::UpdateRule::kRmsProp, 2, {0.9f, 0.9f, 1e-6f, 1}), 7 * 4 * count);
+  add("update_parameters/adam", update(kernels::UpdateRule::kAdam, 2, {0.9f, 0.99f, 1e-6f, 1}), 7 * 4 * count);
+  add("update_parameters/average", update(kernels::UpdateRule::kAverage, 0, {1e-3f}), 3 * 4 * count);
+  add(
+      "tensor_norms", [] { return [all = parameters()] { kernels::tensor_norms(all); }; }, 4 * count);
+  add(
+      "scale_tensors",
+      [] { return [all = parameters(), one = at::ones({160}, floats())] { kernels::scale_tensors(all, one); }; },
+      2 * 4 * count);
+}
+
+void add_boxes() {
+  const double anchors = double{kImages} * kAnchors;
+  add(
+      "match_anchors",
+      [] {
+        const at::Tensor all = at::ones({kImages, kBoxes}, flags());
+        return [=, boxes = random_boxes({kImages, kBoxes}), priors = random_boxes({kAnchors})] {
+          kernels::match_anchors(boxes, all, all, priors, {.force_match_for_each_row = true});
+        };
+      },
+      8 * anchors);
+  add(
+      "encode_matched_boxes",
+      [] {
+        return [boxes = random_boxes({kImages, kBoxes}), priors = random_boxes({kAnchors}),
+                match = at::randint(-1, kBoxes, {kImages, kAnchors}, integers())] {
+          kernels::encode_matched_boxes(boxes, match, priors, {10, 10, 5, 5});
+        };
+      },
+      (8 + 16) * anchors);
+  const auto codes = [] { return at::randn({kImages, kAnchors, 4}, floats()); };
+  add(
+      "smooth_l1_loss",
+      [=] {
+        return [x = codes(), t = codes(), w = at::rand({kImages, kAnchors}, floats())] {
+          kernels::smooth_l1_loss(x, t, w, 1);
+        };
+      },
+      (16 + 16 + 8) * anchors);
+  add(
+      "giou_loss",
+      [=] {
+        return [x = random_boxes({kImages, kAnchors}), t = random_boxes({kImages, kAnchors}),
+                w = at::rand({kImages, kAnchors}, floats())] { kernels::giou_loss(x, t, w); };
+      },
+      (16 + 16 + 8) * anchors);
+  add(
+      "batch_non_max_suppression",
+      [] {
+        return [boxes = random_boxes({1, kAnchors}), scores = at::rand({1, kAnchors, kClasses}, floats()),
+                window = at::tensor({0.0f, 0.0f, 1.0f, 1.0f}).to(device)] {
+          boxes::batch_non_max_suppression(boxes, scores, {.score_threshold = 0.98f}, window);
+        };
+      },
+      4.0 * kAnchors * kClasses);
+}
+
+void add_maps() {
+  const double values = 8.0 * 3 * 640 * 640;
+  for (const auto& [name, type] : {std::pair{"float32", at::kFloat}, {"bfloat16", at::kBFloat16}})
+    add(
+        std::string("preprocess/") + name,
+        [type = type] {
+          return [=, images = channels_last(at::randint(0, 256, {8, 3, 640, 640}, floats()).to(at::kByte)),
+                  shapes = at::full({8, 2}, 600, integers())] {
+            kernels::preprocess(images, shapes, {.scale = {0.1, 0.1, 0.1}, .type = type});
+          };
+        },
+        values * (1 + static_cast<double>(c10::elementSize(type))));
+  add(
+      "convolution_weight_gradient",
+      [] {
+        return [x = channels_last(at::randn({2, 256, 80, 80}, floats())),
+                gradient = channels_last(at::randn({2, 256, 80, 80}, floats()))] {
+          kernels::convolution_weight_gradient(gradient, x, {.kernel = {3, 3}, .padding = {1, 1}});
+        };
+      },
+      2 * 4.0 * 2 * 256 * 80 * 80);
+  add(
+      "copy",
+      [] { return [from = at::randn({64 << 20}, floats()), to = at::empty({64 << 20}, floats())] { to.copy_(from); }; },
+      2 * 4.0 * (64 << 20));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (std::strncmp(argv[i], "--device=", 9) != 0) continue;
+    device = at::Device(argv[i] + 9);
+    if (device.is_cuda() && !device.has_index()) device.set_index(0);
+    std::rotate(argv + i, argv + i + 1, argv + argc--);
+    break;
+  }
+  add_class_losses("float32", at::kFloat);
+  add_class_losses("bfloat16", at::kBFloat16);
+  add_batch_norm("float32", at::kFloat);
+  add_batch_norm("bfloat16", at::kBFloat16);
+  add_updates();
+  add_boxes();
+  add_maps();
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::RunSpecifiedBenchmarks();
+}

@@ -1,0 +1,65 @@
+#pragma once
+#include "kernels/arithmetic/elementary.h"
+
+/// Sigmoid cross entropy with the factors of the focal loss, of one class of one anchor.
+namespace osprey::kernels {
+
+struct FocalForm {
+  float gamma;               ///< power of 1 - p_t; 0: plain cross entropy
+  float positive, negative;  ///< factor of a class whose target is 1, and of one whose target is 0
+};
+
+/// miss^gamma and its derivative.
+struct One {
+  OSPREY_INLINE void operator()(float, float& power, float& slope) const { power = 1.0f, slope = 0.0f; }
+};
+struct Linear {
+  OSPREY_INLINE void operator()(float miss, float& power, float& slope) const { power = miss, slope = 1.0f; }
+};
+struct Square {
+  OSPREY_INLINE void operator()(float miss, float& power, float& slope) const {
+    power = miss * miss;
+    slope = 2.0f * miss;
+  }
+};
+struct Power {
+  float gamma;
+  OSPREY_INLINE void operator()(float miss, float& power, float& slope) const {
+    miss = miss < 1.17549435e-38f ? 1.17549435e-38f : miss;
+    power = exponential(gamma * logarithm(miss));
+    slope = gamma * power / miss;
+  }
+};
+
+/// Calls `run` with the power that `form` asks for.
+template <class Run>
+OSPREY_INLINE void with_modulation(const FocalForm& form, Run run) {
+  if (form.gamma == 0) {
+    run(One{});
+  } else if (form.gamma == 1) {
+    run(Linear{});
+  } else if (form.gamma == 2) {
+    run(Square{});
+  } else {
+    run(Power{form.gamma});
+  }
+}
+
+/// x  logit      t  target, 0..1
+template <class Modulation>
+OSPREY_INLINE void focal_element(float x, float t, const FocalForm& form, const Modulation& modulation, float& loss,
+                                 float& slope) {
+  const float size = x < 0.0f ? -x : x;
+  const float e = exponential(-size);
+  const float large = 1.0f / (1.0f + e), small = e * large;  // sigmoid of |x| and of -|x|
+  const float p = x < 0.0f ? small : large, q = x < 0.0f ? large : small;
+  const float entropy = (x < 0.0f ? 0.0f : x) - x * t + log_one_plus(e);
+  const float miss = t * q + (1.0f - t) * p;
+  float power, power_slope;
+  modulation(miss, power, power_slope);
+  const float factor = form.negative + t * (form.positive - form.negative);
+  loss = factor * entropy * power;
+  slope = factor * ((p - t) * power + entropy * power_slope * (1.0f - 2.0f * t) * p * q);
+}
+
+}  // namespace osprey::kernels

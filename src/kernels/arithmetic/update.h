@@ -1,0 +1,54 @@
+#pragma once
+#include <cmath>
+
+#include "kernels/arithmetic/inline.h"
+
+/// Rules by which training moves a number: `value`, by what its `gradient` says and what is kept of it in two slots.
+/// Their members are made from numbers that lie in memory, in this order.
+namespace osprey::kernels {
+
+struct MomentumRule {
+  static constexpr int kSlots = 1, kNumbers = 3;
+  float momentum, gradient_factor, value_factor;
+  OSPREY_INLINE explicit MomentumRule(const float* n) : momentum(n[0]), gradient_factor(n[1]), value_factor(n[2]) {}
+  OSPREY_INLINE void operator()(float& value, float gradient, float& accumulator, float&) const {
+    accumulator = momentum * accumulator + gradient_factor * gradient;
+    value += value_factor * accumulator;
+  }
+};
+
+template <bool kEpsilonOutside>
+struct RmsPropRule {
+  static constexpr int kSlots = 2, kNumbers = 4;
+  float rho, momentum, rate, epsilon;
+  OSPREY_INLINE explicit RmsPropRule(const float* n) : rho(n[0]), momentum(n[1]), rate(n[2]), epsilon(n[3]) {}
+  OSPREY_INLINE void operator()(float& value, float gradient, float& square, float& accumulator) const {
+    square = rho * square + (1.0f - rho) * gradient * gradient;
+    const float root = kEpsilonOutside ? std::sqrt(square) + epsilon : std::sqrt(square + epsilon);
+    accumulator = momentum * accumulator + rate * gradient / root;
+    value -= accumulator;
+  }
+};
+
+struct AdamRule {
+  static constexpr int kSlots = 2, kNumbers = 4;
+  float beta1, beta2, rate, epsilon;
+  OSPREY_INLINE explicit AdamRule(const float* n) : beta1(n[0]), beta2(n[1]), rate(n[2]), epsilon(n[3]) {}
+  OSPREY_INLINE void operator()(float& value, float gradient, float& mean, float& variance) const {
+    mean = beta1 * mean + (1.0f - beta1) * gradient;
+    variance = beta2 * variance + (1.0f - beta2) * gradient * gradient;
+    value -= rate * mean / (std::sqrt(variance) + epsilon);
+  }
+};
+
+/// A moving average, which takes the place of the value; the parameter takes that of the gradient.
+struct AverageRule {
+  static constexpr int kSlots = 0, kNumbers = 1;
+  float rate;
+  OSPREY_INLINE explicit AverageRule(const float* n) : rate(n[0]) {}
+  OSPREY_INLINE void operator()(float& average, float parameter, float&, float&) const {
+    average = rate < 0.5f ? average + rate * (parameter - average) : parameter - (1.0f - rate) * (parameter - average);
+  }
+};
+
+}  // namespace osprey::kernels

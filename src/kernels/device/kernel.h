@@ -1,0 +1,64 @@
+#pragma once
+#include <cstdint>
+
+#include "kernels/arithmetic/inline.h"
+
+/// Kernels of a GPU, written so that a CPU can run them, too: that is how tests try them where there is no GPU.
+///
+/// A kernel is a type. Its members are the arguments (numbers and pointers to memory of the device), and it has
+///
+///     static constexpr int kThreads;   // of a block
+///     struct Shared;                   // memory of a block; trivial
+///     template <class Block>
+///     OSPREY_INLINE void operator()(const Block& block, Shared& shared) const;
+///
+/// In there, `block.index` says which block it is, and `block.run(work)` calls work(thread) for every thread of the
+/// block; what one `run` has written the next one sees. Whatever a thread has to remember from one to the next lies in
+/// `shared`.
+namespace osprey::kernels::device {
+
+/// A block on the CPU: its threads take turns.
+template <int kThreads>
+struct HostBlock {
+  int64_t index;
+
+  template <class Work>
+  void run(Work work) const {
+    for (int thread = 0; thread < kThreads; ++thread) work(thread);
+  }
+  /// *at becomes the larger of itself and `value`, whoever else does so at the same time.
+  static void raise(unsigned long long* at, unsigned long long value) { *at = *at < value ? value : *at; }
+};
+
+#ifdef __CUDACC__
+/// A block on the GPU.
+struct DeviceBlock {
+  int64_t index;
+
+  template <class Work>
+  __device__ __forceinline__ void run(Work work) const {
+    work(static_cast<int>(threadIdx.x));
+    __syncthreads();
+  }
+  static __device__ __forceinline__ void raise(unsigned long long* at, unsigned long long value) {
+    atomicMax(at, value);
+  }
+};
+#endif
+
+/// For kernels that need no memory of the block.
+struct Nothing {};
+
+/// `values[0]` becomes `take` of values[0] .. values[kThreads - 1], always in the same order.  kThreads  a power of two
+template <int kThreads, class Block, class T, class Take>
+OSPREY_INLINE void reduce(const Block& block, T* values, Take take) {
+  for (int half = kThreads / 2; half > 0; half /= 2)
+    block.run([=](int thread) {
+      if (thread < half) values[thread] = take(values[thread], values[thread + half]);
+    });
+}
+
+/// How many blocks of `size` cover `count`.
+OSPREY_INLINE int64_t blocks_for(int64_t count, int64_t size) { return (count + size - 1) / size; }
+
+}  // namespace osprey::kernels::device

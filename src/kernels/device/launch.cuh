@@ -1,0 +1,27 @@
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <stdexcept>
+
+#include "kernels/device/kernel.h"
+
+/// What a file of kernels needs to start them.
+namespace osprey::kernels::device::detail {
+
+template <class Kernel>
+__global__ void __launch_bounds__(Kernel::kThreads) run_blocks(const Kernel kernel) {
+  __shared__ typename Kernel::Shared shared;
+  kernel(DeviceBlock{static_cast<int64_t>(blockIdx.x)}, shared);
+}
+
+template <class Kernel>
+void run_on_gpu(const Kernel& kernel, int64_t blocks, void* stream) {
+  run_blocks<<<static_cast<unsigned>(blocks), Kernel::kThreads, 0, static_cast<cudaStream_t>(stream)>>>(kernel);
+  const cudaError_t error = cudaGetLastError();
+  if (error != cudaSuccess) throw std::runtime_error(std::string("CUDA: ") + cudaGetErrorString(error));
+}
+
+}  // namespace osprey::kernels::device::detail
+
+/// The kernels that this file makes for GPUs.
+#define OSPREY_FOR_GPU(...) template void detail::run_on_gpu(const __VA_ARGS__& kernel, int64_t blocks, void* stream)

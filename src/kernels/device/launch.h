@@ -1,0 +1,43 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include "kernels/device/kernel.h"
+#include "osprey/kernels/device.h"
+
+namespace osprey::kernels::device {
+
+namespace detail {
+
+/// The stream of the present device on which libtorch works.
+void* current_stream(const at::Device& device);
+/// Defined in the file of the kernel, which nvcc compiles.
+template <class Kernel>
+void run_on_gpu(const Kernel& kernel, int64_t blocks, void* stream);
+
+template <class Kernel>
+void run_here(const Kernel& kernel, int64_t blocks) {
+  typename Kernel::Shared shared;
+  for (int64_t block = 0; block < blocks; ++block) kernel(HostBlock<Kernel::kThreads>{block}, shared);
+}
+
+}  // namespace detail
+
+/// Starts `blocks` blocks of a kernel on the device of `where`, after whatever was started there before.
+template <class Kernel>
+void launch(const at::Tensor& where, int64_t blocks, const Kernel& kernel) {
+  if (blocks == 0) return;
+  if (where.is_cpu()) return detail::run_here(kernel, blocks);
+#ifdef OSPREY_HAS_NVCC
+  detail::run_on_gpu(kernel, blocks, detail::current_stream(where.device()));
+#else
+  TORCH_CHECK(false, "this build has no kernels for ", where.device());
+#endif
+}
+
+/// The memory of a tensor; null where it is undefined.
+template <class T>
+T* data(const at::Tensor& tensor) {
+  return tensor.defined() ? static_cast<T*>(tensor.data_ptr()) : nullptr;
+}
+
+}  // namespace osprey::kernels::device

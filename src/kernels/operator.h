@@ -1,0 +1,50 @@
+#pragma once
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include <string>
+
+#include "kernels/device/launch.h"
+
+/// How the functions of this folder become operators of libtorch, `osprey::<name>`: whoever calls one, by the function
+/// of its header or by name from anywhere, goes through the dispatcher.
+namespace osprey::kernels {
+
+namespace detail {
+
+inline std::string name_of(const std::string& schema) { return schema.substr(0, schema.find('(')); }
+
+}  // namespace detail
+
+/// Defines an operator. `function` checks the arguments, makes the results, and returns before it touches memory where
+/// tensors are on the meta device; so it serves every device that we have code for.
+template <class Function>
+void define(torch::Library& library, const std::string& schema, Function* function) {
+  library.def(schema.c_str());
+  const std::string name = detail::name_of(schema);
+  for (const c10::DispatchKey key : {c10::DispatchKey::CPU, c10::DispatchKey::Meta})
+    library.impl(name.c_str(), torch::dispatch(key, torch::CppFunction(function)));
+  if (device::compiled())
+    library.impl(name.c_str(), torch::dispatch(c10::DispatchKey::CUDA, torch::CppFunction(function)));
+}
+
+/// The same with the function that makes a node of the graph of gradients.
+template <class Function, class Differentiable>
+void define(torch::Library& library, const std::string& schema, Function* function, Differentiable* differentiable) {
+  define(library, schema, function);
+  library.impl(detail::name_of(schema).c_str(),
+               torch::dispatch(c10::DispatchKey::Autograd, torch::CppFunction(differentiable)));
+}
+
+/// The operator `osprey::<name>` with the signature of `function`.
+template <class Function>
+c10::TypedOperatorHandle<Function> find_operator(const char* name, Function*) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow((std::string("osprey::") + name).c_str(), "").typed<Function>();
+}
+
+/// Whether the operators take tensors of this device.
+inline bool has_kernels(const at::Tensor& tensor) {
+  return tensor.is_cpu() || tensor.is_meta() || (tensor.is_cuda() && device::compiled());
+}
+
+}  // namespace osprey::kernels

@@ -1,0 +1,78 @@
+#include "osprey/kernels/preprocess.h"
+
+#include <ATen/ATen.h>
+
+#include "kernels/device/preprocess.h"
+#include "kernels/operator.h"
+#include "osprey/kernels/parallel.h"
+
+namespace osprey::kernels {
+namespace {
+
+template <class In, class Out>
+void run(const at::Tensor& images, const at::Tensor& shapes, at::ArrayRef<double> scale, at::ArrayRef<double> offset,
+         at::ArrayRef<double> pad, const at::Tensor& result) {
+  device::Preprocess<In, Out> kernel{device::data<const In>(images),
+                                     device::data<const int64_t>(shapes),
+                                     shapes.defined() ? shapes.size(1) : 0,
+                                     images.size(0) * images.size(2) * images.size(3),
+                                     images.size(2),
+                                     images.size(3),
+                                     {},
+                                     device::data<Out>(result)};
+  for (size_t c = 0; c < 3; ++c) {
+    kernel.channels.scale[c] = static_cast<float>(scale[c]);
+    kernel.channels.offset[c] = static_cast<float>(offset[c]);
+    kernel.channels.pad[c] = static_cast<float>(pad[c]);
+  }
+  if (!device::takes_loops(images)) return device::launch(images, kernel.blocks(), kernel);
+  parallel_for_ranges(kernel.places, 8192, [&](int64_t first, int64_t last) {
+    for (int64_t place = first; place < last; ++place) kernel.of_place(place);
+  });
+}
+
+at::Tensor preprocess_operator(const at::Tensor& images, const std::optional<at::Tensor>& true_shapes,
+                               at::ArrayRef<double> scale, at::ArrayRef<double> offset, at::ArrayRef<double> pad,
+                               at::ScalarType type) {
+  TORCH_CHECK(images.dim() == 4 && images.size(1) == 3 &&
+                  (images.scalar_type() == at::kByte || images.scalar_type() == at::kFloat),
+              "expected images [B, 3, H, W] of uint8 or float32, got ", images.toString(), " ", images.sizes());
+  TORCH_CHECK(!true_shapes || (true_shapes->dim() == 2 && true_shapes->size(0) == images.size(0) &&
+                               true_shapes->size(1) >= 2 && true_shapes->scalar_type() == at::kLong),
+              "expected int64 true_shapes [", images.size(0), ", 2]");
+  TORCH_CHECK(scale.size() == 3 && offset.size() == 3 && pad.size() == 3, "expected a number for each of 3 channels");
+  TORCH_CHECK(type == at::kFloat || type == at::kBFloat16 || type == at::kHalf, "a network does not take ", type);
+  at::Tensor result = at::empty(images.sizes(), images.options().dtype(type), at::MemoryFormat::ChannelsLast);
+  if (images.is_meta()) return result;
+  const at::Tensor x = images.contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor shapes = true_shapes ? true_shapes->contiguous() : at::Tensor();
+  const auto of_input = [&](auto* in) {
+    using In = std::remove_pointer_t<decltype(in)>;
+    if (type == at::kFloat) run<In, float>(x, shapes, scale, offset, pad, result);
+    if (type == at::kBFloat16) run<In, Bfloat16>(x, shapes, scale, offset, pad, result);
+    if (type == at::kHalf) run<In, Float16>(x, shapes, scale, offset, pad, result);
+  };
+  if (x.scalar_type() == at::kByte) {
+    of_input(static_cast<uint8_t*>(nullptr));
+  } else {
+    of_input(static_cast<float*>(nullptr));
+  }
+  return result;
+}
+
+TORCH_LIBRARY_FRAGMENT(osprey, library) {
+  define(library,
+         "preprocess(Tensor images, Tensor? true_shapes, float[] scale, float[] offset, float[] pad, "
+         "ScalarType type) -> Tensor",
+         &preprocess_operator);
+}
+
+}  // namespace
+
+at::Tensor preprocess(const at::Tensor& images, const at::Tensor& true_shapes, const PreprocessOptions& options) {
+  static const auto operation = find_operator("preprocess", &preprocess_operator);
+  return operation.call(images, true_shapes.defined() ? std::optional(true_shapes) : std::nullopt, options.scale,
+                        options.offset, options.pad, options.type);
+}
+
+}  // namespace osprey::kernels

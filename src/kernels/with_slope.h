@@ -1,0 +1,51 @@
+#pragma once
+#include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/util/FunctionRef.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <tuple>
+
+namespace osprey::kernels {
+
+/// Losses that come with their derivative, so that nothing is left to do when gradients are wanted.
+using LossAndSlopeTensors = std::tuple<at::Tensor, at::Tensor>;  ///< [B, A]; like the predictions, or empty
+
+namespace detail {
+
+class WithSlope : public torch::autograd::Function<WithSlope> {
+ public:
+  using Kernel = c10::function_ref<LossAndSlopeTensors(bool with_slope)>;
+
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context,
+                                                const at::Tensor& predictions, Kernel kernel) {
+    auto [loss, slope] = kernel(true);
+    context->saved_data["type"] = static_cast<int64_t>(predictions.scalar_type());
+    context->save_for_backward({slope});
+    context->mark_non_differentiable({slope});
+    return {loss, slope};
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const at::Tensor slope = context->get_saved_variables()[0];
+    const auto type = static_cast<at::ScalarType>(context->saved_data["type"].toInt());
+    return {(slope * gradients[0].unsqueeze(-1).to(slope.scalar_type())).to(type), {}};
+  }
+};
+
+}  // namespace detail
+
+/// Runs `kernel` with the slope where `predictions` want gradients or the caller wants it; the loss then has its node
+/// in the graph of gradients.
+inline LossAndSlopeTensors differentiable_loss(const at::Tensor& predictions, bool with_slope,
+                                               detail::WithSlope::Kernel kernel) {
+  const bool wanted = at::GradMode::is_enabled() && predictions.requires_grad();
+  at::AutoDispatchBelowADInplaceOrView below;
+  if (!wanted) return kernel(with_slope);
+  const torch::autograd::variable_list result = detail::WithSlope::apply(predictions, kernel);
+  return {result[0], result[1]};
+}
+
+}  // namespace osprey::kernels

@@ -1,0 +1,34 @@
+#pragma once
+#include <c10/core/Event.h>
+#include <c10/core/Stream.h>
+
+#include <optional>
+
+#include "osprey/data/batch_source.h"
+
+namespace osprey::train {
+
+/// Batches of another source on the device that trains. On a GPU the next one is copied, from pinned memory and on a
+/// stream of its own, while the step before it runs.
+class DeviceFeed final : public data::BatchSource {
+ public:
+  DeviceFeed(data::BatchSource& source, const at::Device& device);
+
+  std::optional<Batch> next() override;
+  void seek(int64_t index) override;
+  int64_t position() const override;
+  int64_t num_examples() const override { return source_.num_examples(); }
+  int64_t num_skipped() const override { return source_.num_skipped(); }
+
+ private:
+  void fetch();
+
+  data::BatchSource& source_;
+  at::Device device_;
+  std::optional<c10::Stream> stream_;  ///< of the copies; none on a CPU
+  std::optional<c10::Event> copied_;
+  std::optional<Batch> ahead_;
+  bool fetched_ = false;  ///< `ahead_` is what comes next, or nothing does
+};
+
+}  // namespace osprey::train

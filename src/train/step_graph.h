@@ -1,0 +1,35 @@
+#pragma once
+#include <memory>
+
+#include "osprey/train/step.h"
+
+namespace osprey::train {
+
+/// Training steps on a GPU, one of which is recorded as a CUDA graph and then repeated: the host starts one thing
+/// instead of thousands. What a step does, and its numbers, are those of `train_step`; its results lie in the same
+/// tensors every time.
+class StepGraph {
+ public:
+  /// None of the arguments may move while this lives.
+  /// throws  ConfigError where this build cannot record
+  StepGraph(TrainState& state, optim::GradientPipeline& gradients, const StepOptions& options);
+  ~StepGraph();
+  StepGraph(const StepGraph&) = delete;
+  StepGraph& operator=(const StepGraph&) = delete;
+
+  /// The first steps run one by one, so that every library has chosen its ways; then one is recorded. Where that fails,
+  /// it is said once and the steps go on one by one.
+  /// batch  on the GPU, always of the same shapes
+  StepResult step(const Batch& batch);
+
+  static bool available();
+
+ private:
+  struct Recording;
+  TrainState& state_;
+  optim::GradientPipeline& gradients_;
+  StepOptions options_;
+  std::unique_ptr<Recording> recording_;
+};
+
+}  // namespace osprey::train

@@ -1,0 +1,133 @@
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/random_boxes.h"
+#include "osprey/kernels/box_codes.h"
+#include "osprey/kernels/box_loss.h"
+#include "osprey/kernels/preprocess.h"
+#include "support/golden.h"
+
+namespace osprey::kernels {
+namespace {
+
+using ::osprey::testing::expect_close;
+using ::osprey::testing::random_boxes;
+using ::testing::HasSubstr;
+
+template <class Call>
+std::string message(Call call) {
+  try {
+    call();
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
+  }
+  return "";
+}
+
+TEST(EncodeMatchedBoxes, EqualsItsDefinition) {
+  at::manual_seed(1);
+  const at::Tensor truth = random_boxes({2, 5, 2}), anchors = random_boxes({3000, 2}),
+                   match = at::randint(-2, 5, {2, 3000}, at::kLong);
+  const at::Tensor ours = encode_matched_boxes(truth, match, anchors, {10, 8, 5, 4});
+  const at::Tensor own = truth.gather(1, match.clamp_min(0).unsqueeze(-1).expand({2, 3000, 4})).to(at::kDouble),
+                   a = anchors.to(at::kDouble);
+  const auto side = [](const at::Tensor& t, int64_t k) { return t.select(-1, k); };
+  const at::Tensor ha = side(a, 2) - side(a, 0), wa = side(a, 3) - side(a, 1), h = side(own, 2) - side(own, 0),
+                   w = side(own, 3) - side(own, 1);
+  const at::Tensor exact = at::stack({(side(own, 0) + side(own, 2) - side(a, 0) - side(a, 2)) / 2 / (ha + 1e-8) * 10,
+                                      (side(own, 1) + side(own, 3) - side(a, 1) - side(a, 3)) / 2 / (wa + 1e-8) * 8,
+                                      ((h + 1e-8) / (ha + 1e-8)).log() * 5, ((w + 1e-8) / (wa + 1e-8)).log() * 4},
+                                     -1) *
+                           match.ge(0).unsqueeze(-1);
+  expect_close(ours, exact, 1e-3, 1e-4, "codes");
+  EXPECT_EQ(ours.masked_select(match.lt(0).unsqueeze(-1)).abs().max().item<float>(), 0);
+}
+
+TEST(EncodeMatchedBoxes, StaysFiniteWithoutAreaAndTakesNothing) {
+  const at::Tensor point = at::full({1, 1, 4}, 0.5f), anchor = at::full({1, 4}, 0.5f);
+  EXPECT_TRUE(
+      encode_matched_boxes(point, at::zeros({1, 1}, at::kLong), anchor, {10, 10, 5, 5}).isfinite().all().item<bool>());
+  EXPECT_EQ(encode_matched_boxes(at::zeros({2, 0, 4}), at::full({2, 3}, -1, at::kLong), at::zeros({3, 4}), {1, 1, 1, 1})
+                .abs()
+                .max()
+                .item<float>(),
+            0);
+}
+
+TEST(EncodeMatchedBoxes, NamesWhatDisagrees) {
+  const at::Tensor truth = at::zeros({2, 3, 4}), anchors = at::zeros({5, 4}), match = at::zeros({2, 5}, at::kLong);
+  EXPECT_THAT(message([&] {
+                encode_matched_boxes(truth, match.slice(1, 1), anchors, {1, 1, 1, 1});
+              }),
+              HasSubstr("match must be int64 [2, 5]"));
+  EXPECT_THAT(message([&] {
+                encode_matched_boxes(truth.to(at::kDouble), match, anchors, {1, 1, 1, 1});
+              }),
+              HasSubstr("boxes must be float32"));
+}
+
+TEST(SmoothL1Loss, EqualsItsDefinitionAndItsGradient) {
+  at::manual_seed(2);
+  for (const double delta : {0.3, 1.0}) {
+    const at::Tensor x = (at::randn({2, 700, 6}) * 2).requires_grad_(), t = at::randn({2, 700, 6}),
+                     w = at::rand({2, 700});
+    const at::Tensor up = at::rand({2, 700}), ours = smooth_l1_loss(x, t, w, delta);
+    (ours * up).sum().backward();
+    const at::Tensor exact = x.detach().to(at::kDouble).requires_grad_();
+    const at::Tensor loss = at::huber_loss(exact, t.to(at::kDouble), at::Reduction::None, delta).sum(-1) * w;
+    (loss * up).sum().backward();
+    expect_close(ours.detach(), loss.detach(), 1e-5, 1e-5, "loss");
+    expect_close(x.grad(), exact.grad(), 1e-6, 1e-5, "gradient");
+  }
+}
+
+TEST(SmoothL1Loss, LetsNotANumberThrough) {
+  const at::Tensor x = at::tensor({0.0f, NAN}).view({1, 1, 2}).requires_grad_();
+  const at::Tensor loss = smooth_l1_loss(x, at::zeros({1, 1, 2}), at::ones({1, 1}), 1);
+  EXPECT_TRUE(loss.isnan().all().item<bool>());
+  loss.sum().backward();
+  EXPECT_EQ(x.grad()[0][0][0].item<float>(), 0);
+  EXPECT_TRUE(x.grad()[0][0][1].isnan().item<bool>());
+}
+
+TEST(BoxLoss, NamesWhatDisagrees) {
+  const at::Tensor x = at::zeros({2, 3, 4}), w = at::ones({2, 3});
+  EXPECT_THAT(message([&] { smooth_l1_loss(x, x.slice(2, 1), w, 1); }),
+              HasSubstr("targets like the predictions, [2, 3, 4]"));
+  EXPECT_THAT(message([&] { giou_loss(x.slice(2, 1), x.slice(2, 1), w); }), HasSubstr("expected boxes [B, A, 4]"));
+  EXPECT_FALSE(takes_box_loss(x, x));
+  EXPECT_FALSE(takes_box_loss(x.to(at::kDouble), w));
+}
+
+TEST(Preprocess, ScalesShiftsAndPads) {
+  at::manual_seed(3);
+  const at::Tensor images = at::randint(0, 256, {2, 3, 5, 7}, at::kByte),
+                   shapes = at::tensor({5, 7, 3, 2, 4, 3}, at::kLong).view({2, 3});
+  const PreprocessOptions options{.scale = {0.5, 2, 1}, .offset = {-1, 0, 3}, .pad = {0, 7, -2}};
+  const at::Tensor scale = at::tensor({0.5f, 2.0f, 1.0f}).view({1, 3, 1, 1}),
+                   offset = at::tensor({-1.0f, 0.0f, 3.0f}).view({1, 3, 1, 1}),
+                   pad = at::tensor({0.0f, 7.0f, -2.0f}).view({3, 1, 1});
+  at::Tensor exact = images.to(at::kFloat) * scale + offset;
+  EXPECT_TRUE(at::equal(preprocess(images, {}, options), exact));
+  EXPECT_TRUE(at::equal(preprocess(images.to(at::kFloat), {}, options), exact));
+  exact[1] = pad.expand({3, 5, 7});
+  exact[1].slice(1, 0, 2).slice(2, 0, 4) =
+      (images[1].to(at::kFloat) * scale[0] + offset[0]).slice(1, 0, 2).slice(2, 0, 4);
+  const at::Tensor two = at::tensor({5, 7, 2, 4}, at::kLong).view({2, 2});
+  EXPECT_TRUE(at::equal(preprocess(images, two, options), exact));
+  PreprocessOptions half = options;
+  half.type = at::kBFloat16;
+  EXPECT_TRUE(at::equal(preprocess(images, two, half), exact.to(at::kBFloat16)));
+  EXPECT_TRUE(preprocess(images, shapes, options).is_contiguous(at::MemoryFormat::ChannelsLast));
+}
+
+TEST(Preprocess, NamesWhatDisagrees) {
+  const at::Tensor images = at::zeros({2, 3, 5, 7}, at::kByte);
+  EXPECT_THAT(message([&] { preprocess(images.slice(1, 1), {}, {}); }), HasSubstr("expected images [B, 3, H, W]"));
+  EXPECT_THAT(message([&] { preprocess(images, at::zeros({1, 2}, at::kLong), {}); }), HasSubstr("true_shapes [2, 2]"));
+  EXPECT_THAT(message([&] { preprocess(images, {}, {.type = at::kInt}); }), HasSubstr("does not take"));
+}
+
+}  // namespace
+}  // namespace osprey::kernels

@@ -1,0 +1,280 @@
+#include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <gtest/gtest.h>
+
+#include "kernels/random_boxes.h"
+#include "osprey/kernels/device.h"
+#include "osprey/kernels/parameter_update.h"
+#include "support/golden.h"
+
+/// What every operator promises, tried on each that is registered.
+namespace osprey::kernels {
+namespace {
+
+using ::osprey::testing::expect_close;
+using ::osprey::testing::random_boxes;
+using Stack = torch::jit::Stack;
+using c10::IValue;
+
+struct Sample {
+  std::string name;
+  std::function<Stack()> arguments;
+  double relative = 1e-5, absolute = 1e-6;  ///< of the kernels for devices to the loops for CPUs; both 0: the same bits
+};
+
+at::Tensor map(at::ScalarType type) {
+  return at::randn({3, 19, 7, 11}).contiguous(at::MemoryFormat::ChannelsLast).to(type);
+}
+
+c10::List<at::Tensor> tensors(std::initializer_list<at::Tensor> list) { return c10::List<at::Tensor>(list); }
+
+Stack class_loss(at::ScalarType type, std::initializer_list<IValue> rest) {
+  Stack stack = {at::randn({2, 77, 13}).to(type), at::rand({2, 5, 13}), at::rand({2, 5, 1}),
+                 at::randint(0, 5, {2, 77}, at::kLong)};
+  stack.insert(stack.end(), rest);
+  return stack;
+}
+
+Stack update(UpdateRule rule, size_t slots, std::initializer_list<float> numbers) {
+  const auto list = [] { return tensors({at::rand({5000}), at::rand({3, 4}), at::rand({})}); };
+  const auto none = [] { return c10::List<at::Tensor>(); };
+  return {list(),
+          list(),
+          slots > 0 ? list() : none(),
+          slots > 1 ? list() : none(),
+          static_cast<int64_t>(rule),
+          at::tensor(std::vector<float>(numbers)),
+          at::ones({}, at::kBool)};
+}
+
+/// At least one of each operator.
+std::vector<Sample> samples() {
+  std::vector<Sample> all;
+  for (const bool force : {false, true})
+    all.push_back({"match_anchors",
+                   [=] {
+                     return Stack{random_boxes({2, 9, 2}),
+                                  at::rand({2, 9}) < 0.8,
+                                  at::rand({2, 9}) < 0.8,
+                                  random_boxes({1000, 2}),
+                                  true,
+                                  0.6,
+                                  0.3,
+                                  true,
+                                  force};
+                   },
+                   0, 0});
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    const double relative = type == at::kFloat ? 1e-5 : type == at::kHalf ? 2e-3 : 1e-2;
+    all.push_back({"sigmoid_focal_loss", [=] { return class_loss(type, {1.5, 0.25, true}); }, relative});
+    all.push_back({"softmax_cross_entropy_loss", [=] { return class_loss(type, {2.0, true}); }, relative});
+    all.push_back({"batch_norm_activation",
+                   [=] { return Stack{map(type), at::rand({19}), at::rand({19}), 1e-3, 0.0, 6.0, int64_t{0}}; },
+                   relative, relative});
+    all.push_back({"batch_norm_activation_backward",
+                   [=] {
+                     return Stack{map(type), map(type), at::rand({19}), IValue(), at::rand({19}), at::rand({19}),
+                                  0.0,       6.0,       int64_t{1}};
+                   },
+                   relative, 10 * relative});
+  }
+  all.push_back({"encode_matched_boxes", [] {
+                   return Stack{random_boxes({2, 9, 2}), at::randint(-2, 9, {2, 500}, at::kLong),
+                                random_boxes({500, 2}), std::vector<double>{10, 10, 5, 5}};
+                 }});
+  const auto box_loss = [](int64_t codes) {
+    return Stack{at::randn({2, 300, codes}), at::randn({2, 300, codes}), at::rand({2, 300})};
+  };
+  all.push_back({"smooth_l1_loss", [=] {
+                   Stack stack = box_loss(7);
+                   stack.insert(stack.end(), {0.7, true});
+                   return stack;
+                 }});
+  all.push_back({"giou_loss", [=] {
+                   Stack stack = box_loss(4);
+                   stack.emplace_back(true);
+                   return stack;
+                 }});
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
+    all.push_back({"preprocess", [=] {
+                     return Stack{at::randint(0, 256, {2, 3, 9, 8}, at::kByte),
+                                  at::randint(1, 9, {2, 3}, at::kLong),
+                                  std::vector<double>{0.5, 2, 1},
+                                  std::vector<double>{-1, 0, 3},
+                                  std::vector<double>{0, 1, 2},
+                                  static_cast<int64_t>(type)};
+                   }});
+  for (const auto& [sigma, agnostic, per_class] :
+       {std::tuple{0.0, false, false}, {0.0, true, true}, {0.5, false, true}, {0.4, true, false}})
+    all.push_back({"batch_non_max_suppression", [=] {
+                     const at::Tensor all_boxes = per_class ? random_boxes({3, 400, 5, 2}) : random_boxes({3, 400, 2});
+                     return Stack{all_boxes,
+                                  at::rand({3, 400, 5}),
+                                  at::rand({3, 4}) * 0.2 + at::tensor({0., 0., .8, .8}, at::kFloat),
+                                  at::tensor({400, 0, 250}, at::kLong),
+                                  0.3,
+                                  0.5,
+                                  int64_t{20},
+                                  int64_t{30},
+                                  sigma,
+                                  agnostic,
+                                  true,
+                                  false,
+                                  0.0};
+                   }});
+  all.push_back({"convolution_weight_gradient", [] {
+                   return Stack{at::randn({2, 8, 5, 6}), at::randn({2, 4, 10, 12}), std::vector<int64_t>{3, 3},
+                                int64_t{2}, std::vector<int64_t>{1, 1}};
+                 }});
+  all.push_back({"update_parameters", [] { return update(UpdateRule::kMomentum, 1, {0.9f, 1, -0.1f}); }});
+  all.push_back({"update_parameters", [] { return update(UpdateRule::kRmsProp, 2, {0.9f, 0.9f, 0.1f, 1e-3f}); }});
+  all.push_back({"update_parameters", [] { return update(UpdateRule::kAdam, 2, {0.9f, 0.99f, 0.1f, 1e-3f}); }});
+  all.push_back({"update_parameters", [] { return update(UpdateRule::kAverage, 0, {0.1f}); }});
+  all.push_back({"tensor_norms", [] { return Stack{tensors({at::randn({9000}), at::randn({2, 3})})}; }});
+  all.push_back({"scale_tensors",
+                 [] {
+                   return Stack{tensors({at::randn({9000}), at::randn({2, 3})}), at::rand({2})};
+                 },
+                 0, 0});
+  return all;
+}
+
+/// The same arguments again, with every tensor put through `change`.
+template <class Change>
+Stack changed(const Stack& stack, Change change) {
+  Stack result;
+  for (const IValue& value : stack) {
+    if (value.isTensor()) {
+      result.push_back(change(value.toTensor()));
+    } else if (value.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(change(tensor));
+      result.push_back(list);
+    } else {
+      result.push_back(value);
+    }
+  }
+  return result;
+}
+
+std::vector<at::Tensor> tensors_of(const Stack& stack) {
+  std::vector<at::Tensor> result;
+  for (const IValue& value : stack) {
+    if (value.isTensor()) result.push_back(value.toTensor());
+    if (value.isTensorList())
+      for (const at::Tensor& tensor : value.toTensorVector()) result.push_back(tensor);
+  }
+  return result;
+}
+
+at::Tensor copy(const at::Tensor& tensor) { return tensor.clone(); }
+
+c10::OperatorHandle find(const std::string& name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(("osprey::" + name).c_str(), "");
+}
+
+/// The results, and after them the arguments as the operator has left them.
+std::vector<at::Tensor> call(const std::string& name, const Stack& arguments) {
+  Stack stack = arguments;
+  find(name).callBoxed(&stack);
+  std::vector<at::Tensor> all = tensors_of(stack);
+  for (const at::Tensor& tensor : tensors_of(arguments)) all.push_back(tensor);
+  return all;
+}
+
+std::string describe(const at::Tensor& tensor) {
+  std::ostringstream text;
+  text << tensor.scalar_type() << ' ' << tensor.sizes() << ' ' << tensor.strides();
+  return text.str();
+}
+
+void expect_same(const std::vector<at::Tensor>& ours, const std::vector<at::Tensor>& others, const Sample& sample) {
+  ASSERT_EQ(ours.size(), others.size()) << sample.name;
+  for (size_t i = 0; i < ours.size(); ++i) {
+    EXPECT_EQ(describe(ours[i]), describe(others[i])) << sample.name << ", tensor " << i;
+    const std::string what = sample.name + ", tensor " + std::to_string(i);
+    if (sample.relative == 0 && sample.absolute == 0)
+      EXPECT_TRUE(at::equal(ours[i], others[i])) << what;
+    else
+      expect_close(ours[i].to(at::kDouble), others[i].to(at::kDouble), sample.absolute, sample.relative, what);
+  }
+}
+
+TEST(Operators, EachHasASample) {
+  std::set<std::string> tried;
+  for (const Sample& sample : samples()) tried.insert(sample.name);
+  std::set<std::string> registered;
+  for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames())
+    if (name.name.starts_with("osprey::")) registered.insert(name.name.substr(8));
+  EXPECT_EQ(tried, registered);
+}
+
+TEST(Operators, WorkOutShapesWithoutValues) {
+  at::manual_seed(1);
+  for (const Sample& sample : samples()) {
+    const Stack arguments = sample.arguments();
+    const auto to_meta = [](const at::Tensor& tensor) { return tensor.to(at::kMeta); };
+    const std::vector<at::Tensor> shapes = call(sample.name, changed(arguments, to_meta));
+    const std::vector<at::Tensor> values = call(sample.name, arguments);
+    ASSERT_EQ(shapes.size(), values.size()) << sample.name;
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      EXPECT_TRUE(shapes[i].is_meta()) << sample.name;
+      EXPECT_EQ(describe(shapes[i]), describe(values[i])) << sample.name << ", tensor " << i;
+    }
+  }
+}
+
+TEST(Operators, ChangeOnlyWhatTheirSchemaSays) {
+  at::manual_seed(2);
+  for (const Sample& sample : samples()) {
+    const Stack arguments = sample.arguments(), before = changed(arguments, copy);
+    call(sample.name, arguments);
+    const auto& schema = find(sample.name).schema();
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const auto* alias = schema.arguments()[i].alias_info();
+      if (alias != nullptr && alias->isWrite()) continue;
+      const auto now = tensors_of({arguments[i]}), then = tensors_of({before[i]});
+      for (size_t k = 0; k < now.size(); ++k)
+        EXPECT_TRUE(at::equal(now[k], then[k])) << sample.name << ", " << schema.arguments()[i].name();
+    }
+  }
+}
+
+TEST(Operators, RepeatThemselvesBitForBit) {
+  at::manual_seed(3);
+  for (const Sample& sample : samples()) {
+    const Stack arguments = sample.arguments(), again = changed(arguments, copy);
+    expect_same(call(sample.name, arguments), call(sample.name, again), {sample.name, {}, 0, 0});
+  }
+}
+
+TEST(Operators, KernelsForDevicesGiveWhatTheLoopsGive) {
+  if (device::Emulation::active()) GTEST_SKIP() << "compares both";
+  at::manual_seed(4);
+  for (const Sample& sample : samples()) {
+    const Stack arguments = sample.arguments(), again = changed(arguments, copy);
+    const std::vector<at::Tensor> loops = call(sample.name, arguments);
+    const device::Emulation emulation;
+    expect_same(call(sample.name, again), loops, sample);
+  }
+}
+
+TEST(Operators, GiveOnAGpuWhatTheyGiveOnTheCpu) {
+  if (!device::compiled()) GTEST_SKIP() << "this build has no kernels for GPUs";
+  if (!at::hasCUDA()) GTEST_SKIP() << "no GPU here";
+  at::manual_seed(5);
+  for (const Sample& sample : samples()) {
+    const Stack arguments = sample.arguments();
+    const auto there = [](const at::Tensor& tensor) { return tensor.to(at::kCUDA); };
+    const std::vector<at::Tensor> on_gpu = call(sample.name, changed(arguments, there));
+    std::vector<at::Tensor> back;
+    for (const at::Tensor& tensor : on_gpu) {
+      EXPECT_TRUE(tensor.is_cuda()) << sample.name;
+      back.push_back(tensor.cpu());
+    }
+    expect_same(back, call(sample.name, arguments), sample);
+  }
+}
+
+}  // namespace
+}  // namespace osprey::kernels
