@@ -24,11 +24,13 @@ class WithSlope : public torch::autograd::Function<WithSlope> {
     context->saved_data["type"] = static_cast<int64_t>(predictions.scalar_type());
     context->save_for_backward({slope});
     context->mark_non_differentiable({slope});
+    context->set_materialize_grads(false);  // none of the slope's size, full of zeros
     return {loss, slope};
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
+    if (!gradients[0].defined()) return {at::Tensor(), at::Tensor()};
     const at::Tensor slope = context->get_saved_variables()[0];
     const auto type = static_cast<at::ScalarType>(context->saved_data["type"].toInt());
     return {(slope * gradients[0].unsqueeze(-1).to(slope.scalar_type())).to(type), {}};
