@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -14,6 +15,7 @@
 #include "osprey/config/resolve.h"
 #include "osprey/config/validate.h"
 #include "osprey/data/fake_source.h"
+#include "osprey/kernels/device.h"
 #include "osprey/models/builder.h"
 #include "osprey/nn/batch_norm.h"
 #include "osprey/optim/builder.h"
@@ -24,7 +26,7 @@ namespace osprey::train {
 namespace {
 
 /// The device of the options; replicas of one machine have a GPU each.
-at::Device device_of(const JobOptions& options) {
+at::Device chosen_device(const JobOptions& options) {
   const std::string& name = options.device;
   if (name != "cpu" && name.rfind("cuda", 0) != 0)
     throw ConfigError(fmt::format("--device {}: must be cpu, cuda or cuda:<n>", name));
@@ -32,6 +34,8 @@ at::Device device_of(const JobOptions& options) {
     const at::Device device(name);
     if (device.is_cuda() && !at::hasCUDA())
       throw ConfigError(fmt::format("--device {}: no CUDA device is available", name));
+    if (device.is_cuda() && !kernels::device::compiled())
+      throw ConfigError(fmt::format("--device {}: this build has no kernels for GPUs, since it found no nvcc", name));
     if (!device.is_cuda() || options.replicas == nullptr) return device;
     const ReplicaPlace& place = options.replicas->place();
     if (device.has_index()) throw ConfigError(fmt::format("--device {}: replicas choose a GPU each; say cuda", name));
@@ -42,6 +46,13 @@ at::Device device_of(const JobOptions& options) {
   } catch (const c10::Error&) {
     throw ConfigError(fmt::format("--device {}: must be cpu, cuda or cuda:<n>", name));
   }
+}
+
+/// The device of the options, which from here on is the present one of this thread.
+at::Device device_of(const JobOptions& options) {
+  const at::Device device = chosen_device(options);
+  if (device.is_cuda() && device.has_index()) c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
+  return device;
 }
 
 void check_train_config(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root) {

@@ -147,6 +147,7 @@ StepResult device_step(TrainState& state, const Batch& batch, optim::GradientPip
     result.losses.push_back({"Loss/regularization_loss", penalty.detach()});
     total = total + penalty.detach();
   }
+  if (scale.defined()) result.losses.push_back({"loss_scale", scale.clone()});
   result.losses.push_back({"Loss/total_loss", total});
 
   const optim::GradientNorms measured = gradients.measure();
@@ -155,12 +156,12 @@ StepResult device_step(TrainState& state, const Batch& batch, optim::GradientPip
   if (state.loss_scale != nullptr) {
     healthy = finite.logical_or(state.loss_scale->can_shrink());
     state.loss_scale->update(finite);
-    result.losses.push_back({"Loss/loss_scale", scale.clone()});
   }
   state.healthy.logical_and_(healthy);
   state.healthy_steps.add_(state.healthy);
   result.healthy = state.healthy;
 
+  result.gradient_norm = measured.norms.norm().to(at::kFloat);
   at::Tensor proceed = finite.logical_and(state.healthy);
   if (!kernels::device::reading_waits(finite)) {
     if (!proceed.item<bool>()) {

@@ -85,6 +85,9 @@ void expect_left_out() {
   EXPECT_TRUE(result.ok()) << "a smaller scale may help";
   EXPECT_EQ(run.state.step, 1);
   EXPECT_EQ(run.state.data_position, 1);
+  EXPECT_EQ(result.losses.back().name, "Loss/total_loss");
+  EXPECT_FLOAT_EQ(result.losses[result.losses.size() - 2].value.item<float>(), 3e38f) << "the scale of this step";
+  EXPECT_FALSE(std::isfinite(result.gradient_norm.item<double>()));
   auto after = state_of(run.state);
   EXPECT_FLOAT_EQ(after.at("loss_scale/scale").item<float>(), 1.5e38f);
   before.erase("loss_scale/scale");

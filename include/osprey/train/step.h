@@ -36,10 +36,10 @@ struct NamedScalar {
 
 /// What a step did. The losses are those the update was computed from.
 struct StepResult {
-  std::vector<NamedScalar>
-      losses;  ///< normalised terms, "Loss/regularization_loss" where there is one, "Loss/total_loss" last
-  at::Tensor gradient_norm;  ///< scalar: norm of all gradients after the bias multiplier, before clipping; undefined
-                             ///< where it is known not to be finite
+  std::vector<NamedScalar> losses;  ///< normalised terms, "Loss/regularization_loss" and "loss_scale" where there are
+                                    ///< such, "Loss/total_loss"
+                                    ///< last
+  at::Tensor gradient_norm;         ///< scalar: norm of all gradients after the bias multiplier, before clipping
   double learning_rate = 0;
   at::Tensor
       healthy;      ///< scalar bool on the device: false where loss or a gradient was not finite, in this step or one
