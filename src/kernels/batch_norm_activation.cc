@@ -94,7 +94,8 @@ void with_elements(const at::Tensor& x, Work work) {
 void check(const at::Tensor& x) {
   TORCH_CHECK(fuses_batch_norm(x), "expected a channels_last map of float32 or half the bits, got ", x.toString(), " ",
               x.sizes());
-  TORCH_CHECK(x.numel() > 0, "batch norm of an empty map ", x.sizes());
+  TORCH_CHECK(x.size(0) > 0 && x.size(1) > 0 && x.size(2) > 0 && x.size(3) > 0, "batch norm of an empty map ",
+              x.sizes());
 }
 
 /// What the arithmetic needs of a batch norm, with the tensors that it points into.
@@ -217,46 +218,6 @@ BatchNormGradients backward_pass(const at::Tensor& gradient_y, const at::Tensor&
   return result;
 }
 
-/// A sum over replicas, as the graph of gradients keeps it.
-struct KeptSum : torch::CustomClassHolder {
-  explicit KeptSum(std::shared_ptr<const ReplicaSum> sum) : over(std::move(sum)) {}
-  std::shared_ptr<const ReplicaSum> over;
-};
-
-/// The node of the graph of gradients. It keeps nothing but the input.
-class Node : public torch::autograd::Function<Node> {
- public:
-  static variable_list forward(AutogradContext* context, const at::Tensor& x, const std::optional<at::Tensor>& gamma,
-                               const std::optional<at::Tensor>& beta, double epsilon, const Epilogue& epilogue,
-                               const std::shared_ptr<const ReplicaSum>& over) {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    const BatchNormed result =
-        forward_pass(x, gamma.value_or(at::Tensor()), beta.value_or(at::Tensor()), epsilon, epilogue, over.get());
-    context->save_for_backward(
-        {x, gamma.value_or(at::Tensor()), beta.value_or(at::Tensor()), result.mean, result.inverse_deviation});
-    context->saved_data["range"] = std::vector<double>{epilogue.low, epilogue.high};
-    context->saved_data["curve"] = static_cast<int64_t>(epilogue.curve);
-    context->saved_data["over"] = c10::IValue::make_capsule(c10::make_intrusive<KeptSum>(over));
-    context->mark_non_differentiable({result.mean, result.inverse_deviation});
-    return {result.y, result.mean, result.inverse_deviation};
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const at::NoGradGuard no_gradients;
-    const variable_list saved = context->get_saved_variables();
-    const at::Tensor &x = saved[0], &gamma = saved[1], &beta = saved[2];
-    const auto range = context->saved_data["range"].toDoubleVector();
-    const Epilogue epilogue{static_cast<float>(range[0]), static_cast<float>(range[1]),
-                            static_cast<Epilogue::Curve>(context->saved_data["curve"].toInt())};
-    const auto over = context->saved_data["over"].toCapsule();
-    const BatchNormGradients result = backward_pass(gradients[0], x, gamma, beta, {{}, saved[3], saved[4]}, epilogue,
-                                                    static_cast<const KeptSum&>(*over).over.get());
-    return {
-        result.x, gamma.defined() ? result.gamma : at::Tensor(), beta.defined() ? result.beta : at::Tensor(), {}, {},
-        {}};
-  }
-};
-
 using ThreeTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 Epilogue epilogue_of(double low, double high, int64_t curve) {
@@ -272,14 +233,6 @@ ThreeTensors forward_operator(const at::Tensor& x, const std::optional<at::Tenso
   return {result.y, result.mean, result.inverse_deviation};
 }
 
-ThreeTensors differentiable_operator(const at::Tensor& x, const std::optional<at::Tensor>& gamma,
-                                     const std::optional<at::Tensor>& beta, double epsilon, double low, double high,
-                                     int64_t curve) {
-  const variable_list result =
-      Node::apply(x, gamma, beta, epsilon, epilogue_of(low, high, curve), std::shared_ptr<const ReplicaSum>());
-  return {result[0], result[1], result[2]};
-}
-
 ThreeTensors backward_operator(const at::Tensor& gradient_y, const at::Tensor& x,
                                const std::optional<at::Tensor>& gamma, const std::optional<at::Tensor>& beta,
                                const at::Tensor& mean, const at::Tensor& inverse_deviation, double low, double high,
@@ -288,6 +241,79 @@ ThreeTensors backward_operator(const at::Tensor& gradient_y, const at::Tensor& x
       backward_pass(gradient_y, x, gamma.value_or(at::Tensor()), beta.value_or(at::Tensor()),
                     {{}, mean, inverse_deviation}, epilogue_of(low, high, curve), nullptr);
   return {result.x, result.gamma, result.beta};
+}
+
+std::optional<at::Tensor> if_defined(const at::Tensor& tensor) {
+  return tensor.defined() ? std::optional(tensor) : std::nullopt;
+}
+
+/// The operator; without it where replicas are asked in the middle, which is not for an operator's arguments.
+BatchNormed call_forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, double epsilon,
+                         const Epilogue& epilogue, const ReplicaSum* over) {
+  if (over != nullptr) return forward_pass(x, gamma, beta, epsilon, epilogue, over);
+  static const auto operation = find_operator("batch_norm_activation", &forward_operator);
+  const auto [y, mean, inverse_deviation] =
+      operation.call(x, if_defined(gamma), if_defined(beta), epsilon, epilogue.low, epilogue.high,
+                     static_cast<int64_t>(epilogue.curve));
+  return {y, mean, inverse_deviation};
+}
+
+BatchNormGradients call_backward(const at::Tensor& gradient_y, const at::Tensor& x, const at::Tensor& gamma,
+                                 const at::Tensor& beta, const BatchNormed& statistics, const Epilogue& epilogue,
+                                 const ReplicaSum* over) {
+  if (over != nullptr) return backward_pass(gradient_y, x, gamma, beta, statistics, epilogue, over);
+  static const auto operation = find_operator("batch_norm_activation_backward", &backward_operator);
+  const auto [gradient_x, gradient_gamma, gradient_beta] =
+      operation.call(gradient_y, x, if_defined(gamma), if_defined(beta), statistics.mean, statistics.inverse_deviation,
+                     epilogue.low, epilogue.high, static_cast<int64_t>(epilogue.curve));
+  return {gradient_x, gradient_gamma, gradient_beta};
+}
+
+/// A sum over replicas, as the graph of gradients keeps it.
+struct KeptSum : torch::CustomClassHolder {
+  explicit KeptSum(std::shared_ptr<const ReplicaSum> sum) : over(std::move(sum)) {}
+  std::shared_ptr<const ReplicaSum> over;
+};
+
+/// The node of the graph of gradients. It keeps nothing but the input.
+class Node : public torch::autograd::Function<Node> {
+ public:
+  static variable_list forward(AutogradContext* context, const at::Tensor& x, const std::optional<at::Tensor>& gamma,
+                               const std::optional<at::Tensor>& beta, double epsilon, const Epilogue& epilogue,
+                               const std::shared_ptr<const ReplicaSum>& over) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const at::Tensor scale = gamma.value_or(at::Tensor()), shift = beta.value_or(at::Tensor());
+    const BatchNormed result = call_forward(x, scale, shift, epsilon, epilogue, over.get());
+    context->save_for_backward({x, scale, shift, result.mean, result.inverse_deviation});
+    context->saved_data["range"] = std::vector<double>{epilogue.low, epilogue.high};
+    context->saved_data["curve"] = static_cast<int64_t>(epilogue.curve);
+    context->saved_data["over"] = c10::IValue::make_capsule(c10::make_intrusive<KeptSum>(over));
+    context->mark_non_differentiable({result.mean, result.inverse_deviation});
+    return {result.y, result.mean, result.inverse_deviation};
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const at::NoGradGuard no_gradients;
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &gamma = saved[1], &beta = saved[2];
+    const auto range = context->saved_data["range"].toDoubleVector();
+    const Epilogue epilogue{static_cast<float>(range[0]), static_cast<float>(range[1]),
+                            static_cast<Epilogue::Curve>(context->saved_data["curve"].toInt())};
+    const auto over = context->saved_data["over"].toCapsule();
+    const BatchNormGradients result = call_backward(gradients[0], x, gamma, beta, {{}, saved[3], saved[4]}, epilogue,
+                                                    static_cast<const KeptSum&>(*over).over.get());
+    return {
+        result.x, gamma.defined() ? result.gamma : at::Tensor(), beta.defined() ? result.beta : at::Tensor(), {}, {},
+        {}};
+  }
+};
+
+ThreeTensors differentiable_operator(const at::Tensor& x, const std::optional<at::Tensor>& gamma,
+                                     const std::optional<at::Tensor>& beta, double epsilon, double low, double high,
+                                     int64_t curve) {
+  const variable_list result =
+      Node::apply(x, gamma, beta, epsilon, epilogue_of(low, high, curve), std::shared_ptr<const ReplicaSum>());
+  return {result[0], result[1], result[2]};
 }
 
 TORCH_LIBRARY_FRAGMENT(osprey, library) {
@@ -301,10 +327,6 @@ TORCH_LIBRARY_FRAGMENT(osprey, library) {
          &backward_operator);
 }
 
-std::optional<at::Tensor> if_defined(const at::Tensor& tensor) {
-  return tensor.defined() ? std::optional(tensor) : std::nullopt;
-}
-
 }  // namespace
 
 bool fuses_batch_norm(const at::Tensor& x) {
@@ -315,25 +337,15 @@ bool fuses_batch_norm(const at::Tensor& x) {
 
 BatchNormed batch_norm_activation(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, double epsilon,
                                   const Epilogue& epilogue, const std::shared_ptr<const ReplicaSum>& over) {
-  if (over != nullptr) {  // what is called in the middle of it is not for an operator's arguments
-    const variable_list result = Node::apply(x, if_defined(gamma), if_defined(beta), epsilon, epilogue, over);
-    return {result[0], result[1], result[2]};
-  }
-  static const auto operation = find_operator("batch_norm_activation", &forward_operator);
-  const auto [y, mean, inverse_deviation] =
-      operation.call(x, if_defined(gamma), if_defined(beta), epsilon, epilogue.low, epilogue.high,
-                     static_cast<int64_t>(epilogue.curve));
-  return {y, mean, inverse_deviation};
+  if (over == nullptr) return call_forward(x, gamma, beta, epsilon, epilogue, nullptr);
+  const variable_list result = Node::apply(x, if_defined(gamma), if_defined(beta), epsilon, epilogue, over);
+  return {result[0], result[1], result[2]};
 }
 
 BatchNormGradients batch_norm_activation_backward(const at::Tensor& gradient_y, const at::Tensor& x,
                                                   const at::Tensor& gamma, const at::Tensor& beta,
                                                   const BatchNormed& statistics, const Epilogue& epilogue) {
-  static const auto operation = find_operator("batch_norm_activation_backward", &backward_operator);
-  const auto [gradient_x, gradient_gamma, gradient_beta] =
-      operation.call(gradient_y, x, if_defined(gamma), if_defined(beta), statistics.mean, statistics.inverse_deviation,
-                     epilogue.low, epilogue.high, static_cast<int64_t>(epilogue.curve));
-  return {gradient_x, gradient_gamma, gradient_beta};
+  return call_backward(gradient_y, x, gamma, beta, statistics, epilogue, nullptr);
 }
 
 }  // namespace osprey::kernels

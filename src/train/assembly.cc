@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -244,6 +245,19 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
 void leave_replicas(Assembly& assembly) {
   assembly.step.replicas = nullptr;
   for_each_batch_norm(*assembly.state.model, [](nn::BatchNorm& batch_norm) { batch_norm.synchronize(nullptr, 1); });
+}
+
+int64_t peak_memory(const Assembly& assembly) {
+  const at::Device device = assembly.state.model->parameters().front().device();
+  if (device.is_cpu()) return std::max<int64_t>(0, peak_resident_bytes() - assembly.resident_before);
+  return at::getDeviceAllocator(device.type())->getDeviceStats(device.index()).reserved_bytes[0].peak;
+}
+
+int64_t state_memory(const Assembly& assembly) {
+  size_t bytes = 0;
+  for (const auto& [name, tensor] : snapshot(assembly.state).tensors) bytes += tensor.nbytes();
+  for (const auto& [name, parameter] : assembly.state.optimizer->parameters()) bytes += parameter.nbytes();
+  return static_cast<int64_t>(bytes);
 }
 
 void take_share(data::SourceOptions& source, const ReplicaPlace& place) {

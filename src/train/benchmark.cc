@@ -6,7 +6,6 @@
 
 #include "osprey/base/clock.h"
 #include "osprey/base/error.h"
-#include "osprey/base/memory.h"
 #include "osprey/train/job.h"
 #include "train/assembly.h"
 
@@ -47,10 +46,6 @@ double sum(const std::vector<double>& values, size_t begin) {
   double result = 0;
   for (size_t i = begin; i < values.size(); ++i) result += values[i];
   return result;
-}
-
-int64_t peak_memory(const Assembly& assembly) {
-  return std::max<int64_t>(0, peak_resident_bytes() - assembly.resident_before);
 }
 
 }  // namespace

@@ -5,10 +5,13 @@
 #include <google/protobuf/text_format.h>
 #include <spdlog/spdlog.h>
 
+#include <utility>
+
 #include "osprey/base/clock.h"
 #include "osprey/base/cpu.h"
 #include "osprey/base/error.h"
 #include "osprey/base/logging.h"
+#include "osprey/base/memory.h"
 #include "osprey/eval/event_writer.h"
 #include "osprey/train/class_check.h"
 #include "osprey/train/nan_report.h"
@@ -40,6 +43,29 @@ void save_description(const Assembly& assembly, const JobOptions& options, const
     checkpoint::write_text(folder / "label_map.pbtxt", config::label_map_text(*assembly.label_map));
   checkpoint::write_text(folder / "run_info.json", run_info(assembly, options, source, num_steps));
 }
+
+/// Says after the first step what memory the steps take; all others take as much.
+class MemoryHook final : public Hook {
+ public:
+  explicit MemoryHook(const Assembly& assembly) : assembly_(assembly) {}
+
+  void after_step(const StepEvent& event) override {
+    if (std::exchange(told_, true)) return;
+    const int64_t peak = peak_memory(assembly_), per_batch = std::max<int64_t>(1, peak - state_memory(assembly_));
+    std::string fits;
+    if (event.batch.images.is_cpu() && available_bytes() > 0)
+      fits = fmt::format(
+          "; batches of up to about {} images would fit",
+          static_cast<int64_t>(static_cast<double>(event.batch.size()) *
+                               (1 + static_cast<double>(available_bytes()) / static_cast<double>(per_batch))));
+    SPDLOG_INFO("Peak memory after the first step: {:.2f} GiB for a batch of {}{}",
+                static_cast<double>(peak) / (1 << 30), event.batch.size(), fits);
+  }
+
+ private:
+  const Assembly& assembly_;
+  bool told_ = false;
+};
 
 TrainerOptions trainer_options(const Assembly& assembly, int64_t num_steps) {
   TrainerOptions result;
@@ -156,7 +182,8 @@ RunOutcome train(config::Pipeline pipeline, const JobOptions& options) {
 
   parts.checkpoints = &checkpoints;
   parts.best = best ? &*best : nullptr;
-  parts.hooks = {&progress, &summaries};
+  MemoryHook memory(assembly);
+  parts.hooks = {&memory, &progress, &summaries};
   parts.nan_report = [&](const TrainState&, const Batch& batch, const StepResult& result) {
     leave_replicas(assembly);
     return write_nan_report(state, batch, result, {folder, assembly.names, assembly.step}).string();

@@ -48,8 +48,12 @@ TEST(SqueezeExcite, WeighsChannelsByTheirMeans) {
 }
 
 TEST(SeparableConvBlock, IsADepthwiseAndAPointwiseConvolution) {
-  SeparableConvBlock block({.in_depth = 3, .out_depth = 5, .depth_multiplier = 2, .activate = false}, plain());
-  initialize_model(block, 3);
+  torch::nn::Module model;  // whose first weights are those of its children
+  SeparableConvBlock& block = *model.register_module(
+      "block",
+      std::make_shared<SeparableConvBlock>(
+          SeparableConvBlockOptions{.in_depth = 3, .out_depth = 5, .depth_multiplier = 2, .activate = false}, plain()));
+  initialize_model(model, 3);
   const at::Tensor kernels = variable(block, "depthwise_weights"), x = ramp({2, 3, 7, 7});
   ASSERT_EQ(kernels.sizes().vec(), (std::vector<int64_t>{3, 2, 3, 3}));
   std::vector<at::Tensor> maps;  // channel by channel, each filter of it

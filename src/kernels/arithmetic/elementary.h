@@ -25,9 +25,9 @@ OSPREY_INLINE float exponential(float x) {
   return (p * r * r + r + 1.0f) * power;
 }
 
-/// log(1 + x) of 0 <= x <= 1: the series of artanh(x / (2 + x)), exact to rounding.
-OSPREY_INLINE float log_one_plus(float x) {
-  const float s = x / (2.0f + x), z = s * s;
+/// log(1 + x) of 0 <= x <= 1, given s = x / (2 + x): the series of artanh(s), exact to rounding.
+OSPREY_INLINE float log_one_plus_from(float s) {
+  const float z = s * s;
   float p = 1.0f / 15;
   p = p * z + 1.0f / 13;
   p = p * z + 1.0f / 11;

@@ -51,9 +51,10 @@ OSPREY_INLINE void focal_element(float x, float t, const FocalForm& form, const 
                                  float& slope) {
   const float size = x < 0.0f ? -x : x;
   const float e = exponential(-size);
-  const float large = 1.0f / (1.0f + e), small = e * large;  // sigmoid of |x| and of -|x|
+  const float one_more = 1.0f + e, two_more = 2.0f + e, inverse = 1.0f / (one_more * two_more);  // one division for all
+  const float large = two_more * inverse, small = e * large;  // sigmoid of |x| and of -|x|
   const float p = x < 0.0f ? small : large, q = x < 0.0f ? large : small;
-  const float entropy = (x < 0.0f ? 0.0f : x) - x * t + log_one_plus(e);
+  const float entropy = (x < 0.0f ? 0.0f : x) - x * t + log_one_plus_from(e * one_more * inverse);
   const float miss = t * q + (1.0f - t) * p;
   float power, power_slope;
   modulation(miss, power, power_slope);

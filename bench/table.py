@@ -1,0 +1,130 @@
+"""Osprey's kernels and training steps beside PyTorch and torchvision, in one run: prints a table of ratios in Markdown.
+
+usage: table.py [--build build/release] [--mobilenet CONFIG] [--resnet CONFIG] [--rounds 2]
+Needs a build with -DOSPREY_BUILD_BENCH=ON and a Python with torch and torchvision (scripts/setup.sh --tests makes build/venv).
+Every program runs `rounds` times, alternating with what it is compared with; the best of each counts. PyTorch runs with each of
+two allocators (glibc tuned by its environment, tcmalloc where it is installed) and, for steps, in both memory layouts; the best
+of these is the peer. The machine should have nothing else to do.
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+TCMALLOC = pathlib.Path("/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4")
+TUNED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "-1", "MALLOC_TOP_PAD_": "67108864"}
+
+
+def run(command, environment=None):
+    """The JSON object that a program prints."""
+    done = subprocess.run([str(part) for part in command], env={**os.environ, **(environment or {})}, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout[done.stdout.index("{"):])
+
+
+def allocators():
+    yield TUNED
+    if TCMALLOC.exists():
+        yield {"LD_PRELOAD": str(TCMALLOC)}
+
+
+class Bench:
+    def __init__(self, build, rounds):
+        self.bin = pathlib.Path(build) / "bin"
+        self.rounds = rounds
+
+    def ours(self, program, *arguments):
+        return run([self.bin / program, *arguments])
+
+    def peer(self, script, *variants):
+        """All variants of a peer with all allocators."""
+        return [run([sys.executable, HERE / "peers" / script, *variant], allocator)
+                for variant in (variants or [()]) for allocator in allocators()]
+
+    def pairs(self, ours, peer):
+        """ours() and peer(), alternating: two lists of what they gave."""
+        mine, others = [], []
+        for _ in range(self.rounds):
+            mine.append(ours())
+            others += peer()
+        return mine, others
+
+
+def least(rows, key):
+    return min(row[key] for row in rows)
+
+
+def row(what, ours, peer, ratio, target):
+    print(f"| {what} | {ours} | {peer} | {ratio} | {target} |", flush=True)
+
+
+def kernels(bench, resnet):
+    found = [bench.ours("targets_bench") for _ in range(bench.rounds)]
+    own, composed = least(found, "kernel_s"), least(found, "composed_s")
+    memory = found[0]["kernel_mib"] / found[0]["composed_mib"]
+    row("match + assign, 8 x 100 boxes, 51150 anchors; beside tensor operations", f"{own:.4f} s", f"{composed:.3f} s",
+        f"{composed / own:.1f} times, {100 * memory:.1f} % of the memory", "10 times, 5 %")
+    found, others = bench.pairs(lambda: bench.ours("focal_loss_bench"), lambda: bench.peer("torchvision_focal_loss.py"))
+    own, other = least(found, "kernel_s"), least(others, "torchvision_s")
+    row("focal loss, forward and backward, [8, 51150, 90]; torchvision.ops.sigmoid_focal_loss", f"{own:.4f} s", f"{other:.3f} s",
+        f"{other / own:.1f} times", "8 times")
+    found, others = bench.pairs(lambda: bench.ours("nms_bench"), lambda: bench.peer("torchvision_nms.py"))
+    own, other = least(found, "osprey_s"), least(others, "torchvision_s")
+    row("suppression, 51150 anchors, 90 classes; torchvision.ops.batched_nms", f"{own:.4f} s", f"{other:.3f} s",
+        f"{other / own:.1f} times", "3 times")
+    if resnet:
+        found, others = bench.pairs(lambda: bench.ours("optimizer_bench", resnet), lambda: bench.peer("torch_sgd.py"))
+        own = least(found, "kernel_s") / found[0]["parameters"] * 1e9
+        other = least(others, "foreach_s") / others[0]["parameters"] * 1e9
+        row("momentum update, per parameter; torch.optim.SGD(foreach=True)", f"{own:.2f} ns", f"{other:.2f} ns",
+            f"{other / own:.2f} times", "1.5 times")
+
+
+def outside(step):
+    total = step["median_seconds"]["total"]
+    return 1 - step["of_it_convolutions"]["total"] / total
+
+
+def steps(bench, mobilenet, resnet):
+    config = ["--pipeline_config", mobilenet, "--set", "model.ssd.num_classes=90", "--batch_size", 8, "--steps", 8]
+    found, others = bench.pairs(lambda: bench.ours("step_bench", *config),
+                                lambda: bench.peer("ssd_mobilenet_v1_pytorch.py", ("--channels_last",)))
+    best = max(found, key=lambda step: step["images_per_second"])
+    other = max(step["images_per_second"] for step in others)
+    row("training step, SSD MobileNet v1 300, batch 8, fp32; PyTorch", f"{best['images_per_second']:.1f} images/s", f"{other:.1f} images/s",
+        f"{best['images_per_second'] / other:.2f} times", "1.5 times")
+    row("of it outside convolutions", f"{100 * outside(best):.0f} %", "", "", "35 %")
+    if not resnet:
+        return
+    peak = bench.ours("convolution_bench", "--pipeline_config", resnet, "--batch_size", 2)
+    config = ["--pipeline_config", resnet, "--batch_size", 2, "--steps", 3]
+    variants = [("retinanet_resnet50_fpn", "--batch_size", 2, "--size", 640, "--steps", 3, *layout) for layout in ((), ("--channels_last",))]
+    found, others = bench.pairs(lambda: bench.ours("step_bench", *config), lambda: bench.peer("torchvision_detectors.py", *variants))
+    best = max(found, key=lambda step: step["images_per_second"])
+    other = max(step["images_per_second"] for step in others)
+    row("training step, SSD ResNet-50 v1 FPN 640, batch 2, fp32; torchvision's RetinaNet", f"{best['images_per_second']:.3f} images/s",
+        f"{other:.3f} images/s", f"{best['images_per_second'] / other:.2f} times", "")
+    work = sum(peak["directions"][name]["gflop"] for name in ("forward", "gradient of weights", "gradient of x"))
+    share = work / best["median_seconds"]["total"] / peak["peak_gflops"]
+    row("of the convolution peak", f"{share:.2f}", f"{peak['peak_gflops']:.0f} GFLOP/s", "", "0.75")
+    row("of it outside convolutions", f"{100 * outside(best):.1f} %", "", "", "10 %")
+
+
+def main():
+    flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    flags.add_argument("--build", default="build/release")
+    flags.add_argument("--mobilenet", default="configs/ssd_mobilenet_v1_300x300_bccd.config")
+    flags.add_argument("--resnet", help="ssd_resnet50_v1_fpn_shared_box_predictor_640x640_coco14_sync.config of the TF Object Detection API")
+    flags.add_argument("--rounds", type=int, default=2)
+    flags = flags.parse_args()
+    bench = Bench(flags.build, flags.rounds)
+    print("| what; beside | Osprey | peer | ratio | to reach |\n|---|---|---|---|---|")
+    kernels(bench, flags.resnet)
+    steps(bench, flags.mobilenet, flags.resnet)
+
+
+main()

@@ -1,0 +1,56 @@
+"""The operators, as a Python program sees them that loads the library beside its own PyTorch: torch.library.opcheck tries their
+schemas, gradients, shapes without values, and whether they can be compiled.
+
+usage: opcheck_test.py BUILD_DIR
+"""
+import sys
+
+import torch
+
+torch.ops.load_library(f"{sys.argv[1]}/lib/libosprey.so")
+torch.manual_seed(0)
+
+
+def boxes(*shape):
+    a, b = torch.rand(*shape, 2), torch.rand(*shape, 2)
+    return torch.cat([torch.minimum(a, b), torch.maximum(a, b)], -1)
+
+
+def maps():
+    return torch.randn(2, 19, 7, 11).to(memory_format=torch.channels_last)
+
+
+def channels():
+    return torch.rand(19, requires_grad=True)
+
+
+class_targets = (torch.rand(2, 5, 13), torch.rand(2, 5, 1), torch.randint(0, 5, (2, 77)))
+SAMPLES = {
+    "preprocess": (torch.randint(0, 256, (2, 3, 9, 8), dtype=torch.uint8), torch.randint(1, 9, (2, 2)), [0.5, 2.0, 1.0],
+                   [0.0, 0.0, 3.0], [0.0, 1.0, 2.0], torch.float32),
+    "match_anchors": (boxes(2, 9), torch.rand(2, 9) < 0.8, torch.rand(2, 9) < 0.8, boxes(300), True, 0.6, 0.3, True, True),
+    "encode_matched_boxes": (boxes(2, 9), torch.randint(-2, 9, (2, 50)), boxes(50), [10.0, 10.0, 5.0, 5.0]),
+    "sigmoid_focal_loss": (torch.randn(2, 77, 13, requires_grad=True), *class_targets, 1.5, 0.25, True),
+    "softmax_cross_entropy_loss": (torch.randn(2, 77, 13, requires_grad=True), *class_targets, 2.0, True),
+    "smooth_l1_loss": (torch.randn(2, 30, 4, requires_grad=True), torch.randn(2, 30, 4), torch.rand(2, 30), 0.7, True),
+    "giou_loss": (boxes(2, 30).requires_grad_(), boxes(2, 30), torch.rand(2, 30), True),
+    "batch_norm_activation": (maps().requires_grad_(), channels(), channels(), 1e-3, 0.0, 6.0, 0),
+    "batch_norm_activation_backward": (maps(), maps(), torch.rand(19), None, torch.rand(19), torch.rand(19), 0.0, 6.0, 1),
+    "convolution_weight_gradient": (torch.randn(2, 8, 5, 6), torch.randn(2, 4, 10, 12), [3, 3], 2, [1, 1]),
+    "update_parameters": ([torch.rand(500)], [torch.rand(500)], [torch.rand(500)], [], 0, torch.tensor([0.9, 1.0, -0.1]), None),
+    "tensor_norms": ([torch.randn(900), torch.randn(3, 4)],),
+    "scale_tensors": ([torch.randn(900), torch.randn(3, 4)], torch.rand(2)),
+    "batch_non_max_suppression": (boxes(2, 400), torch.rand(2, 400, 5), torch.tensor([0.0, 0.0, 1.0, 1.0]), None, 0.3, 0.5, 20,
+                                  30, 0.0, False, True, False, 0.0),
+}
+
+registered = {name.split("::")[1].split(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("osprey::")}
+assert registered == set(SAMPLES), registered ^ set(SAMPLES)
+failures = []
+for name, arguments in SAMPLES.items():
+    results = torch.library.opcheck(getattr(torch.ops.osprey, name).default, arguments, raise_exception=False)
+    for check, result in results.items():
+        if result != "SUCCESS":
+            failures.append(f"{name}, {check}: {str(result)[:500]}")
+print("\n".join(failures) or f"{len(SAMPLES)} operators, all checks passed")
+sys.exit(1 if failures else 0)
