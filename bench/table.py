@@ -1,6 +1,8 @@
 """Osprey's kernels and training steps beside PyTorch and torchvision, in one run: prints a table of ratios in Markdown.
 
-usage: table.py [--build build/release] [--mobilenet CONFIG] [--resnet CONFIG] [--rounds 2]
+usage: table.py [--build build/release] [--configs DIR] [--rounds 2]
+DIR holds the configs of the TF Object Detection API whose networks the peers have: ssd_mobilenet_v1_300x300_coco14_sync.config and
+ssd_resnet50_v1_fpn_shared_box_predictor_640x640_coco14_sync.config; without it the rows of whole steps are left out.
 Needs a build with -DOSPREY_BUILD_BENCH=ON and a Python with torch and torchvision (scripts/setup.sh --tests makes build/venv).
 Every program runs `rounds` times, alternating with what it is compared with; the best of each counts. PyTorch runs with each of
 two allocators (glibc tuned by its environment, tcmalloc where it is installed) and, for steps, in both memory layouts; the best
@@ -90,7 +92,7 @@ def outside(step):
 
 
 def steps(bench, mobilenet, resnet):
-    config = ["--pipeline_config", mobilenet, "--set", "model.ssd.num_classes=90", "--batch_size", 8, "--steps", 8]
+    config = ["--pipeline_config", mobilenet, "--batch_size", 8, "--steps", 8]
     found, others = bench.pairs(lambda: bench.ours("step_bench", *config),
                                 lambda: bench.peer("ssd_mobilenet_v1_pytorch.py", ("--channels_last",)))
     best = max(found, key=lambda step: step["images_per_second"])
@@ -98,8 +100,6 @@ def steps(bench, mobilenet, resnet):
     row("training step, SSD MobileNet v1 300, batch 8, fp32; PyTorch", f"{best['images_per_second']:.1f} images/s", f"{other:.1f} images/s",
         f"{best['images_per_second'] / other:.2f} times", "1.5 times")
     row("of it outside convolutions", f"{100 * outside(best):.0f} %", "", "", "35 %")
-    if not resnet:
-        return
     peak = bench.ours("convolution_bench", "--pipeline_config", resnet, "--batch_size", 2)
     config = ["--pipeline_config", resnet, "--batch_size", 2, "--steps", 3]
     variants = [("retinanet_resnet50_fpn", "--batch_size", 2, "--size", 640, "--steps", 3, *layout) for layout in ((), ("--channels_last",))]
@@ -117,14 +117,17 @@ def steps(bench, mobilenet, resnet):
 def main():
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("--build", default="build/release")
-    flags.add_argument("--mobilenet", default="configs/ssd_mobilenet_v1_300x300_bccd.config")
-    flags.add_argument("--resnet", help="ssd_resnet50_v1_fpn_shared_box_predictor_640x640_coco14_sync.config of the TF Object Detection API")
+    flags.add_argument("--configs", type=pathlib.Path, help="folder of public configs")
     flags.add_argument("--rounds", type=int, default=2)
     flags = flags.parse_args()
     bench = Bench(flags.build, flags.rounds)
     print("| what; beside | Osprey | peer | ratio | to reach |\n|---|---|---|---|---|")
-    kernels(bench, flags.resnet)
-    steps(bench, flags.mobilenet, flags.resnet)
+    mobilenet, resnet = (flags.configs / name if flags.configs else None for name in
+                         ("ssd_mobilenet_v1_300x300_coco14_sync.config",
+                          "ssd_resnet50_v1_fpn_shared_box_predictor_640x640_coco14_sync.config"))
+    kernels(bench, resnet)
+    if flags.configs:
+        steps(bench, mobilenet, resnet)
 
 
 main()
