@@ -153,6 +153,20 @@ TEST(Deprecated, FieldsAreMappedOrListedOnce) {
             has_bfloat16_arithmetic() ? proto::TrainConfig::BF16 : proto::TrainConfig::FP32);
 }
 
+TEST(Resolve, PrecisionIsChosenByTheMachineOnlyWhereTheConfigLeavesItToIt) {
+  const auto choice = [](const std::string& text, bool on_gpu) {
+    return precision(pipeline_of("train_config { " + text + " }").message->train_config(), on_gpu);
+  };
+  const auto fastest = has_bfloat16_arithmetic() ? proto::TrainConfig::BF16 : proto::TrainConfig::FP32;
+  EXPECT_EQ(choice("", false), proto::TrainConfig::FP32);
+  EXPECT_EQ(choice("precision: AUTO", false), fastest);
+  EXPECT_EQ(choice("precision: FP16", false), proto::TrainConfig::FP16);
+  EXPECT_EQ(choice("", true), proto::TrainConfig::TF32);
+  EXPECT_EQ(choice("precision: AUTO", true), proto::TrainConfig::TF32);
+  EXPECT_EQ(choice("precision: FP32", true), proto::TrainConfig::FP32);
+  EXPECT_EQ(choice("use_bfloat16: true", true), proto::TrainConfig::BF16);
+}
+
 TEST(Resolve, ArithmeticFollowsTheExtractorTheVersionOrTheField) {
   using Config = proto::TrainEvalPipelineConfig;
   auto choice = [](const std::string& text) { return arithmetic(*pipeline_of(text).message).value; };

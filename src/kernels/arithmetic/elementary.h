@@ -15,26 +15,19 @@ OSPREY_INLINE float exponential(float x) {
   const float shifted = x * 1.44269504f + 12582912.0f;  // the last bits hold the nearest integer to x / ln 2
   const float n = shifted - 12582912.0f;
   const float r = x - n * 0.693359375f + n * 2.12194440e-4f;
-  float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
+  const float square = r * r;
+  const float p =
+      ((1.9875691500e-4f * r + 1.3981999507e-3f) * square + (8.3334519073e-3f * r + 4.1665795894e-2f)) * square +
+      (1.6666665459e-1f * r + 5.0000001201e-1f);
   const float power = std::bit_cast<float>((std::bit_cast<int32_t>(shifted) + 127) << 23);
-  return (p * r * r + r + 1.0f) * power;
+  return (p * square + r + 1.0f) * power;
 }
 
-/// log(1 + x) of 0 <= x <= 1, given s = x / (2 + x): the series of artanh(s), exact to rounding.
+/// log(1 + x) of 0 <= x <= 1, given s = x / (2 + x): 2 artanh(s), by the polynomial of s^2 that is nearest to artanh(s)
+/// / s up to s = 1/3; its error is 1.5e-8 of the value.
 OSPREY_INLINE float log_one_plus_from(float s) {
   const float z = s * s;
-  float p = 1.0f / 15;
-  p = p * z + 1.0f / 13;
-  p = p * z + 1.0f / 11;
-  p = p * z + 1.0f / 9;
-  p = p * z + 1.0f / 7;
-  p = p * z + 1.0f / 5;
-  p = p * z + 1.0f / 3;
+  const float p = (0.134350535f * z + 0.141167339f) * (z * z) + (0.200038487f * z + 0.333333197f);
   return 2.0f * s * (p * z + 1.0f);
 }
 

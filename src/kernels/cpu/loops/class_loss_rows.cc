@@ -1,5 +1,7 @@
 #include "kernels/cpu/loops/class_loss_rows.h"
 
+#include <cstring>
+
 #include "kernels/arithmetic/elementary.h"
 #include "kernels/cpu/loops/dispatch.h"
 
@@ -8,63 +10,6 @@ namespace {
 
 /// Elements that are computed at a time, whatever anchors they belong to, so that few classes fill the registers, too.
 constexpr int64_t kChunk = 1024;
-
-template <class Modulation>
-OSPREY_INLINE void elements(const float* __restrict logits, const float* __restrict targets, int64_t count,
-                            const FocalForm& form, Modulation modulation, float* __restrict losses,
-                            float* __restrict slopes) {
-  for (int64_t i = 0; i < count; ++i) focal_element(logits[i], targets[i], form, modulation, losses[i], slopes[i]);
-}
-
-template <class Modulation>
-OSPREY_INLINE void focal(const float* __restrict logits, const TargetRows& rows, int64_t anchors, int64_t depth,
-                         const FocalForm& form, Modulation modulation, float* __restrict sums,
-                         float* __restrict slopes) {
-  float targets[kChunk], losses[kChunk], scratch[kChunk];
-  int64_t anchor = 0;  // of the element that comes next
-  int64_t c = 0;       // and its class
-  float sum = 0;       // of what came before it in its anchor
-  for (int64_t first = 0; first < anchors * depth; first += kChunk) {
-    const int64_t count = anchors * depth - first < kChunk ? anchors * depth - first : kChunk;
-    for (int64_t i = 0, a = anchor, from = c; i < count; ++a, from = 0) {
-      const float* const row = rows.targets + rows.row[a] * depth;
-      for (; from < depth && i < count; ++from, ++i) targets[i] = row[from];
-    }
-    float* const slope = slopes != nullptr ? slopes + first : scratch;
-    elements(logits + first, targets, count, form, modulation, losses, slope);
-    for (int64_t i = 0; i < count;) {
-      const int64_t end = i + (depth - c) < count ? i + (depth - c) : count;
-      if (rows.weight_per_class) {
-        const float* const weights = rows.weights + rows.row[anchor] * depth + c - i;
-        for (int64_t j = i; j < end; ++j) {
-          sum += losses[j] * weights[j];
-          slope[j] *= weights[j];
-        }
-      } else {
-        const float weight = rows.weights[rows.row[anchor]];
-        float part = 0;
-        for (int64_t j = i; j < end; ++j) part += losses[j];
-        for (int64_t j = i; j < end; ++j) slope[j] *= weight;
-        sum += weight * part;
-      }
-      c += end - i;
-      i = end;
-      if (c == depth) {
-        sums[anchor++] = sum;
-        sum = 0;
-        c = 0;
-      }
-    }
-  }
-}
-
-OSPREY_INLINE void any_focal(const float* logits, const TargetRows& rows, int64_t anchors, int64_t depth,
-                             const FocalForm& form, float* sums, float* slopes) {
-  with_modulation(
-      form, [&](auto modulation) __attribute__((always_inline)) {
-        focal(logits, rows, anchors, depth, form, modulation, sums, slopes);
-      });
-}
 
 /// Sums and maxima are made in so many lanes, which does not depend on the machine.
 constexpr int64_t kLanes = 16;
@@ -89,6 +34,63 @@ struct Larger {
 struct Sum {
   OSPREY_INLINE float operator()(float a, float b) const { return a + b; }
 };
+
+template <class Modulation>
+OSPREY_INLINE void elements(const float* __restrict logits, const float* __restrict targets, int64_t count,
+                            const FocalForm& form, Modulation modulation, float* __restrict losses,
+                            float* __restrict slopes) {
+  for (int64_t i = 0; i < count; ++i) focal_element(logits[i], targets[i], form, modulation, losses[i], slopes[i]);
+}
+
+template <class Modulation>
+OSPREY_INLINE void focal(const float* __restrict logits, const TargetRows& rows, int64_t anchors, int64_t depth,
+                         const FocalForm& form, Modulation modulation, float* __restrict sums,
+                         float* __restrict slopes) {
+  float targets[kChunk], losses[kChunk], scratch[kChunk];
+  int64_t anchor = 0;  // of the element that comes next
+  int64_t c = 0;       // and its class
+  float sum = 0;       // of what came before it in its anchor
+  for (int64_t first = 0; first < anchors * depth; first += kChunk) {
+    const int64_t count = anchors * depth - first < kChunk ? anchors * depth - first : kChunk;
+    for (int64_t i = 0, a = anchor, from = c; i < count; ++a, from = 0) {
+      const int64_t number = depth - from < count - i ? depth - from : count - i;
+      std::memcpy(targets + i, rows.targets + rows.row[a] * depth + from, static_cast<size_t>(number) * sizeof(float));
+      i += number;
+    }
+    float* const slope = slopes != nullptr ? slopes + first : scratch;
+    elements(logits + first, targets, count, form, modulation, losses, slope);
+    for (int64_t i = 0; i < count;) {
+      const int64_t end = i + (depth - c) < count ? i + (depth - c) : count;
+      if (rows.weight_per_class) {
+        const float* const weights = rows.weights + rows.row[anchor] * depth + c - i;
+        for (int64_t j = i; j < end; ++j) {
+          losses[j] *= weights[j];
+          slope[j] *= weights[j];
+        }
+        sum += reduce(losses + i, end - i, 0.0f, Sum{});
+      } else {
+        const float weight = rows.weights[rows.row[anchor]];
+        for (int64_t j = i; j < end; ++j) slope[j] *= weight;
+        sum += weight * reduce(losses + i, end - i, 0.0f, Sum{});
+      }
+      c += end - i;
+      i = end;
+      if (c == depth) {
+        sums[anchor++] = sum;
+        sum = 0;
+        c = 0;
+      }
+    }
+  }
+}
+
+OSPREY_INLINE void any_focal(const float* logits, const TargetRows& rows, int64_t anchors, int64_t depth,
+                             const FocalForm& form, float* sums, float* slopes) {
+  with_modulation(
+      form, [&](auto modulation) __attribute__((always_inline)) {
+        focal(logits, rows, anchors, depth, form, modulation, sums, slopes);
+      });
+}
 
 OSPREY_INLINE void softmax(const float* __restrict logits, const TargetRows& rows, int64_t anchors, int64_t depth,
                            float inverse_scale, float* __restrict sums, float* __restrict slopes) {
