@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "osprey/boxes/geometry.h"
 #include "osprey/core/targets.h"
 
 namespace osprey::boxes {
@@ -21,8 +22,8 @@ at::Tensor BoxCoder::encode_matched(const at::Tensor& boxes, const at::Tensor& m
                 "keypoints must be [B, M, ", num_keypoints(), ", 2]");
     own_keypoints = rows_of_anchors(with_first(at::zeros({}, keypoints.options()), keypoints), row);
   }
-  const at::Tensor some_box = at::tensor({0.0f, 0.0f, 1.0f, 1.0f}).to(boxes.device());
-  const at::Tensor codes = encode(rows_of_anchors(with_first(some_box, boxes), row), anchors, own_keypoints);
+  const at::Tensor codes =
+      encode(rows_of_anchors(with_first(unit_square(boxes.options()), boxes), row), anchors, own_keypoints);
   return at::where(match.ge(0).unsqueeze(-1), codes, at::zeros({}, codes.options()));
 }
 

@@ -29,6 +29,10 @@ at::Tensor ratio(const at::Tensor& x, const at::Tensor& y, const at::Tensor& abs
 
 }  // namespace
 
+at::Tensor unit_square(const at::TensorOptions& options) {
+  return at::arange(4, options).ge(2).to(c10::typeMetaToScalarType(options.dtype()));
+}
+
 at::Tensor area(const at::Tensor& boxes) {
   const Sides s = sides(boxes);
   return (s.ymax - s.ymin) * (s.xmax - s.xmin);

@@ -7,6 +7,7 @@
 #include "boxes/image_suppression.h"
 #include "kernels/device/non_max_suppression.h"
 #include "kernels/operator.h"
+#include "osprey/boxes/geometry.h"
 #include "osprey/kernels/parallel.h"
 
 namespace osprey::boxes {
@@ -15,8 +16,7 @@ namespace {
 /// [B, 4]: the window of each image, on the device of the boxes.
 at::Tensor windows(const at::Tensor& clip_window, const at::Tensor& boxes, int64_t batch, bool combined) {
   const auto for_each_image = [&](const at::Tensor& window) { return window.expand({batch, 4}).contiguous(); };
-  if (!clip_window.defined() && combined)
-    return for_each_image(at::arange(4, boxes.options()).ge(2).to(at::kFloat));  // [0, 0, 1, 1]
+  if (!clip_window.defined() && combined) return for_each_image(unit_square(boxes.options()));
   if (!clip_window.defined()) {
     const at::Tensor rows = boxes.reshape({-1, 4});
     if (rows.size(0) == 0) return at::zeros({batch, 4}, boxes.options());
@@ -72,14 +72,9 @@ void run_kernels(const Suppression& s, const NmsOptions& options) {
     scores = at::empty({s.B, s.A}, floats);
     best_boxes = at::empty({s.B, s.A, 4}, floats);
     labels = at::empty({s.B, s.A}, integers);
-    const device::BestClass best{boxes,
-                                 s.scores.const_data_ptr<float>(),
-                                 s.B,
-                                 s.C,
-                                 scores.mutable_data_ptr<float>(),
-                                 best_boxes.mutable_data_ptr<float>(),
-                                 labels.mutable_data_ptr<int32_t>()};
-    device::launch(s.boxes, best.blocks(), best);
+    device::for_each(s.boxes, s.B * s.A,
+                     device::BestClass{boxes, s.scores.const_data_ptr<float>(), s.C, scores.mutable_data_ptr<float>(),
+                                       best_boxes.mutable_data_ptr<float>(), labels.mutable_data_ptr<int32_t>()});
     boxes = {best_boxes.const_data_ptr<float>(), s.A, 1};
     lists = 1;
     limit = options.max_total_detections;

@@ -47,8 +47,8 @@ at::Tensor sums(const Rows& rows, Work work) {
     work(first, number, scratch.data(), sum, sum + rows.depth);
   });
   const at::Tensor result = at::zeros({2, rows.depth}, at::kDouble);
-  const device::AddParts add{parts.data(), rows.blocks, 2 * rows.depth, result.mutable_data_ptr<double>()};
-  device::launch(result, add.blocks(), add);
+  device::for_each(result, 2 * rows.depth,
+                   device::AddParts{parts.data(), rows.blocks, 2 * rows.depth, result.mutable_data_ptr<double>()});
   return result;
 }
 
@@ -61,8 +61,9 @@ at::Tensor sums_on_device(const at::Tensor& x, const Element& element) {
   const at::Tensor parts = at::empty({row_blocks, 2, depth}, options), result = at::empty({2, depth}, options);
   const device::ColumnSums<Element> sum{element, rows, depth, row_blocks, parts.mutable_data_ptr<double>()};
   device::launch(x, sum.blocks(), sum);
-  const device::AddParts add{parts.const_data_ptr<double>(), row_blocks, 2 * depth, result.mutable_data_ptr<double>()};
-  device::launch(x, add.blocks(), add);
+  device::for_each(
+      x, 2 * depth,
+      device::AddParts{parts.const_data_ptr<double>(), row_blocks, 2 * depth, result.mutable_data_ptr<double>()});
   return result;
 }
 
@@ -150,7 +151,7 @@ BatchNormed forward_pass(const at::Tensor& x, const at::Tensor& gamma, const at:
                                       epsilon,
                                       result.mean.mutable_data_ptr<float>(),
                                       result.inverse_deviation.mutable_data_ptr<float>()};
-  device::launch(x, statistics.blocks(), statistics);
+  device::for_each(x, depth, statistics);
   const Affine affine(x, gamma, beta, result, epilogue);
   with_elements(x, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
@@ -201,7 +202,7 @@ BatchNormGradients backward_pass(const at::Tensor& gradient_y, const at::Tensor&
                                                     affine.channels.scale,
                                                     slope.mutable_data_ptr<float>(),
                                                     offset.mutable_data_ptr<float>()};
-    device::launch(x, coefficients.blocks(), coefficients);
+    device::for_each(x, depth, coefficients);
     T* const out = device::data<T>(result.x);
     if (!loops) {
       const device::GradientOfInput<T> spread{of, slope.const_data_ptr<float>(), offset.const_data_ptr<float>(), values,

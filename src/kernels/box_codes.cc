@@ -4,7 +4,6 @@
 
 #include "kernels/device/boxes.h"
 #include "kernels/operator.h"
-#include "osprey/kernels/parallel.h"
 
 namespace osprey::kernels {
 namespace {
@@ -23,21 +22,14 @@ at::Tensor encode_matched(const at::Tensor& boxes, const at::Tensor& match, cons
   if (boxes.is_meta()) return codes;
   const at::Tensor b = boxes.contiguous(), m = match.contiguous(), a = anchors.contiguous();
   const auto scale = [&](size_t k) { return static_cast<float>(scales[k]); };
-  const device::EncodeMatched kernel{b.const_data_ptr<float>(),
-                                     m.const_data_ptr<int64_t>(),
-                                     a.const_data_ptr<float>(),
-                                     B,
-                                     M,
-                                     A,
-                                     {scale(0), scale(1), scale(2), scale(3)},
-                                     codes.mutable_data_ptr<float>()};
-  if (!device::takes_loops(boxes)) {
-    device::launch(boxes, kernel.blocks(), kernel);
-    return codes;
-  }
-  parallel_for_ranges(B * A, 4096, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) kernel.of_anchor(i);
-  });
+  device::for_each(boxes, B * A,
+                   device::EncodeMatched{b.const_data_ptr<float>(),
+                                         m.const_data_ptr<int64_t>(),
+                                         a.const_data_ptr<float>(),
+                                         M,
+                                         A,
+                                         {scale(0), scale(1), scale(2), scale(3)},
+                                         codes.mutable_data_ptr<float>()});
   return codes;
 }
 

@@ -5,7 +5,6 @@
 #include "kernels/device/boxes.h"
 #include "kernels/operator.h"
 #include "kernels/with_slope.h"
-#include "osprey/kernels/parallel.h"
 
 namespace osprey::kernels {
 namespace {
@@ -21,21 +20,11 @@ LossAndSlopeTensors box_loss(const at::Tensor& predictions, const at::Tensor& ta
   const at::Tensor x = predictions.contiguous(), t = targets.contiguous(), w = weights.contiguous();
   at::Tensor loss = at::empty_like(w), slope = with_slope ? at::empty_like(x) : at::empty({0}, x.options());
   if (x.is_meta()) return {loss, slope};
-  const device::BoxLoss<Form> kernel{form,
-                                     x.const_data_ptr<float>(),
-                                     t.const_data_ptr<float>(),
-                                     w.const_data_ptr<float>(),
-                                     w.numel(),
-                                     static_cast<int>(x.size(2)),
-                                     loss.mutable_data_ptr<float>(),
-                                     with_slope ? slope.mutable_data_ptr<float>() : nullptr};
-  if (!device::takes_loops(x)) {
-    device::launch(x, kernel.blocks(), kernel);
-  } else {
-    parallel_for_ranges(kernel.count, 4096, [&](int64_t first, int64_t last) {
-      for (int64_t i = first; i < last; ++i) kernel.of_anchor(i);
-    });
-  }
+  device::for_each(
+      x, w.numel(),
+      device::BoxLoss<Form>{form, x.const_data_ptr<float>(), t.const_data_ptr<float>(), w.const_data_ptr<float>(),
+                            static_cast<int>(x.size(2)), loss.mutable_data_ptr<float>(),
+                            with_slope ? slope.mutable_data_ptr<float>() : nullptr});
   return {loss, slope};
 }
 

@@ -15,9 +15,4 @@ void parallel_for(int64_t count, c10::function_ref<void(int64_t)> work) {
   });
 }
 
-void parallel_for_ranges(int64_t count, int64_t size, c10::function_ref<void(int64_t, int64_t)> work) {
-  parallel_for((count + size - 1) / size,
-               [&](int64_t range) { work(range * size, range * size + size < count ? range * size + size : count); });
-}
-
 }  // namespace osprey::kernels

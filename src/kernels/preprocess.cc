@@ -4,7 +4,6 @@
 
 #include "kernels/device/preprocess.h"
 #include "kernels/operator.h"
-#include "osprey/kernels/parallel.h"
 
 namespace osprey::kernels {
 namespace {
@@ -15,7 +14,6 @@ void run(const at::Tensor& images, const at::Tensor& shapes, at::ArrayRef<double
   device::Preprocess<In, Out> kernel{device::data<const In>(images),
                                      device::data<const int64_t>(shapes),
                                      shapes.defined() ? shapes.size(1) : 0,
-                                     images.size(0) * images.size(2) * images.size(3),
                                      images.size(2),
                                      images.size(3),
                                      {},
@@ -25,10 +23,7 @@ void run(const at::Tensor& images, const at::Tensor& shapes, at::ArrayRef<double
     kernel.channels.offset[c] = static_cast<float>(offset[c]);
     kernel.channels.pad[c] = static_cast<float>(pad[c]);
   }
-  if (!device::takes_loops(images)) return device::launch(images, kernel.blocks(), kernel);
-  parallel_for_ranges(kernel.places, 8192, [&](int64_t first, int64_t last) {
-    for (int64_t place = first; place < last; ++place) kernel.of_place(place);
-  });
+  device::for_each(images, images.size(0) * images.size(2) * images.size(3), kernel);
 }
 
 at::Tensor preprocess_operator(const at::Tensor& images, const std::optional<at::Tensor>& true_shapes,

@@ -5,6 +5,9 @@
 /// unit. Every function works on float tensors of any device, keeps their type, and lets gradients flow.
 namespace osprey::boxes {
 
+/// [0, 0, 1, 1], made on the device of the options: nothing is copied there. returns [4]
+at::Tensor unit_square(const at::TensorOptions& options);
+
 /// Heights times widths. boxes [..., 4] -> [...]; negative where exactly one side is flipped.
 at::Tensor area(const at::Tensor& boxes);
 

@@ -9,7 +9,4 @@ namespace osprey::kernels {
 /// them, and inside another parallel region all calls are made by the caller. Throws the first exception.
 void parallel_for(int64_t count, c10::function_ref<void(int64_t)> work);
 
-/// The same for ranges of `size` (the last may be shorter): calls work(first, one beyond the last).
-void parallel_for_ranges(int64_t count, int64_t size, c10::function_ref<void(int64_t, int64_t)> work);
-
 }  // namespace osprey::kernels

@@ -12,8 +12,8 @@ namespace osprey::kernels::device {
 OSPREY_FOR_TYPE(float);
 OSPREY_FOR_TYPE(Bfloat16);
 OSPREY_FOR_TYPE(Float16);
-OSPREY_FOR_GPU(AddParts);
-OSPREY_FOR_GPU(Statistics);
-OSPREY_FOR_GPU(GradientCoefficients);
+OSPREY_FOR_GPU(Each<AddParts>);
+OSPREY_FOR_GPU(Each<Statistics>);
+OSPREY_FOR_GPU(Each<GradientCoefficients>);
 
 }  // namespace osprey::kernels::device

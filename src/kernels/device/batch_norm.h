@@ -114,24 +114,15 @@ struct GradientMoments {
   OSPREY_INLINE void finish(Nothing, int64_t, double&, double&) const {}
 };
 
-/// Adds up what the blocks of `ColumnSums` have found, always in the same order. A thread per sum.
+/// Adds up what the blocks of `ColumnSums` have found, always in the same order: sum i.
 struct AddParts {
-  static constexpr int kThreads = 128;
-  using Shared = Nothing;
   const double* parts;  ///< [row_blocks, count]
   int64_t row_blocks, count;
   double* sums;  ///< [count]
-
-  int64_t blocks() const { return blocks_for(count, kThreads); }
-  template <class Block>
-  OSPREY_INLINE void operator()(const Block& block, Shared&) const {
-    block.run([&](int thread) {
-      const int64_t i = block.index * kThreads + thread;
-      if (i >= count) return;
-      double sum = 0;
-      for (int64_t part = 0; part < row_blocks; ++part) sum += parts[part * count + i];
-      sums[i] = sum;
-    });
+  OSPREY_INLINE void operator()(int64_t i) const {
+    double sum = 0;
+    for (int64_t part = 0; part < row_blocks; ++part) sum += parts[part * count + i];
+    sums[i] = sum;
   }
 };
 
@@ -197,48 +188,29 @@ struct GradientOfInput {
   }
 };
 
-/// Mean and inverse deviation from the moments. A thread per channel.
+/// Mean and inverse deviation of a channel from its moments.
 struct Statistics {
-  static constexpr int kThreads = 128;
-  using Shared = Nothing;
   const double* moments;  ///< [2, depth]
   int64_t depth;
   double count, epsilon;
   float *mean, *inverse_deviation;  ///< [depth]
 
-  int64_t blocks() const { return blocks_for(depth, kThreads); }
-  template <class Block>
-  OSPREY_INLINE void operator()(const Block& block, Shared&) const {
-    block.run([&](int thread) {
-      if (const int64_t c = block.index * kThreads + thread; c < depth) of_channel(c);
-    });
-  }
-  OSPREY_INLINE void of_channel(int64_t c) const {
+  OSPREY_INLINE void operator()(int64_t c) const {
     const double average = moments[c] / count, variance = moments[depth + c] / count - average * average;
     mean[c] = static_cast<float>(average);
     inverse_deviation[c] = static_cast<float>(1 / std::sqrt((variance < 0 ? 0 : variance) + epsilon));
   }
 };
 
-/// What `GradientOfInput` needs of the sums of g and g * (x - mean) over all images, and the gradients of gamma and
-/// beta. A thread per channel.
+/// What `GradientOfInput` needs of a channel's sums of g and g * (x - mean) over all images.
 struct GradientCoefficients {
-  static constexpr int kThreads = 128;
-  using Shared = Nothing;
   const double* moments;  ///< [2, depth]
   int64_t depth;
   double count;
   const float *inverse_deviation, *scale;
   float *slope, *offset;
 
-  int64_t blocks() const { return blocks_for(depth, kThreads); }
-  template <class Block>
-  OSPREY_INLINE void operator()(const Block& block, Shared&) const {
-    block.run([&](int thread) {
-      if (const int64_t c = block.index * kThreads + thread; c < depth) of_channel(c);
-    });
-  }
-  OSPREY_INLINE void of_channel(int64_t c) const {
+  OSPREY_INLINE void operator()(int64_t c) const {
     const double inverse = inverse_deviation[c], factor = scale[c];
     slope[c] = static_cast<float>(-factor * inverse * inverse * moments[depth + c] / count);
     offset[c] = static_cast<float>(-factor * moments[c] / count);

@@ -3,8 +3,8 @@
 
 namespace osprey::kernels::device {
 
-OSPREY_FOR_GPU(EncodeMatched);
-OSPREY_FOR_GPU(BoxLoss<SmoothL1Form>);
-OSPREY_FOR_GPU(BoxLoss<GiouForm>);
+OSPREY_FOR_GPU(Each<EncodeMatched>);
+OSPREY_FOR_GPU(Each<BoxLoss<SmoothL1Form>>);
+OSPREY_FOR_GPU(Each<BoxLoss<GiouForm>>);
 
 }  // namespace osprey::kernels::device

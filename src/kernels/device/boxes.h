@@ -5,25 +5,16 @@
 
 namespace osprey::kernels::device {
 
-/// A thread per anchor and image: the code of its box, zeros where it has none.
+/// Of each anchor of each image: the code of its box, zeros where it has none.
 struct EncodeMatched {
-  static constexpr int kThreads = 256;
-  using Shared = Nothing;
   const float* boxes;    ///< [B, M, 4]
   const int64_t* match;  ///< [B, A]
   const float* anchors;  ///< [A, 4]
-  int64_t images, M, A;
+  int64_t M, A;
   BoxScales scales;
   float* codes;  ///< [B, A, 4]
 
-  int64_t blocks() const { return blocks_for(images * A, kThreads); }
-  template <class Block>
-  OSPREY_INLINE void operator()(const Block& block, Shared&) const {
-    block.run([&](int thread) {
-      if (const int64_t i = block.index * kThreads + thread; i < images * A) of_anchor(i);
-    });
-  }
-  OSPREY_INLINE void of_anchor(int64_t i) const {
+  OSPREY_INLINE void operator()(int64_t i) const {
     float* const code = codes + i * 4;
     if (match[i] >= 0) {
       encode_box(boxes + (i / A * M + match[i]) * 4, anchors + i % A * 4, scales, code);
@@ -33,27 +24,18 @@ struct EncodeMatched {
   }
 };
 
-/// A thread per anchor and image: its loss, times its weight.
+/// Of each anchor of each image: its loss, times its weight.
 template <class Form>
 struct BoxLoss {
-  static constexpr int kThreads = 256, kMostCodes = 32;
-  using Shared = Nothing;
+  static constexpr int kMostCodes = 32;
   Form form;
-  const float *predictions, *targets;  ///< [count, size]
-  const float* weights;                ///< [count]
-  int64_t count;
-  int size;  ///< at most kMostCodes
+  const float *predictions, *targets;  ///< [B * A, size]
+  const float* weights;                ///< [B * A]
+  int size;                            ///< at most kMostCodes
   float* losses;
   float* slopes;  ///< like the predictions, or null
 
-  int64_t blocks() const { return blocks_for(count, kThreads); }
-  template <class Block>
-  OSPREY_INLINE void operator()(const Block& block, Shared&) const {
-    block.run([&](int thread) {
-      if (const int64_t i = block.index * kThreads + thread; i < count) of_anchor(i);
-    });
-  }
-  OSPREY_INLINE void of_anchor(int64_t i) const {
+  OSPREY_INLINE void operator()(int64_t i) const {
     float slope[kMostCodes];
     losses[i] = weights[i] * form(predictions + i * size, targets + i * size, size, slope);
     if (slopes == nullptr) return;

@@ -61,4 +61,20 @@ OSPREY_INLINE void reduce(const Block& block, T* values, Take take) {
 /// How many blocks of `size` cover `count`.
 OSPREY_INLINE int64_t blocks_for(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
+/// Calls element(0) .. element(count - 1), each by a thread of its own. `Element` holds the arguments.
+template <class Element>
+struct Each {
+  static constexpr int kThreads = 256;
+  using Shared = Nothing;
+  Element element;
+  int64_t count;
+
+  template <class Block>
+  OSPREY_INLINE void operator()(const Block& block, Shared&) const {
+    block.run([&](int thread) {
+      if (const int64_t i = block.index * kThreads + thread; i < count) element(i);
+    });
+  }
+};
+
 }  // namespace osprey::kernels::device

@@ -16,6 +16,7 @@ __global__ void __launch_bounds__(Kernel::kThreads) run_blocks(const Kernel kern
 
 template <class Kernel>
 void run_on_gpu(const Kernel& kernel, int64_t blocks, void* stream) {
+  static_assert(sizeof(Kernel) <= 4096, "so much fits into the arguments of a kernel");
   run_blocks<<<static_cast<unsigned>(blocks), Kernel::kThreads, 0, static_cast<cudaStream_t>(stream)>>>(kernel);
   const cudaError_t error = cudaGetLastError();
   if (error != cudaSuccess) throw std::runtime_error(std::string("CUDA: ") + cudaGetErrorString(error));

@@ -1,8 +1,12 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "kernels/device/kernel.h"
 #include "osprey/kernels/device.h"
+#include "osprey/kernels/parallel.h"
 
 namespace osprey::kernels::device {
 
@@ -26,12 +30,25 @@ void run_here(const Kernel& kernel, int64_t blocks) {
 template <class Kernel>
 void launch(const at::Tensor& where, int64_t blocks, const Kernel& kernel) {
   if (blocks == 0) return;
+  TORCH_CHECK(blocks <= std::numeric_limits<int32_t>::max(), "too much for one kernel: ", blocks, " blocks");
   if (where.is_cpu()) return detail::run_here(kernel, blocks);
 #ifdef OSPREY_HAS_NVCC
   detail::run_on_gpu(kernel, blocks, detail::current_stream(where.device()));
 #else
   TORCH_CHECK(false, "this build has no kernels for ", where.device());
 #endif
+}
+
+/// Calls element(0) .. element(count - 1), in no order: on a CPU by libtorch's threads, on a GPU by `Each`.
+template <class Element>
+void for_each(const at::Tensor& where, int64_t count, const Element& element) {
+  constexpr int64_t kAtATime = 4096;  // enough to be worth a thread's while
+  if (!takes_loops(where))
+    return launch(where, blocks_for(count, Each<Element>::kThreads), Each<Element>{element, count});
+  parallel_for(blocks_for(count, kAtATime), [&](int64_t range) {
+    const int64_t first = range * kAtATime, last = std::min(count, first + kAtATime);
+    for (int64_t i = first; i < last; ++i) element(i);
+  });
 }
 
 /// The memory of a tensor; null where it is undefined.

@@ -133,32 +133,24 @@ struct SuppressClass {
   }
 };
 
-/// Each row by its best class, for suppression among all of them. A thread per row and image.
+/// Each row of each image by its best class, for suppression among all of them.
 struct BestClass {
-  static constexpr int kThreads = 256;
-  using Shared = Nothing;
   DecodedBoxes boxes;
   const float* scores;  ///< [B, C, A]
-  int64_t images, C;
+  int64_t C;
   float* best_scores;  ///< [B, A]
   float* best_boxes;   ///< [B, A, 4]
   int32_t* labels;     ///< [B, A]
 
-  int64_t blocks() const { return blocks_for(images * boxes.A, kThreads); }
-  template <class Block>
-  OSPREY_INLINE void operator()(const Block& block, Shared&) const {
-    block.run([&](int thread) {
-      const int64_t i = block.index * kThreads + thread;
-      if (i >= images * boxes.A) return;
-      const int64_t image = i / boxes.A, row = i % boxes.A;
-      const float* const own = scores + image * C * boxes.A + row;
-      int64_t best = 0;
-      for (int64_t c = 1; c < C; ++c)
-        if (own[c * boxes.A] > own[best * boxes.A]) best = c;
-      best_scores[i] = own[best * boxes.A];
-      labels[i] = static_cast<int32_t>(best);
-      for (int k = 0; k < 4; ++k) best_boxes[i * 4 + k] = boxes.of(image, row, best)[k];
-    });
+  OSPREY_INLINE void operator()(int64_t i) const {
+    const int64_t image = i / boxes.A, row = i % boxes.A;
+    const float* const own = scores + image * C * boxes.A + row;
+    int64_t best = 0;
+    for (int64_t c = 1; c < C; ++c)
+      if (own[c * boxes.A] > own[best * boxes.A]) best = c;
+    best_scores[i] = own[best * boxes.A];
+    labels[i] = static_cast<int32_t>(best);
+    for (int k = 0; k < 4; ++k) best_boxes[i * 4 + k] = boxes.of(image, row, best)[k];
   }
 };
 

@@ -4,29 +4,20 @@
 
 namespace osprey::kernels::device {
 
-/// Pictures into what a network takes: value * scale + offset of each channel, and the padding. A thread per place.
+/// Pictures into what a network takes: value * scale + offset of each channel, and the padding. Of each place.
 template <class In, class Out>
 struct Preprocess {
-  static constexpr int kThreads = 256;
-  using Shared = Nothing;
   struct Channels {
     float scale[3], offset[3], pad[3];
   };
 
   const In* images;            ///< [B, H, W, 3]
   const int64_t* true_shapes;  ///< [B, shape_stride]: height, width of what is no padding; null: all of it
-  int64_t shape_stride, places, height, width;
+  int64_t shape_stride, height, width;
   Channels channels;
   Out* result;  ///< like the images
 
-  int64_t blocks() const { return blocks_for(places, kThreads); }
-  template <class Block>
-  OSPREY_INLINE void operator()(const Block& block, Shared&) const {
-    block.run([&](int thread) {
-      if (const int64_t place = block.index * kThreads + thread; place < places) of_place(place);
-    });
-  }
-  OSPREY_INLINE void of_place(int64_t place) const {
+  OSPREY_INLINE void operator()(int64_t place) const {
     const int64_t x = place % width, y = place / width % height, image = place / (width * height);
     const bool inside =
         true_shapes == nullptr || (y < true_shapes[image * shape_stride] && x < true_shapes[image * shape_stride + 1]);
