@@ -1,13 +1,22 @@
 #include "osprey/base/memory.h"
 
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
+#include <limits>
+#include <new>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 namespace osprey {
 namespace {
 
-/// A line such as "VmRSS:   12345 kB", in bytes.
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
+/// A line such as "VmRSS:   12345 kB", in bytes; 0 where there is none.
 int64_t bytes_in(const char* file, const std::string& key) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
@@ -20,10 +29,58 @@ int64_t bytes_in(const char* file, const std::string& key) {
   return 0;
 }
 
+/// The number that stands in a file, or after a key in it; `otherwise` where there is none ("max", no such file).
+int64_t number_in(const std::filesystem::path& file, const std::string& key, int64_t otherwise) {
+  std::ifstream in(file);
+  int64_t number = 0;
+  for (std::string word; !key.empty() && word != key && in >> word;) {
+  }
+  return in >> number ? number : otherwise;
+}
+
+/// What the control groups around this process leave it; files that only lie in the cache count as free.
+int64_t left_by_control_groups() {
+  const std::filesystem::path root = "/sys/fs/cgroup";
+  std::ifstream in("/proc/self/cgroup");
+  std::filesystem::path group;
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("0::/")) group = root / line.substr(4);
+  int64_t left = kNoLimit;
+  for (; group.native().size() >= root.native().size(); group = group.parent_path()) {
+    const int64_t limit = number_in(group / "memory.max", "", kNoLimit);
+    if (limit == kNoLimit) continue;
+    const int64_t used =
+        number_in(group / "memory.current", "", 0) - number_in(group / "memory.stat", "inactive_file", 0);
+    left = std::min(left, limit - used);
+  }
+  return left;
+}
+
+int64_t left_by_own_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kNoLimit;
+  return static_cast<int64_t>(limit.rlim_cur) - bytes_in("/proc/self/status", "VmSize:");
+}
+
 }  // namespace
 
 int64_t resident_bytes() { return bytes_in("/proc/self/status", "VmRSS:"); }
 int64_t peak_resident_bytes() { return bytes_in("/proc/self/status", "VmHWM:"); }
-int64_t available_bytes() { return bytes_in("/proc/meminfo", "MemAvailable:"); }
+
+int64_t available_bytes() {
+  const int64_t of_system = bytes_in("/proc/meminfo", "MemAvailable:");
+  const int64_t left = std::min({of_system > 0 ? of_system : kNoLimit, left_by_control_groups(), left_by_own_limit()});
+  return left == kNoLimit ? 0 : std::max<int64_t>(1, left);
+}
+
+bool is_out_of_memory(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
+  // The allocators of libtorch have no type of error in common; the last is what oneDNN says where it gets no
+  // workspace.
+  const std::string_view message = error.what();
+  for (const char* sign : {"can't allocate memory", "out of memory", "could not create a primitive"})
+    if (message.find(sign) != message.npos) return true;
+  return false;
+}
 
 }  // namespace osprey

@@ -19,8 +19,8 @@ class Report {
   }
 
  private:
-  void add(const std::string& path, const std::string& why, const std::string& substitute) {
-    parts_.push_back({{path, why, sources_->origin(path)}, substitute});
+  void add(const std::string& path, const std::string& why, const std::string& substitute, bool in_step = false) {
+    parts_.push_back({{path, why, sources_->origin(path)}, substitute, in_step});
   }
 
   void check_ssd(const proto::Ssd& ssd) {
@@ -28,7 +28,7 @@ class Report {
     check_miner("model.ssd.loss.hard_example_miner", ssd.loss().has_hard_example_miner());
     if (ssd.matcher().has_bipartite_matcher())
       add("model.ssd.matcher.bipartite_matcher", "assigns boxes one after the other, as many rounds as there are boxes",
-          "argmax_matcher { force_match_for_each_row: true }");
+          "argmax_matcher { force_match_for_each_row: true }", /*in_step=*/true);
     check_suppression("model.ssd.post_processing.batch_non_max_suppression",
                       ssd.post_processing().batch_non_max_suppression(), "evaluation");
   }
@@ -62,7 +62,7 @@ class Report {
   void check_miner(const std::string& path, bool is_set) {
     if (is_set)
       add(path, "suppresses and ranks anchors in the training graph; how many are kept varies",
-          "no miner, and classification_loss { weighted_sigmoid_focal { alpha: 0.25 gamma: 2.0 } }");
+          "no miner, and classification_loss { weighted_sigmoid_focal { alpha: 0.25 gamma: 2.0 } }", /*in_step=*/true);
   }
 
   void check_suppression(const std::string& path, const proto::BatchNonMaxSuppression& nms, const std::string& graph) {

@@ -14,6 +14,7 @@
 #include "osprey/base/memory.h"
 #include "osprey/config/batch_scaling.h"
 #include "osprey/config/resolve.h"
+#include "osprey/config/static_shapes.h"
 #include "osprey/config/validate.h"
 #include "osprey/data/fake_source.h"
 #include "osprey/kernels/device.h"
@@ -101,6 +102,7 @@ std::shared_ptr<LossScale> loss_scale_of(const config::ConfigNode<proto::TrainCo
   const auto node = train.child("loss_scale", train->loss_scale());
   switch (node->mode_case()) {
     case proto::LossScale::kNone:
+      if (!node->none()) node.fail("none", "false says nothing; write none: true, fixed or dynamic");
       return nullptr;
     case proto::LossScale::kFixed:
       if (!(node->fixed() > 0 && std::isfinite(node->fixed())))
@@ -120,14 +122,20 @@ std::shared_ptr<LossScale> loss_scale_of(const config::ConfigNode<proto::TrainCo
       LossScaleOptions{.initial = dynamic->initial(), .growth_interval = dynamic->growth_interval()}, device);
 }
 
-/// Whether steps are recorded as a CUDA graph.
-bool records_steps(const config::ConfigNode<proto::TrainConfig>& train, const at::Device& device, bool several) {
+/// Whether steps are recorded as a CUDA graph: with ON, or where AUTO finds nothing against it.
+bool records_steps(const config::Pipeline& pipeline, const config::ConfigNode<proto::TrainConfig>& train,
+                   const at::Device& device, bool several) {
   const auto accelerator = train.child("accelerator", train->accelerator());
-  const bool possible = device.is_cuda() && !several && StepGraph::available();
-  if (accelerator->cuda_graph() == proto::Accelerator::ON && !possible)
-    accelerator.fail("cuda_graph", several ? "ON is for one replica that trains alone"
-                                           : "ON needs a GPU, and a build with kernels for it");
-  return possible && accelerator->cuda_graph() != proto::Accelerator::OFF;
+  if (accelerator->cuda_graph() == proto::Accelerator::OFF) return false;
+  std::string obstacle;
+  if (several) obstacle = "is for one replica that trains alone";
+  if (!device.is_cuda() || !StepGraph::available()) obstacle = "needs a GPU, and a build with kernels for it";
+  for (const auto& part : config::dynamic_parts(pipeline))
+    if (part.in_step)
+      obstacle = fmt::format("is not for a step with {}, which {}", part.remark.path, part.remark.message);
+  if (accelerator->cuda_graph() == proto::Accelerator::ON && !obstacle.empty())
+    accelerator.fail("cuda_graph", "ON " + obstacle);
+  return obstacle.empty();
 }
 
 GradientSum::Options exchange_options(const config::ConfigNode<proto::TrainConfig>& train) {
@@ -237,7 +245,7 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
   result.step.micro_batches = train->gradient_accumulation_steps();
   result.step.precision = precision_of(*train, device);
   result.state.loss_scale = loss_scale_of(train, result.step.precision, device);
-  result.cuda_graph = records_steps(train, device, options.replicas != nullptr);
+  result.cuda_graph = records_steps(result.pipeline, train, device, options.replicas != nullptr);
   result.step.add_regularization = train->add_regularization_loss();
   return result;
 }

@@ -21,6 +21,7 @@
 #include "osprey/train/summary_hook.h"
 #include "train/assembly.h"
 #include "train/evaluation.h"
+#include "train/memory_advice.h"
 #include "train/run_info.h"
 #include "train/start.h"
 
@@ -47,13 +48,14 @@ void save_description(const Assembly& assembly, const JobOptions& options, const
 /// Says after the first step what memory the steps take; all others take as much.
 class MemoryHook final : public Hook {
  public:
-  explicit MemoryHook(const Assembly& assembly) : assembly_(assembly) {}
+  /// alone  no other replica has a share of the memory that is left
+  MemoryHook(const Assembly& assembly, bool alone) : assembly_(assembly), alone_(alone) {}
 
   void after_step(const StepEvent& event) override {
     if (std::exchange(told_, true)) return;
     const int64_t peak = peak_memory(assembly_), per_batch = std::max<int64_t>(1, peak - state_memory(assembly_));
     std::string fits;
-    if (event.batch.images.is_cpu() && available_bytes() > 0)
+    if (alone_ && event.batch.images.is_cpu() && available_bytes() > 0)
       fits = fmt::format(
           "; batches of up to about {} images would fit",
           static_cast<int64_t>(static_cast<double>(event.batch.size()) *
@@ -64,7 +66,7 @@ class MemoryHook final : public Hook {
 
  private:
   const Assembly& assembly_;
-  bool told_ = false;
+  bool alone_, told_ = false;
 };
 
 TrainerOptions trainer_options(const Assembly& assembly, int64_t num_steps) {
@@ -117,6 +119,14 @@ void take_state_of_chief(Replicas& replicas, Assembly& assembly, const JobOption
   state.data_position = numbers[1].item<int64_t>();
 }
 
+void warn_of_slow_precision(Precision precision, const std::string& device) {
+  if (device != "cpu") return;
+  if (precision == Precision::kFloat16)
+    SPDLOG_WARN("FP16 is for GPUs: on a CPU its steps take many times as long as FP32");
+  if (precision == Precision::kBfloat16 && !has_bfloat16_arithmetic())
+    SPDLOG_WARN("this CPU has no bfloat16 arithmetic: BF16 steps take many times as long as FP32");
+}
+
 }  // namespace
 
 RunOutcome train(config::Pipeline pipeline, const JobOptions& options) {
@@ -150,6 +160,10 @@ RunOutcome train(config::Pipeline pipeline, const JobOptions& options) {
   parts.gradients = assembly.gradients.get();
   parts.signal = SignalGuard::received;
   parts.replicas = replicas;
+  parts.memory_advice = [&](const Batch& batch) {
+    leave_replicas(assembly);
+    return memory_advice(*state.model, batch, assembly.step, replicas != nullptr ? replicas->size() : 1);
+  };
   if (!options.use_fake_data) parts.evaluate = evaluation_of(assembly, folder, replicas);
   if (!is_chief) {
     replicas->meet();  // the chief has more to prepare
@@ -158,8 +172,7 @@ RunOutcome train(config::Pipeline pipeline, const JobOptions& options) {
 
   save_description(assembly, options, folder, *source, num_steps);
   SPDLOG_INFO("{}", plan_text(num_steps, assembly.batch_size, source->num_examples()));
-  if (assembly.step.precision == Precision::kBfloat16 && options.device == "cpu" && !has_bfloat16_arithmetic())
-    SPDLOG_WARN("this CPU has no bfloat16 arithmetic: BF16 steps take many times as long as FP32");
+  warn_of_slow_precision(assembly.step.precision, options.device);
   SPDLOG_INFO("{}, {} threads, {}{}{}", options.device, at::get_num_threads(), name_of(assembly.step.precision),
               assembly.step.micro_batches > 1 ? fmt::format(", {} parts per batch", assembly.step.micro_batches) : "",
               replicas != nullptr ? fmt::format(", {} replicas of {} images each", replicas->size(),
@@ -182,7 +195,7 @@ RunOutcome train(config::Pipeline pipeline, const JobOptions& options) {
 
   parts.checkpoints = &checkpoints;
   parts.best = best ? &*best : nullptr;
-  MemoryHook memory(assembly);
+  MemoryHook memory(assembly, replicas == nullptr);
   parts.hooks = {&memory, &progress, &summaries};
   parts.nan_report = [&](const TrainState&, const Batch& batch, const StepResult& result) {
     leave_replicas(assembly);

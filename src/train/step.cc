@@ -108,6 +108,7 @@ GradientSums accumulate_gradients(models::DetectionModel& model, const Batch& ba
 }
 
 void prepare_step(TrainState& state) {
+  if (!state.model->is_training()) state.model->train();
   if (!state.healthy.defined()) {
     const auto options = state.model->parameters().front().options().requires_grad(false);
     state.healthy = at::ones({}, options.dtype(at::kBool));
@@ -180,7 +181,6 @@ StepResult device_step(TrainState& state, const Batch& batch, optim::GradientPip
 
 StepResult train_step(TrainState& state, const Batch& batch, optim::GradientPipeline& gradients,
                       const StepOptions& options) {
-  if (!state.model->is_training()) state.model->train();
   prepare_step(state);
   StepResult result = device_step(state, batch, gradients, options);
   result.learning_rate = state.optimizer->learning_rate().at(state.step);

@@ -22,7 +22,7 @@ struct StepGraph::Recording {
   Batch input;  ///< what the recorded step reads
   StepResult result;
   int steps_before = 0;
-  bool recorded = false, failed = false;
+  bool recorded = false;
 
   /// `second` goes on after what has been started on `first`.
   static void wait(const c10::cuda::CUDAStream& first, const c10::cuda::CUDAStream& second) {
@@ -41,39 +41,46 @@ StepResult StepGraph::step(const Batch& batch) {
   Recording& r = *recording_;
   const c10::cuda::CUDAStream outer = c10::cuda::getCurrentCUDAStream();
   Recording::wait(outer, r.stream);  // the batch is on its way
-  const c10::cuda::CUDAStreamGuard guard(r.stream);
   StepResult result;
-  if (r.failed || r.steps_before++ < Recording::kStepsBefore) {
-    result = train_step(state_, batch, gradients_, options_);
-  } else {
-    if (!r.recorded) {
-      r.input = clone(batch);
-      prepare_step(state_);
-      r.graph.capture_begin();
-      try {
-        r.result = device_step(state_, r.input, gradients_, options_);
-        r.recorded = true;
-      } catch (const std::exception& error) {
-        SPDLOG_WARN("the step could not be recorded as a CUDA graph, and runs without: {}", error.what());
-        r.failed = true;
-      }
-      r.graph.capture_end();
-      if (r.failed) state_.model->discard_statistics();
-    } else {
+  {
+    const c10::cuda::CUDAStreamGuard guard(r.stream);
+    prepare_step(state_);
+    if (!r.recorded && r.steps_before++ == Recording::kStepsBefore) record(batch);
+    if (r.recorded) {
       copy(batch, r.input);
-      prepare_step(state_);
-    }
-    if (r.failed) {
-      result = train_step(state_, batch, gradients_, options_);
-    } else {
       r.graph.replay();
       result = r.result;
-      result.learning_rate = state_.optimizer->learning_rate().at(state_.step);
-      count_step(state_);
+    } else {
+      result = device_step(state_, batch, gradients_, options_);
     }
+    result.learning_rate = state_.optimizer->learning_rate().at(state_.step);
+    count_step(state_);
   }
   Recording::wait(r.stream, outer);
   return result;
+}
+
+void StepGraph::record(const Batch& batch) {
+  Recording& r = *recording_;
+  r.input = clone(batch);
+  std::string problem;
+  try {
+    r.graph.capture_begin();
+    try {
+      r.result = device_step(state_, r.input, gradients_, options_);
+    } catch (const std::exception& error) {
+      problem = error.what();
+    }
+    r.graph.capture_end();  // also after a failure: the stream has to leave the recording
+  } catch (const std::exception& error) {
+    if (problem.empty()) problem = error.what();
+  }
+  r.recorded = problem.empty();
+  if (r.recorded) return;
+  SPDLOG_WARN("the step could not be recorded as a CUDA graph, and runs without: {}", problem);
+  state_.model->discard_statistics();
+  r.result = {};
+  r.input = {};
 }
 
 #else

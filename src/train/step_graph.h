@@ -26,6 +26,7 @@ class StepGraph {
 
  private:
   struct Recording;
+  void record(const Batch& batch);
   TrainState& state_;
   optim::GradientPipeline& gradients_;
   StepOptions options_;

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "osprey/base/clock.h"
 #include "osprey/base/error.h"
+#include "osprey/base/memory.h"
 #include "osprey/kernels/device.h"
 #include "osprey/train/watchdog.h"
 #include "train/device_feed.h"
@@ -78,17 +80,31 @@ class Loop {
     const Batch& here = *batch;
     const double data_seconds = now() - started;
     watchdog_.enter("in a step", state_.step);
-    const StepResult result = graph_ ? graph_->step(here) : train_step(state_, here, *parts_.gradients, options_.step);
-    const bool looks = !kernels::device::reading_waits(result.healthy) || done() ||
+    const StepResult result = make_step(here);
+    look_for_signal();
+    const bool looks = !kernels::device::reading_waits(result.healthy) || done() || signal_ != 0 ||
                        due(state_.step, options_.look_every_n) || due(state_.step, options_.checkpoint_every_n) ||
                        due(state_.step, options_.eval_every_n);
     if (looks && !result.ok()) diverged(bad_batch(here), result);
-    look_for_signal();
     watchdog_.enter("writing logs", state_.step);
     const int64_t replicas = parts_.replicas != nullptr ? parts_.replicas->size() : 1;
     const StepEvent event{
         state_, result, here, here.size() * replicas, data_seconds, now() - started, done() || signal_ != 0};
     for (Hook* hook : parts_.hooks) hook->after_step(event);
+  }
+
+  StepResult make_step(const Batch& batch) {
+    std::string problem;
+    try {
+      return graph_ ? graph_->step(batch) : train_step(state_, batch, *parts_.gradients, options_.step);
+    } catch (const std::exception& error) {
+      if (!is_out_of_memory(error)) throw;
+      problem = error.what();
+    }
+    // What the step held is free by now.
+    problem.resize(std::min(problem.find('\n'), problem.size()));
+    throw OutOfMemoryError(fmt::format("out of memory in step {} with {} images{} ({})", state_.step, batch.size(),
+                                       parts_.memory_advice ? "; " + parts_.memory_advice(batch) : "", problem));
   }
 
   /// The batch of the first step that could not be made; the state goes back to that step, which the device has told

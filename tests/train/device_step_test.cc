@@ -7,7 +7,9 @@
 #include "osprey/base/error.h"
 #include "osprey/kernels/device.h"
 #include "support/golden.h"
+#include "support/temp_dir.h"
 #include "support/toy_model.h"
+#include "train/poisoned_source.h"
 #include "train/toy_run.h"
 
 namespace osprey::train {
@@ -16,6 +18,8 @@ namespace {
 using kernels::device::Emulation;
 using osprey::testing::expect_close;
 using osprey::testing::make_toy_source;
+using osprey::testing::PoisonedSource;
+using osprey::testing::TempDir;
 using osprey::testing::ToyRun;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -150,27 +154,10 @@ TEST(DeviceStep, AfterAStepThatIsNotFiniteNothingChanges) {
   EXPECT_EQ(run.state.step, 3) << "the host counts on until it looks";
 }
 
-/// Batch 4 holds pictures that are not numbers.
-class PoisonedSource final : public data::BatchSource {
- public:
-  std::optional<Batch> next() override {
-    Batch batch = *inner_->next();
-    batch.images = batch.images.to(at::kFloat);
-    if (inner_->position() == 5) batch.images.fill_(NAN);
-    return batch;
-  }
-  void seek(int64_t index) override { inner_->seek(index); }
-  int64_t position() const override { return inner_->position(); }
-  int64_t num_examples() const override { return inner_->num_examples(); }
-
- private:
-  std::unique_ptr<data::BatchSource> inner_ = make_toy_source(2);
-};
-
 TEST(DeviceStep, ALateLookFindsTheStepAndItsBatch) {
   const Emulation emulation;
   ToyRun toy({});
-  PoisonedSource source;
+  PoisonedSource source(4);
   TrainerParts parts;
   parts.state = &toy.state;
   parts.source = &source;
@@ -183,6 +170,22 @@ TEST(DeviceStep, ALateLookFindsTheStepAndItsBatch) {
   };
   EXPECT_THAT([&] { run(parts, {.num_steps = 30, .checkpoint_every_n = 0, .look_every_n = 10}); },
               ThrowsMessage<DivergedError>(AllOf(HasSubstr("Step 4 was not applied"), HasSubstr("somewhere"))));
+}
+
+TEST(DeviceStep, ASignalAfterAStepThatIsNotFiniteLeavesNoCheckpointOfIt) {
+  const Emulation emulation;
+  const TempDir folder;
+  checkpoint::Directory checkpoints(folder.path(), {});
+  ToyRun toy({});
+  PoisonedSource source(4);
+  TrainerParts parts;
+  parts.state = &toy.state;
+  parts.source = &source;
+  parts.gradients = toy.gradients.get();
+  parts.checkpoints = &checkpoints;
+  parts.signal = [&] { return toy.state.step >= 6 ? 15 : 0; };
+  EXPECT_THROW(run(parts, {.num_steps = 100, .checkpoint_every_n = 0, .look_every_n = 100}), DivergedError);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 }  // namespace

@@ -3,18 +3,18 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
-#include <cmath>
-
 #include "osprey/base/error.h"
 #include "osprey/config/parse.h"
 #include "osprey/protos/optimizer.pb.h"
 #include "support/temp_dir.h"
+#include "train/poisoned_source.h"
 #include "train/toy_run.h"
 
 namespace osprey::train {
 namespace {
 
 using osprey::testing::make_toy_source;
+using osprey::testing::PoisonedSource;
 using osprey::testing::TempDir;
 using osprey::testing::ToyRun;
 using ::testing::AllOf;
@@ -165,25 +165,8 @@ TEST(Trainer, AnotherOptimizerIsNotResumed) {
                   AllOf(HasSubstr("ckpt-0.osprey"), HasSubstr("another optimizer"), HasSubstr("Momentum"))));
 }
 
-/// The third batch holds pictures that are not numbers.
-class BadSource final : public data::BatchSource {
- public:
-  std::optional<Batch> next() override {
-    Batch batch = *inner_->next();
-    batch.images = batch.images.to(at::kFloat);
-    if (inner_->position() == 3) batch.images.fill_(std::nanf(""));
-    return batch;
-  }
-  void seek(int64_t index) override { inner_->seek(index); }
-  int64_t position() const override { return inner_->position(); }
-  int64_t num_examples() const override { return inner_->num_examples(); }
-
- private:
-  std::unique_ptr<data::BatchSource> inner_ = make_toy_source(2);
-};
-
 TEST(Trainer, ALossThatIsNotFiniteStopsBeforeTheUpdate) {
-  BadSource source;
+  PoisonedSource source(2);
   ToyRun toy({});
   TrainerParts parts = parts_of(toy, source);
   parts.nan_report = [](const TrainState& state, const Batch& batch, const StepResult& result) {

@@ -9,10 +9,10 @@
 #include <charconv>
 #include <cstdio>
 #include <exception>
-#include <new>
 
 #include "osprey/base/error.h"
 #include "osprey/base/logging.h"
+#include "osprey/base/memory.h"
 #include "osprey/base/nearest.h"
 
 namespace osprey::cli {
@@ -61,11 +61,6 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error) {
   }
   fmt::print(stderr, "{}: {} (see --help)\n", app.get_name(), message);
   return static_cast<int>(ExitCode::kUsage);
-}
-
-bool is_out_of_memory(const std::string& message) {
-  return message.find("can't allocate memory") != std::string::npos ||
-         message.find("out of memory") != std::string::npos;
 }
 
 int failure(const CLI::App& app, ExitCode code, const std::string& message) {
@@ -132,17 +127,12 @@ int run_with_code(CLI::App& app, const std::string& example, int argc, char** ar
     return usage_error(app, error);
   } catch (const Error& error) {
     return failure(app, error.exit_code(), error.what());
-  } catch (const std::bad_alloc&) {
-    return failure(app, ExitCode::kOutOfMemory,
-                   "out of memory; a smaller batch_size may fit (--set train_config.batch_size=N)");
-  } catch (const c10::Error& error) {
-    const std::string message = error.what_without_backtrace();
-    if (is_out_of_memory(message))
-      return failure(app, ExitCode::kOutOfMemory,
-                     message + "; a smaller batch_size may fit (--set train_config.batch_size=N)");
-    return failure(app, ExitCode::kInternal, "internal error: " + message);
   } catch (const std::exception& error) {
-    return failure(app, ExitCode::kInternal, std::string("internal error: ") + error.what());
+    const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
+    const std::string message = of_torch != nullptr ? of_torch->what_without_backtrace() : error.what();
+    if (is_out_of_memory(error))
+      return failure(app, ExitCode::kOutOfMemory, "out of memory (" + message + "); a smaller batch_size may fit");
+    return failure(app, ExitCode::kInternal, "internal error: " + message);
   }
 }
 

@@ -50,6 +50,12 @@ class DivergedError : public Error {
   explicit DivergedError(const std::string& message) : Error(ExitCode::kDiverged, message) {}
 };
 
+/// Less memory than a step needs; the message says what fits.
+class OutOfMemoryError : public Error {
+ public:
+  explicit OutOfMemoryError(const std::string& message) : Error(ExitCode::kOutOfMemory, message) {}
+};
+
 /// Another process of the same training has gone, or does not answer.
 class ReplicaError : public Error {
  public:

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <exception>
 
 namespace osprey {
 
@@ -9,7 +10,11 @@ int64_t resident_bytes();
 /// The most it ever was.
 int64_t peak_resident_bytes();
 
-/// Bytes that programs can still take without swapping, 0 where the system does not say.
+/// Bytes that this process can still take without swapping: of the system, of its control group (v2) and of its own
+/// limit (ulimit -v), whichever leaves least; 0 where nothing says.
 int64_t available_bytes();
+
+/// Whether an allocation failed, of ours or of libtorch's on any device.
+bool is_out_of_memory(const std::exception& error);
 
 }  // namespace osprey

@@ -38,7 +38,8 @@ struct TrainerParts {
   std::vector<Hook*> hooks;
   std::function<Metrics(const TrainState&)> evaluate;  ///< called in evaluation mode's place
   std::function<std::string(const TrainState&, const Batch&, const StepResult&)> nan_report;  ///< returns where it lies
-  std::function<int()> signal;   ///< the signal that asks the run to end; 0: none
+  std::function<std::string(const Batch&)> memory_advice;  ///< after a step that did not fit: which batch would
+  std::function<int()> signal;                             ///< the signal that asks the run to end; 0: none
   Replicas* replicas = nullptr;  ///< that make the same steps and evaluations; those other than the chief have no
                                  ///< checkpoints, no best and no hooks, and wait while the chief is busy with them
 };
@@ -55,6 +56,7 @@ struct RunOutcome {
 /// Resuming is: restore the state, seek the source to `state.data_position`, call this. A checkpoint is written before
 /// the evaluation that belongs to it, so what an evaluation does can not be lost work.
 /// throws DivergedError with "LossTensor is inf or nan." and the place of the report; the state is that before the step
+///        OutOfMemoryError with the advice
 ///        DataError where a finite source ends early; what hooks and parts throw
 RunOutcome run(const TrainerParts& parts, const TrainerOptions& options);
 

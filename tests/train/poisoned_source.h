@@ -1,0 +1,33 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "support/toy_model.h"
+
+namespace osprey::testing {
+
+/// The toy source with two images a batch, one batch of which holds pictures that are not numbers.
+class PoisonedSource final : public data::BatchSource {
+ public:
+  explicit PoisonedSource(int64_t bad_batch) : bad_batch_(bad_batch) {}
+
+  std::optional<Batch> next() override {
+    const bool is_bad = inner_->position() == bad_batch_;
+    Batch batch = *inner_->next();
+    batch.images = batch.images.to(at::kFloat);
+    if (is_bad) batch.images.fill_(std::numeric_limits<float>::quiet_NaN());
+    return batch;
+  }
+  void seek(int64_t index) override { inner_->seek(index); }
+  int64_t position() const override { return inner_->position(); }
+  int64_t num_examples() const override { return inner_->num_examples(); }
+
+ private:
+  std::unique_ptr<data::BatchSource> inner_ = make_toy_source(2);
+  int64_t bad_batch_;
+};
+
+}  // namespace osprey::testing
