@@ -15,6 +15,7 @@
 #include "model_flags.h"
 #include "osprey/config/pipeline.h"
 #include "osprey/kernels/convolution_gradient.h"
+#include "osprey/kernels/depthwise_convolution.h"
 #include "osprey/models/builder.h"
 #include "osprey/train/step.h"
 
@@ -26,7 +27,20 @@ struct Convolution {
   at::Tensor x, weights;
   std::vector<int64_t> stride, padding, dilation;
   int64_t groups = 1, count = 0;
+  std::optional<kernels::DepthwiseWindow> depthwise;  ///< it has been taken that way; `x` is without its padding
 
+  /// The same for the operations of libtorch.
+  Convolution padded() const {
+    if (!depthwise) return *this;
+    Convolution result = *this;
+    const auto& [top, bottom, left, right] = depthwise->padding;
+    if (top == bottom && left == right) {
+      result.padding = {top, left};
+    } else {
+      result.x = at::constant_pad_nd(x, {left, right, top, bottom});
+    }
+    return result;
+  }
   at::Tensor forward() const { return at::conv2d(x, weights, {}, stride, padding, dilation, groups); }
   void backward(const at::Tensor& gradient, bool of_x, bool of_weights) const {
     at::convolution_backward(gradient, x, weights, at::OptionalIntArrayRef(), stride, padding, dilation, false, {0, 0},
@@ -45,8 +59,19 @@ using Convolutions = std::map<std::string, Convolution>;
 thread_local Convolutions* seen = nullptr;
 
 std::unique_ptr<at::ObserverContext> note(const at::RecordFunction& function) {
-  if (seen == nullptr || std::string_view(function.name()) != "aten::convolution") return nullptr;
+  if (seen == nullptr) return nullptr;
+  const std::string_view name = function.name();
   const auto inputs = function.inputs();
+  if (name == "osprey::depthwise_convolution") {
+    kernels::DepthwiseWindow window{inputs[2].toInt(), {}};
+    std::ranges::copy(inputs[3].toIntVector(), window.padding.begin());
+    Convolution call{
+        inputs[0].toTensor().detach(), inputs[1].toTensor().detach(), {window.stride, window.stride}, {0, 0}, {1, 1}};
+    call.groups = call.x.size(1);
+    call.depthwise = window;
+    ++seen->emplace(call.name(), std::move(call)).first->second.count;
+  }
+  if (name != "aten::convolution") return nullptr;
   Convolution call{inputs[0].toTensor().detach(), inputs[1].toTensor().detach(), inputs[3].toIntVector(),
                    inputs[4].toIntVector(),       inputs[5].toIntVector(),       inputs[8].toInt()};
   ++seen->emplace(call.name(), std::move(call)).first->second.count;
@@ -91,7 +116,8 @@ int run(int argc, char** argv) {
   double peak = 0;
   std::string peak_at;
   std::vector<std::pair<double, nlohmann::json>> slow;
-  for (auto& [name, convolution] : convolutions) {
+  for (const auto& [name, seen_convolution] : convolutions) {
+    Convolution convolution = seen_convolution.padded();
     if (flags.precision == "bf16") {
       convolution.x = convolution.x.to(at::kBFloat16);
       convolution.weights = convolution.weights.to(at::kBFloat16);
@@ -115,6 +141,12 @@ int run(int argc, char** argv) {
     measure("forward", [&] { convolution.forward(); });
     measure("gradient of x", [&] { convolution.backward(gradient, true, false); });
     measure("gradient of weights", [&] { convolution.backward(gradient, false, true); });
+    if (convolution.depthwise && flags.precision == "fp32") {
+      const auto& [x, weights, window] = std::tie(seen_convolution.x, convolution.weights, *seen_convolution.depthwise);
+      measure("forward, by loops", [&] { kernels::depthwise_convolution(x, weights, window); });
+      measure("both gradients, by loops",
+              [&] { kernels::depthwise_convolution_backward(gradient, x, weights, window); });
+    }
     if (flags.precision == "fp32" && convolution.groups == 1 && convolution.dilation[0] == 1)
       measure("gradient of weights, by products",
               [&] { kernels::convolution_weight_gradient(gradient, convolution.x, convolution.window()); });

@@ -7,9 +7,9 @@ namespace {
 
 template <class T, class Action>
 void for_each_tensor(T& batch, Action action) {
-  for (auto* tensor : {&batch.images, &batch.true_shapes, &batch.boxes, &batch.classes, &batch.weights,
-                       &batch.confidences, &batch.is_crowd, &batch.difficult, &batch.group_of, &batch.area,
-                       &batch.valid, &batch.image_weights, &batch.example_keys, &batch.original_sizes})
+  for (auto* tensor : {&batch.images, &batch.true_shapes, &batch.source_shapes, &batch.boxes, &batch.classes,
+                       &batch.weights, &batch.confidences, &batch.is_crowd, &batch.difficult, &batch.group_of,
+                       &batch.area, &batch.valid, &batch.image_weights, &batch.example_keys, &batch.original_sizes})
     if (tensor->defined()) action(*tensor);
 }
 
@@ -22,6 +22,10 @@ Batch transformed(const Batch& batch, Change change) {
 }
 
 }  // namespace
+
+const at::Tensor& picture_shapes(const Batch& batch) {
+  return batch.source_shapes.defined() ? batch.source_shapes : batch.true_shapes;
+}
 
 Batch to(const Batch& batch, const at::Device& device) {
   return transformed(

@@ -20,6 +20,27 @@ void copy_list(const std::vector<U>& list, int64_t count, T* out) {
     out[i] = static_cast<T>(list[i]);
 }
 
+void put_size(at::Tensor& sizes, int64_t row, ImageSize size) {
+  row_of<int64_t>(sizes, row)[0] = size.height;
+  row_of<int64_t>(sizes, row)[1] = size.width;
+}
+
+void put_picture(Batch& batch, int64_t row, const at::Tensor& picture, const BatchShape& shape,
+                 const ImageResizer& resizer) {
+  const at::Tensor canvas = batch.images.permute({0, 2, 3, 1})[row];
+  const ImageSize size{picture.size(0), picture.size(1)};
+  const bool fits = size.height <= shape.image.height && size.width <= shape.image.width;
+  if (shape.resize_later && fits) {
+    resize_into(picture, canvas.narrow(0, 0, size.height).narrow(1, 0, size.width));  // which is a copy
+    put_size(batch.source_shapes, row, size);
+    put_size(batch.true_shapes, row, resizer.content_size(size));
+    return;
+  }
+  const ImageSize content = resizer.resize_into(picture, canvas);
+  put_size(batch.true_shapes, row, content);
+  if (shape.resize_later) put_size(batch.source_shapes, row, content);
+}
+
 void put_objects(Batch& batch, int64_t row, const Example& example, int64_t count) {
   static_assert(sizeof(Box) == 4 * sizeof(float));
   if (count > 0) std::memcpy(row_of<float>(batch.boxes, row), example.boxes.data(), count * sizeof(Box));
@@ -64,6 +85,7 @@ Batch empty_batch(const BatchShape& shape) {
       zeros({size, shape.image.height, shape.image.width, shape.channels}, shape.float_images ? at::kFloat : at::kByte)
           .permute({0, 3, 1, 2});
   batch.true_shapes = zeros({size, 2}, at::kLong);
+  if (shape.resize_later) batch.source_shapes = zeros({size, 2}, at::kLong);
   batch.boxes = zeros({size, boxes, 4}, at::kFloat);
   batch.classes =
       shape.multi_label ? zeros({size, boxes, shape.num_classes}, at::kFloat) : zeros({size, boxes}, at::kLong);
@@ -85,9 +107,7 @@ Batch empty_batch(const BatchShape& shape) {
 
 int64_t put(Batch& batch, int64_t row, const Example& example, int64_t key, const BatchShape& shape,
             const ImageResizer& resizer) {
-  const ImageSize content = resizer.resize_into(example.image, batch.images.permute({0, 2, 3, 1})[row]);
-  row_of<int64_t>(batch.true_shapes, row)[0] = content.height;
-  row_of<int64_t>(batch.true_shapes, row)[1] = content.width;
+  put_picture(batch, row, example.image, shape, resizer);
 
   int64_t found = static_cast<int64_t>(example.boxes.size());
   if (shape.multi_label) {
@@ -107,8 +127,7 @@ int64_t put(Batch& batch, int64_t row, const Example& example, int64_t key, cons
 
   batch.image_weights.data_ptr<float>()[row] = 1;
   batch.example_keys.data_ptr<int64_t>()[row] = key;
-  row_of<int64_t>(batch.original_sizes, row)[0] = example.original_height;
-  row_of<int64_t>(batch.original_sizes, row)[1] = example.original_width;
+  put_size(batch.original_sizes, row, {example.original_height, example.original_width});
   batch.ids[row] = example.id;
   return std::max<int64_t>(0, found - shape.max_boxes);
 }

@@ -44,7 +44,8 @@ class FakeSource final : public BatchSource {
       : options_(options), order_{num_examples, 1, options.training, options.seed} {
     TORCH_CHECK(options.resizer && options.resizer->static_size(), "a source needs a resizer with a static size");
     shape_.batch_size = options.batch_size;
-    shape_.image = *options.resizer->static_size();
+    shape_.image = options.canvas.value_or(*options.resizer->static_size());
+    shape_.resize_later = options.canvas.has_value();
     shape_.channels = options.resizer->channels();
     shape_.max_boxes = options.max_boxes > 0 ? options.max_boxes : 4;
     shape_.num_classes = std::max<int64_t>(1, options.num_classes);

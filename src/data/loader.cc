@@ -295,7 +295,8 @@ std::unique_ptr<RecordSource> make_source(const config::ConfigNode<proto::InputR
 
   BatchShape& shape = parts.shape;
   shape.batch_size = options.batch_size;
-  shape.image = *options.resizer->static_size();
+  shape.image = options.canvas.value_or(*options.resizer->static_size());
+  shape.resize_later = options.canvas.has_value();
   shape.channels = options.resizer->channels();
   shape.max_boxes = options.max_boxes > 0 ? options.max_boxes : most_boxes(parts.index);
   shape.num_classes = options.num_classes > 0 ? options.num_classes : (label_map ? label_map->max_id() : 0);

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <google/protobuf/descriptor.h>
 
 #include "osprey/config/registry.h"
@@ -41,6 +42,24 @@ config::ConfigNode<proto::InputReader> eval_reader(const Root& root, int index) 
                                        std::to_string(index) + " is asked for");
   return root.child("eval_input_reader", index, root->eval_input_reader(index));
 }
+
+/// The canvas of pictures that the device resizes, where it does.
+std::optional<ImageSize> device_canvas(const config::ConfigNode<proto::TrainConfig>& train,
+                                       const ImageResizer& resizer) {
+  if (!train->accelerator().has_resize()) return std::nullopt;
+  const auto accelerator = train.child("accelerator", train->accelerator());
+  const auto resize = accelerator.child("resize", accelerator->resize());
+  const auto size = resizer.static_size();
+  if (!size || resizer.method() != ResizeMethod::kBilinear || resizer.align_corners() || resizer.channels() != 3)
+    accelerator.fail("resize", "needs an image_resizer of bilinear resizing in colour to a fixed size");
+  if (resize->max_height() < size->height)
+    resize.fail("max_height",
+                fmt::format("must be at least the network's {}, got {}", size->height, resize->max_height()));
+  if (resize->max_width() < size->width)
+    resize.fail("max_width",
+                fmt::format("must be at least the network's {}, got {}", size->width, resize->max_width()));
+  return ImageSize{resize->max_height(), resize->max_width()};
+}
 }  // namespace
 
 SourceOptions train_options(const Root& root) {
@@ -51,6 +70,7 @@ SourceOptions train_options(const Root& root) {
     train.fail("max_bad_fraction", "must be in [0, 1]");
   options.batch_size = train->batch_size();
   options.augmenter = build_augmenter(train);
+  options.canvas = device_canvas(train, *options.resizer);
   options.pin_memory = true;
   return options;
 }

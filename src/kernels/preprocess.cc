@@ -9,13 +9,16 @@ namespace osprey::kernels {
 namespace {
 
 template <class In, class Out>
-void run(const at::Tensor& images, const at::Tensor& shapes, at::ArrayRef<double> scale, at::ArrayRef<double> offset,
-         at::ArrayRef<double> pad, const at::Tensor& result) {
+void run(const at::Tensor& images, const at::Tensor& true_shapes, const at::Tensor& source_shapes,
+         at::ArrayRef<double> scale, at::ArrayRef<double> offset, at::ArrayRef<double> pad, const at::Tensor& result) {
   device::Preprocess<In, Out> kernel{device::data<const In>(images),
-                                     device::data<const int64_t>(shapes),
-                                     shapes.defined() ? shapes.size(1) : 0,
+                                     device::data<const int64_t>(true_shapes),
+                                     device::data<const int64_t>(source_shapes),
+                                     true_shapes.defined() ? true_shapes.size(1) : 0,
                                      images.size(2),
                                      images.size(3),
+                                     result.size(2),
+                                     result.size(3),
                                      {},
                                      device::data<Out>(result)};
   for (size_t c = 0; c < 3; ++c) {
@@ -23,10 +26,11 @@ void run(const at::Tensor& images, const at::Tensor& shapes, at::ArrayRef<double
     kernel.channels.offset[c] = static_cast<float>(offset[c]);
     kernel.channels.pad[c] = static_cast<float>(pad[c]);
   }
-  device::for_each(images, images.size(0) * images.size(2) * images.size(3), kernel);
+  device::for_each(images, result.size(0) * result.size(2) * result.size(3), kernel);
 }
 
 at::Tensor preprocess_operator(const at::Tensor& images, const std::optional<at::Tensor>& true_shapes,
+                               const std::optional<at::Tensor>& source_shapes, at::IntArrayRef size,
                                at::ArrayRef<double> scale, at::ArrayRef<double> offset, at::ArrayRef<double> pad,
                                at::ScalarType type) {
   TORCH_CHECK(images.dim() == 4 && images.size(1) == 3 &&
@@ -35,17 +39,26 @@ at::Tensor preprocess_operator(const at::Tensor& images, const std::optional<at:
   TORCH_CHECK(!true_shapes || (true_shapes->dim() == 2 && true_shapes->size(0) == images.size(0) &&
                                true_shapes->size(1) >= 2 && true_shapes->scalar_type() == at::kLong),
               "expected int64 true_shapes [", images.size(0), ", 2]");
+  TORCH_CHECK(
+      source_shapes.has_value() == !size.empty() && (size.empty() || (size.size() == 2 && size[0] > 0 && size[1] > 0)),
+      "expected the source_shapes and the size [height, width] of what is resized, or neither; got size ", size);
+  TORCH_CHECK(!source_shapes || (source_shapes->dim() == 2 && source_shapes->size(0) == images.size(0) &&
+                                 source_shapes->size(1) == 2 && source_shapes->scalar_type() == at::kLong),
+              "expected int64 source_shapes [", images.size(0), ", 2]");
   TORCH_CHECK(scale.size() == 3 && offset.size() == 3 && pad.size() == 3, "expected a number for each of 3 channels");
   TORCH_CHECK(type == at::kFloat || type == at::kBFloat16 || type == at::kHalf, "a network does not take ", type);
-  at::Tensor result = at::empty(images.sizes(), images.options().dtype(type), at::MemoryFormat::ChannelsLast);
+  at::Tensor result =
+      at::empty({images.size(0), 3, size.empty() ? images.size(2) : size[0], size.empty() ? images.size(3) : size[1]},
+                images.options().dtype(type), at::MemoryFormat::ChannelsLast);
   if (images.is_meta()) return result;
   const at::Tensor x = images.contiguous(at::MemoryFormat::ChannelsLast);
-  const at::Tensor shapes = true_shapes ? true_shapes->contiguous() : at::Tensor();
+  const at::Tensor shapes = true_shapes ? true_shapes->contiguous() : at::Tensor(),
+                   sources = source_shapes ? source_shapes->contiguous() : at::Tensor();
   const auto of_input = [&](auto* in) {
     using In = std::remove_pointer_t<decltype(in)>;
-    if (type == at::kFloat) run<In, float>(x, shapes, scale, offset, pad, result);
-    if (type == at::kBFloat16) run<In, Bfloat16>(x, shapes, scale, offset, pad, result);
-    if (type == at::kHalf) run<In, Float16>(x, shapes, scale, offset, pad, result);
+    if (type == at::kFloat) run<In, float>(x, shapes, sources, scale, offset, pad, result);
+    if (type == at::kBFloat16) run<In, Bfloat16>(x, shapes, sources, scale, offset, pad, result);
+    if (type == at::kHalf) run<In, Float16>(x, shapes, sources, scale, offset, pad, result);
   };
   if (x.scalar_type() == at::kByte) {
     of_input(static_cast<uint8_t*>(nullptr));
@@ -57,16 +70,22 @@ at::Tensor preprocess_operator(const at::Tensor& images, const std::optional<at:
 
 TORCH_LIBRARY_FRAGMENT(osprey, library) {
   define(library,
-         "preprocess(Tensor images, Tensor? true_shapes, float[] scale, float[] offset, float[] pad, "
-         "ScalarType type) -> Tensor",
+         "preprocess(Tensor images, Tensor? true_shapes, Tensor? source_shapes, int[] size, float[] scale, "
+         "float[] offset, float[] pad, ScalarType type) -> Tensor",
          &preprocess_operator);
 }
 
 }  // namespace
 
-at::Tensor preprocess(const at::Tensor& images, const at::Tensor& true_shapes, const PreprocessOptions& options) {
+at::Tensor preprocess(const at::Tensor& images, const at::Tensor& true_shapes, const PreprocessOptions& options,
+                      const PreprocessResize& resize) {
   static const auto operation = find_operator("preprocess", &preprocess_operator);
-  return operation.call(images, true_shapes.defined() ? std::optional(true_shapes) : std::nullopt, options.scale,
+  const auto optional = [](const at::Tensor& tensor) {
+    return tensor.defined() ? std::optional(tensor) : std::nullopt;
+  };
+  std::vector<int64_t> size;
+  if (resize.source_shapes.defined()) size = {resize.height, resize.width};
+  return operation.call(images, optional(true_shapes), optional(resize.source_shapes), size, options.scale,
                         options.offset, options.pad, options.type);
 }
 

@@ -51,8 +51,8 @@ at::Tensor SsdMetaArch::preprocess_fused(const Batch& batch) const {
   if (at::autocast::is_autocast_enabled(device)) options.type = at::autocast::get_autocast_dtype(device);
   const bool as_it_is = batch.images.scalar_type() == at::kByte || batch.images.scalar_type() == at::kFloat;
   return kernels::preprocess(as_it_is ? batch.images : batch.images.to(at::kFloat),
-                             options_.has_padding ? batch.true_shapes.to(batch.images.device()) : at::Tensor(),
-                             options);
+                             options_.has_padding ? batch.true_shapes.to(batch.images.device()) : at::Tensor(), options,
+                             {batch.source_shapes, options_.input_size[0], options_.input_size[1]});
 }
 
 ModelInput SsdMetaArch::preprocess(const Batch& batch) {

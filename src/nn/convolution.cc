@@ -39,8 +39,18 @@ PaddingAmount padding_amount(Padding padding, int64_t side, int64_t kernel, int6
 
 at::Tensor convolve(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
                     const ConvolutionOptions& options) {
-  const Padded padded = pad(x, options.padding, options.kernel, options.stride, options.dilation, 0);
   const int64_t per_value = weights.numel() / weights.size(0);
+  if (takes_depthwise_operation(x, weights, options)) {
+    const auto side = [&](size_t d) {
+      return padding_amount(options.padding, x.size(static_cast<int64_t>(d) + 2), options.kernel[d], options.stride);
+    };
+    const PaddingAmount rows = side(0), columns = side(1);
+    const at::Tensor y = depthwise_operation(
+        x, weights, biases, {options.stride, {rows.before, rows.after, columns.before, columns.after}});
+    count_multiply_adds(y.numel() * per_value);
+    return y;
+  }
+  const Padded padded = pad(x, options.padding, options.kernel, options.stride, options.dilation, 0);
   if (x.is_meta()) {  // libtorch works out the shape of a convolution without values in Python only
     const auto side = [&](int64_t dimension) {
       const size_t d = static_cast<size_t>(dimension);

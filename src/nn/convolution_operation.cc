@@ -1,6 +1,7 @@
 #include "nn/convolution_operation.h"
 
 #include <ATen/ATen.h>
+#include <ATen/TracerMode.h>
 #include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -42,7 +43,41 @@ class MultiplyingConvolution : public torch::autograd::Function<MultiplyingConvo
   }
 };
 
+/// A convolution of each channel by itself.
+class DepthwiseConvolution : public torch::autograd::Function<DepthwiseConvolution> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weights,
+                            const kernels::DepthwiseWindow& window) {
+    context->save_for_backward({x, weights});
+    context->saved_data["stride"] = window.stride;
+    context->saved_data["padding"] = std::vector<int64_t>(window.padding.begin(), window.padding.end());
+    return kernels::depthwise_convolution(x, weights, window);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    kernels::DepthwiseWindow window{context->saved_data["stride"].toInt(), {}};
+    const auto padding = context->saved_data["padding"].toIntVector();
+    std::copy(padding.begin(), padding.end(), window.padding.begin());
+    const auto [of_x, of_weights] =
+        kernels::depthwise_convolution_backward(gradients[0], saved[0], saved[1], window, context->needs_input_grad(0));
+    return {of_x, of_weights, at::Tensor()};
+  }
+};
+
 }  // namespace
+
+at::Tensor depthwise_operation(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
+                               const kernels::DepthwiseWindow& window) {
+  const at::Tensor y = DepthwiseConvolution::apply(x, weights, window);
+  return biases.defined() ? y + biases.view({1, -1, 1, 1}) : y;
+}
+
+bool takes_depthwise_operation(const at::Tensor& x, const at::Tensor& weights, const ConvolutionOptions& options) {
+  // An exported model has to do with the operations of libtorch.
+  return options.groups == x.size(1) && options.dilation == 1 && !at::tracer::impl::is_dispatch_enabled() &&
+         !at::autocast::is_autocast_enabled(at::kCPU) && kernels::takes_depthwise(x, weights);
+}
 
 at::Tensor convolution_operation(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
                                  const ConvolutionOptions& options, std::array<int64_t, 2> padding) {

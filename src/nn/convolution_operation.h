@@ -3,12 +3,20 @@
 
 #include <array>
 
+#include "osprey/kernels/depthwise_convolution.h"
 #include "osprey/nn/convolution.h"
 
 namespace osprey::nn {
 
-/// at::conv2d of a map whose padding is the same on both sides: the one place where a convolution of any network
-/// happens. Gradients flow to x, weights and biases (may be undefined).
+/// A convolution of any network happens in one of the two that follow. Gradients flow to x, weights and biases (may be
+/// undefined).
+
+/// A convolution of each channel by itself, where `takes_depthwise_operation` says that it is the faster way.
+at::Tensor depthwise_operation(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
+                               const kernels::DepthwiseWindow& window);
+bool takes_depthwise_operation(const at::Tensor& x, const at::Tensor& weights, const ConvolutionOptions& options);
+
+/// at::conv2d of a map whose padding is the same on both sides.
 at::Tensor convolution_operation(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
                                  const ConvolutionOptions& options, std::array<int64_t, 2> padding);
 

@@ -8,6 +8,7 @@
 #include <spdlog/spdlog.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <thread>
 
 #include "osprey/base/error.h"
@@ -96,6 +97,14 @@ Precision precision_of(const proto::TrainConfig& train, const at::Device& device
   return shortened && device.is_cuda() ? Precision::kTensorFloat32 : Precision::kFloat32;
 }
 
+/// Whether the environment says, as it says to TensorFlow, that the user's own code scales losses.
+bool scaled_by_user() {
+  const char* const value = std::getenv("TF_ENABLE_AUTO_MIXED_PRECISION_LOSS_SCALING");
+  if (value == nullptr || std::string(value) != "0") return false;
+  SPDLOG_INFO("TF_ENABLE_AUTO_MIXED_PRECISION_LOSS_SCALING=0: the loss is taken as it is");
+  return true;
+}
+
 /// The loss scale of a run; null where the loss is taken as it is.
 std::shared_ptr<LossScale> loss_scale_of(const config::ConfigNode<proto::TrainConfig>& train, Precision precision,
                                          const at::Device& device) {
@@ -111,7 +120,7 @@ std::shared_ptr<LossScale> loss_scale_of(const config::ConfigNode<proto::TrainCo
     case proto::LossScale::kDynamic:
       break;
     case proto::LossScale::MODE_NOT_SET:
-      if (precision != Precision::kFloat16) return nullptr;
+      if (precision != Precision::kFloat16 || scaled_by_user()) return nullptr;
       break;
   }
   const auto dynamic = node.child("dynamic", node->dynamic());

@@ -26,8 +26,12 @@ std::optional<Batch> DeviceFeed::next() {
   std::optional<Batch> result = std::move(ahead_);
   fetched_ = false;
   if (!stream_) return result;
+  const c10::Stream here = c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
+  auto& used = used_[calls_++ % used_.size()];
+  if (used) used->synchronize();
+  used.emplace(device_.type());
+  used->record(here);
   if (result) {
-    const c10::Stream here = c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
     copied_->block(here);
     used_on(*result, here);
   }

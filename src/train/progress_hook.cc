@@ -8,31 +8,63 @@
 
 #include "osprey/base/error.h"
 #include "osprey/base/memory.h"
+#include "osprey/kernels/device.h"
+#include "train/lagging_copy.h"
 
 namespace osprey::train {
 
+/// A record whose losses and norm are on their way.
+struct ProgressHook::Pending {
+  LogRecord record;
+  std::vector<std::string> losses;
+  LaggingCopy values;  ///< of the losses, then the norm
+};
+
 ProgressHook::ProgressHook(int64_t every_n, int64_t num_steps, std::vector<Sink> sinks)
     : every_n_(std::max<int64_t>(1, every_n)), num_steps_(num_steps), sinks_(std::move(sinks)) {}
+
+ProgressHook::~ProgressHook() = default;
 
 void ProgressHook::after_step(const StepEvent& event) {
   ++steps_;
   images_ += event.images;
   seconds_ += event.step_seconds;
   data_seconds_ += event.data_seconds;
+  if (pending_ && pending_->values.ready()) write();
   if (event.state.step % every_n_ != 0 && !event.last) return;
 
   LogRecord record;
   record.step = event.state.step;
   record.num_steps = num_steps_;
-  for (const NamedScalar& loss : event.result.losses) record.losses.emplace_back(loss.name, loss.value.item<double>());
   record.learning_rate = event.result.learning_rate;
-  record.gradient_norm = event.result.gradient_norm.item<double>();
   record.seconds_per_step = seconds_ / static_cast<double>(steps_);
   record.images_per_second = seconds_ > 0 ? static_cast<double>(images_) / seconds_ : 0;
   record.data_wait = seconds_ > 0 ? data_seconds_ / seconds_ : 0;
   record.memory_bytes = resident_bytes();
   steps_ = images_ = 0;
   seconds_ = data_seconds_ = 0;
+
+  std::vector<std::string> names;
+  std::vector<at::Tensor> values;
+  for (const NamedScalar& loss : event.result.losses) {
+    names.push_back(loss.name);
+    values.push_back(loss.value);
+  }
+  values.push_back(event.result.gradient_norm);
+  write();
+  pending_ = std::make_unique<Pending>(Pending{std::move(record), std::move(names), LaggingCopy(values)});
+  if (!kernels::device::reading_waits(event.result.gradient_norm) || event.last) write();
+}
+
+void ProgressHook::after_evaluation(const TrainState&, const std::map<std::string, double>&) { write(); }
+
+void ProgressHook::write() {
+  if (!pending_) return;
+  const std::unique_ptr<Pending> pending = std::move(pending_);
+  LogRecord& record = pending->record;
+  const std::vector<double> values = pending->values.values();
+  for (size_t i = 0; i < pending->losses.size(); ++i) record.losses.emplace_back(pending->losses[i], values[i]);
+  record.gradient_norm = values.back();
   for (const Sink& sink : sinks_) sink(record);
 }
 

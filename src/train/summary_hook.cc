@@ -11,8 +11,8 @@ namespace {
 constexpr int64_t kImages = 3;
 
 at::Tensor drawn(const Batch& batch, int64_t index, const std::vector<std::string>& class_names) {
-  const int64_t height = batch.true_shapes[index][0].item<int64_t>(),
-                width = batch.true_shapes[index][1].item<int64_t>();
+  const at::Tensor shape = picture_shapes(batch)[index];
+  const int64_t height = shape[0].item<int64_t>(), width = shape[1].item<int64_t>();
   const at::Tensor picture = batch.images[index].slice(1, 0, height).slice(2, 0, width).permute({1, 2, 0});
   std::vector<eval::DrawnBox> boxes;
   const at::Tensor corners = batch.boxes[index].to(at::kCPU, at::kFloat), valid = batch.valid[index].to(at::kCPU);

@@ -12,6 +12,7 @@
 #include "osprey/kernels/device.h"
 #include "osprey/train/watchdog.h"
 #include "train/device_feed.h"
+#include "train/lagging_copy.h"
 #include "train/step_graph.h"
 
 namespace osprey::train {
@@ -82,10 +83,7 @@ class Loop {
     watchdog_.enter("in a step", state_.step);
     const StepResult result = make_step(here);
     look_for_signal();
-    const bool looks = !kernels::device::reading_waits(result.healthy) || done() || signal_ != 0 ||
-                       due(state_.step, options_.look_every_n) || due(state_.step, options_.checkpoint_every_n) ||
-                       due(state_.step, options_.eval_every_n);
-    if (looks && !result.ok()) diverged(bad_batch(here), result);
+    if (!seems_healthy(result)) diverged(bad_batch(here), result);
     watchdog_.enter("writing logs", state_.step);
     const int64_t replicas = parts_.replicas != nullptr ? parts_.replicas->size() : 1;
     const StepEvent event{
@@ -105,6 +103,23 @@ class Loop {
     problem.resize(std::min(problem.find('\n'), problem.size()));
     throw OutOfMemoryError(fmt::format("out of memory in step {} with {} images{} ({})", state_.step, batch.size(),
                                        parts_.memory_advice ? "; " + parts_.memory_advice(batch) : "", problem));
+  }
+
+  /// Whether all went well. A device is asked now and then, and answers a step later; before anything is written it has
+  /// to answer for this step.
+  bool seems_healthy(const StepResult& result) {
+    if (!kernels::device::reading_waits(result.healthy) || done() || signal_ != 0 ||
+        due(state_.step, options_.checkpoint_every_n) || due(state_.step, options_.eval_every_n)) {
+      asked_.reset();
+      return result.ok();
+    }
+    if (asked_ && asked_->ready()) {
+      const bool healthy = asked_->values().front() != 0;
+      asked_.reset();
+      if (!healthy) return false;
+    }
+    if (!asked_ && due(state_.step, options_.look_every_n)) asked_.emplace(std::vector{result.healthy});
+    return true;
   }
 
   /// The batch of the first step that could not be made; the state goes back to that step, which the device has told
@@ -158,6 +173,7 @@ class Loop {
   DeviceFeed feed_;
   std::unique_ptr<StepGraph> graph_;
   int64_t first_step_;
+  std::optional<LaggingCopy> asked_;  ///< whether all went well, on its way from the device
   Watchdog watchdog_;
   int signal_ = 0;
 };

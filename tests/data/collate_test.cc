@@ -49,6 +49,25 @@ TEST(Collate, NoBoxesExactlyMAndOneMore) {
   }
 }
 
+TEST(Collate, PicturesThatTheDeviceResizesStayAsTheyAreWhereTheyFit) {
+  BatchShape later = shape();
+  later.image = {5, 8};
+  later.resize_later = true;
+  later.batch_size = 2;
+  Batch batch = empty_batch(later);
+  Example fits = example(1), large = example(1);
+  fits.image = at::arange(2 * 8 * 3).to(at::kByte).view({2, 8, 3});
+  large.image = at::full({6, 8, 3}, 9, at::kByte);
+  put(batch, 0, fits, 0, later, *small_fixed_resizer());
+  put(batch, 1, large, 1, later, *small_fixed_resizer());
+  EXPECT_TRUE(at::equal(batch.source_shapes, at::tensor({2, 8, 4, 6}, at::kLong).view({2, 2})));
+  EXPECT_TRUE(at::equal(batch.true_shapes, at::tensor({4, 6, 4, 6}, at::kLong).view({2, 2})));
+  EXPECT_TRUE(at::equal(batch.images[0].slice(1, 0, 2), fits.image.permute({2, 0, 1})));
+  EXPECT_TRUE((batch.images[1].slice(1, 0, 4).slice(2, 0, 6) == 9).all().item<bool>());
+  EXPECT_TRUE(at::equal(picture_shapes(batch), batch.source_shapes));
+  EXPECT_TRUE(at::equal(batch.original_sizes[0], at::tensor({1, 1}, at::kLong))) << "that of the record";
+}
+
 TEST(Collate, EqualBoxesBecomeOneRowWithAllTheirClasses) {
   Example two = example(2);
   two.boxes[1] = two.boxes[0];

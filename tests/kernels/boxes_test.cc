@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/random_boxes.h"
+#include "osprey/data/resize.h"
 #include "osprey/kernels/box_codes.h"
 #include "osprey/kernels/box_loss.h"
 #include "osprey/kernels/preprocess.h"
@@ -122,8 +123,39 @@ TEST(Preprocess, ScalesShiftsAndPads) {
   EXPECT_TRUE(preprocess(images, shapes, options).is_contiguous(at::MemoryFormat::ChannelsLast));
 }
 
+TEST(Preprocess, ResizesAsTheLoaderDoes) {
+  at::manual_seed(4);
+  const at::Tensor images = at::randint(0, 256, {3, 3, 30, 40}, at::kByte);
+  const at::Tensor sources = at::tensor({30, 40, 1, 1, 11, 23}, at::kLong).view({3, 2}),
+                   shapes = at::tensor({24, 19, 9, 20, 24, 20}, at::kLong).view({3, 2});
+  const PreprocessOptions options{.scale = {2, 1, 1}, .offset = {-1, 0, 3}, .pad = {5, 6, 7}};
+  const at::Tensor result = preprocess(images, shapes, options, {sources, 24, 20});
+  ASSERT_EQ(result.sizes(), (at::IntArrayRef{3, 3, 24, 20}));
+  at::Tensor resized = at::zeros({3, 3, 24, 20});
+  const auto window = [](const at::Tensor& image, const at::Tensor& shape) {
+    return image.slice(1, 0, shape[0].item<int64_t>()).slice(2, 0, shape[1].item<int64_t>());
+  };
+  for (int64_t i = 0; i < 3; ++i) {
+    at::Tensor content = window(resized[i], shapes[i]);
+    const at::Tensor picture = window(images[i], sources[i]).permute({1, 2, 0}).contiguous();
+    content.copy_(data::resize(picture, content.size(1), content.size(2)).permute({2, 0, 1}));
+  }
+  EXPECT_TRUE(at::allclose(result, preprocess(resized, shapes, options), 1e-6, 1e-3));
+  EXPECT_TRUE(at::equal(preprocess(images, {}, options, {at::tensor({30, 40}, at::kLong).expand({3, 2}), 30, 40}),
+                        preprocess(images, {}, options)))
+      << "to the size that it has";
+}
+
 TEST(Preprocess, NamesWhatDisagrees) {
   const at::Tensor images = at::zeros({2, 3, 5, 7}, at::kByte);
+  EXPECT_THAT(message([&] {
+                preprocess(images, {}, {}, {at::ones({1, 2}, at::kLong), 4, 4});
+              }),
+              HasSubstr("source_shapes [2, 2]"));
+  EXPECT_THAT(message([&] {
+                preprocess(images, {}, {}, {at::ones({2, 2}, at::kLong), 4, 0});
+              }),
+              HasSubstr("got size [4, 0]"));
   EXPECT_THAT(message([&] { preprocess(images.slice(1, 1), {}, {}); }), HasSubstr("expected images [B, 3, H, W]"));
   EXPECT_THAT(message([&] { preprocess(images, at::zeros({1, 2}, at::kLong), {}); }), HasSubstr("true_shapes [2, 2]"));
   EXPECT_THAT(message([&] { preprocess(images, {}, {.type = at::kInt}); }), HasSubstr("does not take"));

@@ -26,8 +26,8 @@ def channels():
 
 class_targets = (torch.rand(2, 5, 13), torch.rand(2, 5, 1), torch.randint(0, 5, (2, 77)))
 SAMPLES = {
-    "preprocess": (torch.randint(0, 256, (2, 3, 9, 8), dtype=torch.uint8), torch.randint(1, 9, (2, 2)), [0.5, 2.0, 1.0],
-                   [0.0, 0.0, 3.0], [0.0, 1.0, 2.0], torch.float32),
+    "preprocess": (torch.randint(0, 256, (2, 3, 9, 8), dtype=torch.uint8), torch.randint(1, 9, (2, 2)),
+                   torch.randint(1, 9, (2, 2)), [12, 7], [0.5, 2.0, 1.0], [0.0, 0.0, 3.0], [0.0, 1.0, 2.0], torch.float32),
     "match_anchors": (boxes(2, 9), torch.rand(2, 9) < 0.8, torch.rand(2, 9) < 0.8, boxes(300), True, 0.6, 0.3, True, True),
     "encode_matched_boxes": (boxes(2, 9), torch.randint(-2, 9, (2, 50)), boxes(50), [10.0, 10.0, 5.0, 5.0]),
     "sigmoid_focal_loss": (torch.randn(2, 77, 13, requires_grad=True), *class_targets, 1.5, 0.25, True),
@@ -37,6 +37,8 @@ SAMPLES = {
     "batch_norm_activation": (maps().requires_grad_(), channels(), channels(), 1e-3, 0.0, 6.0, 0),
     "batch_norm_activation_backward": (maps(), maps(), torch.rand(19), None, torch.rand(19), torch.rand(19), 0.0, 6.0, 1),
     "convolution_weight_gradient": (torch.randn(2, 8, 5, 6), torch.randn(2, 4, 10, 12), [3, 3], 2, [1, 1]),
+    "depthwise_convolution": (maps(), torch.randn(19, 1, 3, 3), 2, [0, 1, 1, 1]),
+    "depthwise_convolution_backward": (maps(), maps(), torch.randn(19, 1, 3, 3), 1, [1, 1, 1, 1], True),
     "update_parameters": ([torch.rand(500)], [torch.rand(500)], [torch.rand(500)], [], 0, torch.tensor([0.9, 1.0, -0.1]), None),
     "tensor_norms": ([torch.randn(900), torch.randn(3, 4)],),
     "scale_tensors": ([torch.randn(900), torch.randn(3, 4)], torch.rand(2)),

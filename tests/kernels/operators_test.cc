@@ -95,10 +95,13 @@ std::vector<Sample> samples() {
                    stack.emplace_back(true);
                    return stack;
                  }});
-  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
+  for (const auto& [type, resized] :
+       {std::tuple{at::kFloat, false}, {at::kBFloat16, false}, {at::kHalf, false}, {at::kFloat, true}})
     all.push_back({"preprocess", [=] {
                      return Stack{at::randint(0, 256, {2, 3, 9, 8}, at::kByte),
                                   at::randint(1, 9, {2, 3}, at::kLong),
+                                  resized ? c10::IValue(at::randint(1, 8, {2, 2}, at::kLong)) : c10::IValue(),
+                                  resized ? std::vector<int64_t>{12, 7} : std::vector<int64_t>{},
                                   std::vector<double>{0.5, 2, 1},
                                   std::vector<double>{-1, 0, 3},
                                   std::vector<double>{0, 1, 2},
@@ -126,6 +129,16 @@ std::vector<Sample> samples() {
                    return Stack{at::randn({2, 8, 5, 6}), at::randn({2, 4, 10, 12}), std::vector<int64_t>{3, 3},
                                 int64_t{2}, std::vector<int64_t>{1, 1}};
                  }});
+  all.push_back(
+      {"depthwise_convolution", [] {
+         return Stack{at::randn({2, 5, 9, 8}), at::randn({5, 1, 3, 3}), int64_t{2}, std::vector<int64_t>{0, 1, 1, 1}};
+       }});
+  for (const bool of_x : {true, false})
+    all.push_back({"depthwise_convolution_backward", [=] {
+                     return Stack{at::randn({2, 5, 9, 8}),          at::randn({2, 5, 9, 8}),
+                                  at::randn({5, 1, 3, 3}),          int64_t{1},
+                                  std::vector<int64_t>{1, 1, 1, 1}, of_x};
+                   }});
   all.push_back({"update_parameters", [] { return update(UpdateRule::kMomentum, 1, {0.9f, 1, -0.1f}); }});
   all.push_back({"update_parameters", [] { return update(UpdateRule::kRmsProp, 2, {0.9f, 0.9f, 0.1f, 1e-3f}); }});
   all.push_back({"update_parameters", [] { return update(UpdateRule::kAdam, 2, {0.9f, 0.99f, 0.1f, 1e-3f}); }});

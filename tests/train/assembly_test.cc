@@ -1,8 +1,10 @@
 #include "../src/train/assembly.h"
 
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
 #include "osprey/base/error.h"
+#include "osprey/data/resize.h"
 
 namespace osprey::train {
 namespace {
@@ -19,7 +21,8 @@ Assembly assembled(std::vector<std::string> overrides) {
 }
 
 void expect_refused(const std::string& override, const std::string& field, const std::string& why) {
-  EXPECT_THAT([&] { assembled({override}); }, ThrowsMessage<ConfigError>(AllOf(HasSubstr(field), HasSubstr(why))))
+  EXPECT_THAT([&] { training_source(assembled({override}), {.use_fake_data = true}); },
+              ThrowsMessage<ConfigError>(AllOf(HasSubstr(field), HasSubstr(why))))
       << override;
 }
 
@@ -39,6 +42,17 @@ TEST(Assembly, TheLossIsScaledWhereHalfPrecisionOrTheConfigAsksForIt) {
   EXPECT_NE(assembled({"train_config.loss_scale.fixed=128"}).state.loss_scale, nullptr);
 }
 
+TEST(Assembly, TheEnvironmentTurnsTheAutomaticLossScaleOff) {
+  const char* const variable = "TF_ENABLE_AUTO_MIXED_PRECISION_LOSS_SCALING";
+  setenv(variable, "0", 1);
+  EXPECT_EQ(assembled({"train_config.precision=FP16"}).state.loss_scale, nullptr);
+  EXPECT_NE(assembled({"train_config.precision=FP16", "train_config.loss_scale.dynamic={}"}).state.loss_scale, nullptr)
+      << "what the config says counts";
+  setenv(variable, "1", 1);
+  EXPECT_NE(assembled({"train_config.precision=FP16"}).state.loss_scale, nullptr);
+  unsetenv(variable);
+}
+
 TEST(Assembly, ARecordedStepThatCannotBeIsRefusedByName) {
   const std::string on = "train_config.accelerator.cuda_graph=ON", field = "train_config.accelerator.cuda_graph";
   EXPECT_FALSE(assembled({}).cuda_graph) << "AUTO on a CPU";
@@ -48,6 +62,40 @@ TEST(Assembly, ARecordedStepThatCannotBeIsRefusedByName) {
         assembled({on, "model.ssd.loss.hard_example_miner.num_hard_examples=10"});
       },
       ThrowsMessage<ConfigError>(AllOf(HasSubstr(field), HasSubstr("model.ssd.loss.hard_example_miner"))));
+}
+
+TEST(Assembly, PicturesResizedInTheStepAreThoseOfTheLoader) {
+  const Assembly assembly = assembled({"train_config.accelerator.resize={max_height: 300 max_width: 280}"});
+  const auto source = training_source(assembly, {.use_fake_data = true});
+  const Batch batch = *source->next();
+  EXPECT_EQ(batch.images.sizes(), (at::IntArrayRef{2, 3, 300, 280}));
+  models::DetectionModel& model = *assembly.state.model;
+  const at::Tensor ours = model.preprocess(batch).images;
+
+  Batch resized = batch;
+  resized.source_shapes = at::Tensor();
+  resized.images = at::empty(ours.sizes());
+  for (int64_t i = 0; i < batch.size(); ++i) {
+    const int64_t height = batch.source_shapes[i][0].item<int64_t>(), width = batch.source_shapes[i][1].item<int64_t>();
+    const at::Tensor picture = batch.images[i].slice(1, 0, height).slice(2, 0, width).permute({1, 2, 0});
+    resized.images[i] = data::resize(picture.contiguous(), ours.size(2), ours.size(3)).permute({2, 0, 1});
+  }
+  EXPECT_TRUE(at::allclose(ours, model.preprocess(resized).images, 0, 1e-5));
+}
+
+TEST(Assembly, ACanvasTooSmallOrAnotherWayOfResizingIsRefusedByName) {
+  expect_refused("train_config.accelerator.resize={max_height: 300 max_width: 20}",
+                 "train_config.accelerator.resize.max_width", "at least the network's");
+  expect_refused("train_config.accelerator.resize={max_width: 300}", "train_config.accelerator.resize.max_height",
+                 "got 0");
+  const std::string resizer = "model.ssd.image_resizer.fixed_shape_resizer.resize_method=BICUBIC";
+  EXPECT_THAT(
+      [&] {
+        const Assembly assembly =
+            assembled({"train_config.accelerator.resize={max_height: 900 max_width: 900}", resizer});
+        training_source(assembly, {.use_fake_data = true});
+      },
+      ThrowsMessage<ConfigError>(AllOf(HasSubstr("train_config.accelerator.resize"), HasSubstr("bilinear"))));
 }
 
 }  // namespace

@@ -11,6 +11,8 @@ namespace osprey {
 struct Batch {
   at::Tensor images;             ///< [B, 3, H, W] channels_last, RGB in 0..255; uint8, or float32 with `float_images`
   at::Tensor true_shapes;        ///< [B, 2] int64: height and width of the un-padded picture, which lies top left
+  at::Tensor source_shapes;      ///< [B, 2] int64, where pictures still are to be resized to `true_shapes`, on the
+                                 ///< device: height and width as they lie in `images`; else undefined
   at::Tensor boxes;              ///< [B, M, 4] float32, normalised to the un-padded picture; zero in padded rows
   at::Tensor classes;            ///< [B, M] int64, 0-based; or [B, M, C] float32 k-hot with multi-label merge
   at::Tensor weights;            ///< [B, M] float32; zero in padded rows
@@ -43,6 +45,9 @@ void copy(const Batch& from, Batch& result);
 
 /// Its memory is not given to others before what `stream` has been told so far is done.
 void used_on(const Batch& batch, const c10::Stream& stream);
+
+/// Height and width of the pictures as they lie in `images`, [B, 2].
+const at::Tensor& picture_shapes(const Batch& batch);
 
 /// Bytes of all its tensors.
 int64_t bytes_of(const Batch& batch);

@@ -11,7 +11,8 @@ namespace osprey::data {
 /// The shape of every batch of a run.
 struct BatchShape {
   int64_t batch_size = 1;
-  ImageSize image;  ///< of the canvas
+  ImageSize image;            ///< of the canvas
+  bool resize_later = false;  ///< pictures that fit stay as they are, and the batch has source_shapes
   int64_t channels = 3;
   int64_t max_boxes = 100;    ///< M
   int64_t num_classes = 0;    ///< C, for k-hot classes
@@ -24,7 +25,7 @@ struct BatchShape {
 /// A batch of padding: zeros, valid false, image weights 0. Rows are filled by `put`, from any thread, each once.
 Batch empty_batch(const BatchShape& shape);
 
-/// Resizes and writes an example into row `row` of a batch made by empty_batch.
+/// Resizes, unless that comes later, and writes an example into row `row` of a batch made by empty_batch.
 /// Boxes beyond max_boxes are left out (the first ones in the record stay).
 /// key      running number of the example in the run
 /// returns  how many boxes were left out

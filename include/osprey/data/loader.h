@@ -33,6 +33,7 @@ struct SourceOptions {
   bool skip_bad = false;           ///< evaluation: leave out unusable records, counted, instead of a DataError
   bool pin_memory = false;         ///< for asynchronous copies; ignored where there is no CUDA device
   std::shared_ptr<const ImageResizer> resizer;  ///< must have a static size
+  std::optional<ImageSize> canvas;              ///< where pictures lie that the device resizes; none: resized here
   std::shared_ptr<const Augmenter> augmenter;   ///< may be null; training only
 
   /// Rows of a batch on all replicas together.

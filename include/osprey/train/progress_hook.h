@@ -2,6 +2,9 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "osprey/train/hook.h"
@@ -9,17 +12,24 @@
 
 namespace osprey::train {
 
-/// Every `every_n` steps, and after the last one, makes a LogRecord and gives it to whoever asked for it.
+/// Every `every_n` steps, and after the last one, makes a LogRecord and gives it to whoever asked for it. A device need
+/// not wait for that: its numbers come with the next step.
 class ProgressHook final : public Hook {
  public:
   using Sink = std::function<void(const LogRecord&)>;
   ProgressHook(int64_t every_n, int64_t num_steps, std::vector<Sink> sinks);
+  ~ProgressHook() override;
 
   void after_step(const StepEvent& event) override;
+  void after_evaluation(const TrainState& state, const std::map<std::string, double>& metrics) override;
 
  private:
+  struct Pending;
+  void write();  ///< the pending record, where there is one
+
   int64_t every_n_, num_steps_;
   std::vector<Sink> sinks_;
+  std::unique_ptr<Pending> pending_;
   int64_t steps_ = 0, images_ = 0;  // since the last record, like the times
   double seconds_ = 0, data_seconds_ = 0;
 };

@@ -4,26 +4,62 @@
 
 namespace osprey::kernels::device {
 
-/// Pictures into what a network takes: value * scale + offset of each channel, and the padding. Of each place.
+/// Where a place of the result lies between two of the source.
+struct Between {
+  int64_t lower, upper;
+  float weight;  ///< of the upper
+
+  OSPREY_INLINE Between(int64_t place, int64_t from, int64_t to) {
+    const float at = static_cast<float>(place) * (static_cast<float>(from) / static_cast<float>(to));
+    lower = static_cast<int64_t>(at);
+    weight = at - static_cast<float>(lower);
+    lower = lower < from ? lower : from - 1;
+    upper = lower + 1 < from ? lower + 1 : lower;
+  }
+};
+
+/// Pictures into what a network takes: resizing, value * scale + offset of each channel, and the padding. Of each
+/// place.
 template <class In, class Out>
 struct Preprocess {
   struct Channels {
     float scale[3], offset[3], pad[3];
   };
 
-  const In* images;            ///< [B, H, W, 3]
-  const int64_t* true_shapes;  ///< [B, shape_stride]: height, width of what is no padding; null: all of it
-  int64_t shape_stride, height, width;
+  const In* images;              ///< [B, source_height, source_width, 3]
+  const int64_t* true_shapes;    ///< [B, shape_stride]: height, width of what is no padding; null: all of it
+  const int64_t* source_shapes;  ///< [B, 2]: of the pictures before they are resized; null: they are not
+  int64_t shape_stride, source_height, source_width, height, width;
   Channels channels;
-  Out* result;  ///< like the images
+  Out* result;  ///< [B, height, width, 3]
 
   OSPREY_INLINE void operator()(int64_t place) const {
     const int64_t x = place % width, y = place / width % height, image = place / (width * height);
-    const bool inside =
-        true_shapes == nullptr || (y < true_shapes[image * shape_stride] && x < true_shapes[image * shape_stride + 1]);
-    for (int c = 0; c < 3; ++c)
-      store(result + place * 3 + c,
-            inside ? load(images + place * 3 + c) * channels.scale[c] + channels.offset[c] : channels.pad[c]);
+    const int64_t content_height = true_shapes == nullptr ? height : true_shapes[image * shape_stride],
+                  content_width = true_shapes == nullptr ? width : true_shapes[image * shape_stride + 1];
+    if (y >= content_height || x >= content_width) {
+      for (int c = 0; c < 3; ++c) store(result + place * 3 + c, channels.pad[c]);
+      return;
+    }
+    const In* const picture = images + image * source_height * source_width * 3;
+    if (source_shapes == nullptr) {
+      for (int c = 0; c < 3; ++c) put(place, c, load(picture + (y * width + x) * 3 + c));
+      return;
+    }
+    const Between row(y, source_shapes[image * 2], content_height),
+        column(x, source_shapes[image * 2 + 1], content_width);
+    for (int c = 0; c < 3; ++c) {
+      const auto at = [&](int64_t i, int64_t j) { return load(picture + (i * source_width + j) * 3 + c); };
+      const float left = between(at(row.lower, column.lower), at(row.upper, column.lower), row.weight),
+                  right = between(at(row.lower, column.upper), at(row.upper, column.upper), row.weight);
+      put(place, c, between(left, right, column.weight));
+    }
+  }
+
+ private:
+  static OSPREY_INLINE float between(float a, float b, float weight) { return a + (b - a) * weight; }
+  OSPREY_INLINE void put(int64_t place, int c, float value) const {
+    store(result + place * 3 + c, value * channels.scale[c] + channels.offset[c]);
   }
 };
 

@@ -1,0 +1,35 @@
+#pragma once
+#include <cstdint>
+
+/// The inner loops of depthwise convolutions over pixels of channels: plain pointers, compiled for several instruction
+/// sets of which the best that the machine has is taken.
+namespace osprey::kernels::cpu {
+
+/// What a run of pixels sees through the taps of a kernel that do not fall into padding.
+struct SeenPixels {
+  const float* first;     ///< what the first pixel sees through the first tap
+  int64_t rows, columns;  ///< taps
+  int64_t row_step;       ///< floats from what one row of taps sees to the next; columns are `depth` apart
+  int64_t stride;         ///< pixels between what one pixel sees through a tap and the next
+  int64_t depth;          ///< channels of a pixel
+};
+
+constexpr int64_t kLanes = 8;  ///< channels that are computed together
+
+/// Weights or sums of taps, [channels / kLanes, taps, kLanes]: what is needed together lies together. The last lanes
+/// may belong to no channel. The steps are floats from one tap to the next, or from some channels to the next.
+template <class T>
+struct OfTaps {
+  T* first;
+  int64_t row_step, column_step, lanes_step;
+};
+
+/// result[p] = sum over taps of weights[tap] * what p sees there, for each channel.
+/// result_step  floats from one pixel of the result to the next
+void weighted_sums(const SeenPixels& seen, const OfTaps<const float>& weights, int64_t pixels, float* result,
+                   int64_t result_step);
+
+/// sums[tap] += sum over pixels of gradient[p] * what p sees there, for each channel.   gradient  [pixels, depth]
+void add_products(const SeenPixels& seen, const float* gradient, int64_t pixels, const OfTaps<float>& sums);
+
+}  // namespace osprey::kernels::cpu
