@@ -1,10 +1,14 @@
 #include "osprey/kernels/convolution_gradient.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
+#include "kernels/cpu/loops/product_panels.h"
 #include "kernels/operator.h"
 #include "osprey/base/cpu.h"
+#include "osprey/kernels/device.h"
+#include "osprey/kernels/parallel.h"
 
 namespace osprey::kernels {
 namespace {
@@ -59,27 +63,87 @@ at::Tensor phase(const at::Tensor& x, const ConvolutionWindow& window, const Sid
   return result;
 }
 
-at::Tensor weight_gradient(const at::Tensor& gradient_y, const at::Tensor& x, at::IntArrayRef kernel, int64_t stride,
-                           at::IntArrayRef padding) {
-  TORCH_CHECK(kernel.size() == 2 && padding.size() == 2 && stride > 0, "a window has two sides and a stride > 0");
-  const ConvolutionWindow window{{kernel[0], kernel[1]}, stride, {padding[0], padding[1]}};
-  TORCH_CHECK(x.dim() == 4 && gradient_y.dim() == 4 && x.size(0) == gradient_y.size(0) &&
-                  sides(gradient_y) == output_sides(x, window),
-              "a convolution of ", x.sizes(), " has no gradient of ", gradient_y.sizes());
-  TORCH_CHECK(x.scalar_type() == at::kFloat && gradient_y.scalar_type() == at::kFloat, "expected float32");
-  const auto places = [](const at::Tensor& map) {
-    return map.contiguous(at::MemoryFormat::ChannelsLast).permute({0, 2, 3, 1});
-  };
-  const at::Tensor input = places(x), gradient = places(gradient_y);
-  const int64_t O = gradient.size(3), I = input.size(3), taps = window.kernel[0] * window.kernel[1];
-  const Sides output = sides(gradient_y), more = reach(window);
-  if (taps == 1 && window.padding == Sides{0, 0}) {
-    const at::Tensor seen = input.slice(1, 0, input.size(1), window.stride).slice(2, 0, input.size(2), window.stride);
-    return gradient.reshape({-1, O}).t().mm(seen.reshape({-1, I})).view({O, I, 1, 1});
+/// How the work on a weight gradient is divided: what a task needs at a time lies in the core's own cache, and the more
+/// places it sums at a time, the less often it goes through the sums of all taps. (Sizes as measured, see
+/// bench/models/convolution_bench.cc.)
+struct PanelTasks {
+  static constexpr int64_t kRowPanels = 21, kColumnPanels = 8;  ///< of gradient and map in a task, about
+  static constexpr int64_t kSeenBytes = 64 << 10;               ///< of a panel of the map at a time
+
+  PanelTasks(int64_t O, int64_t I, const ConvolutionWindow& window, const Sides& output) {
+    const auto up = [](int64_t count, int64_t unit) { return (count + unit - 1) / unit; };
+    const int64_t row_panels = up(O, cpu::kPanelRows), column_panels = up(I, cpu::kPanelColumns);
+    column_tasks = up(column_panels, kColumnPanels);
+    row_tasks = std::max<int64_t>(1, (row_panels + kRowPanels / 2) / kRowPanels);
+    const int64_t threads = at::get_num_threads();  // a sum is the same whatever task makes it
+    while (row_tasks * column_tasks % threads != 0 && row_panels / row_tasks > 4) ++row_tasks;
+    while (row_tasks * column_tasks % threads != 0 && column_panels / column_tasks > 2) ++column_tasks;
+    rows = up(row_panels, row_tasks) * cpu::kPanelRows;
+    columns = up(column_panels, column_tasks) * cpu::kPanelColumns;
+    row_tasks = up(O, rows);  // shares are rounded up, so fewer may do
+    column_tasks = up(I, columns);
+    wide = output[1] + window.kernel[1] - 1;
+    const int64_t seen_lines = kSeenBytes / (wide * cpu::kPanelColumns * static_cast<int64_t>(sizeof(float)));
+    lines = std::clamp<int64_t>(seen_lines - window.kernel[0] + 1, 1, output[0]);
+    high = output[0] + window.kernel[0] - 1;
   }
-  const Sides extent = {output[0] + more[0], output[1] + more[1]};
+  int64_t row_tasks, column_tasks, rows, columns;  ///< channels of gradient and map in a task
+  int64_t lines;                                   ///< of the gradient that are taken at once
+  int64_t high, wide;                              ///< of the map with its padding
+};
+
+/// The gradient for windows that move by one, by tiles of sums that stay in registers: places are brought together as
+/// panels of channels once for all taps.
+/// gradient  [B, H', W', O]      x  [B, H, W, I]      returns  [taps, O, I]
+at::Tensor multiply_in_panels(const at::Tensor& gradient, const at::Tensor& x, const ConvolutionWindow& window) {
+  const int64_t B = x.size(0), height = x.size(1), width = x.size(2), I = x.size(3), O = gradient.size(3);
+  const Sides output = {gradient.size(1), gradient.size(2)};
+  const PanelTasks tasks(O, I, window, output);
+  const int64_t taps = window.kernel[0] * window.kernel[1], rows = tasks.rows * tasks.row_tasks,
+                columns = tasks.columns * tasks.column_tasks;
+  const int64_t a_step = tasks.lines * output[1] * cpu::kPanelRows, b_line = tasks.wide * cpu::kPanelColumns,
+                b_step = tasks.high * b_line;
+  const at::Tensor result = at::zeros({taps, rows, columns}, x.options());
+  float* const sums = result.mutable_data_ptr<float>();
+  const auto *g = gradient.const_data_ptr<float>(), *maps = x.const_data_ptr<float>();
+  parallel_for(tasks.row_tasks * tasks.column_tasks, [&](int64_t task) {
+    const int64_t o = task / tasks.column_tasks * tasks.rows, i = task % tasks.column_tasks * tasks.columns;
+    const int64_t own_rows = std::min(tasks.rows, O - o), own_columns = std::min(tasks.columns, I - i);
+    std::vector<float> a(static_cast<size_t>(tasks.rows / cpu::kPanelRows * a_step)),
+        b(static_cast<size_t>(tasks.columns / cpu::kPanelColumns * b_step));
+    for (int64_t picture = 0; picture < B; ++picture) {
+      for (int64_t line = 0; line < tasks.high; ++line) {
+        const int64_t y = line - window.padding[0];
+        if (y < 0 || y >= height) continue;  // zeros, as beside the lines
+        cpu::pack_panels(maps + (picture * height + y) * width * I + i, I,
+                         std::min(width, tasks.wide - window.padding[1]), own_columns, cpu::kPanelColumns,
+                         b.data() + line * b_line + window.padding[1] * cpu::kPanelColumns, b_step);
+      }
+      for (int64_t first = 0; first < output[0]; first += tasks.lines) {
+        const int64_t lines = std::min(tasks.lines, output[0] - first);
+        cpu::pack_panels(g + (picture * output[0] + first) * output[1] * O + o, O, lines * output[1], own_rows,
+                         cpu::kPanelRows, a.data(), a_step);
+        for (int64_t c = 0; c * cpu::kPanelColumns < own_columns; ++c)
+          for (int64_t r = 0; r * cpu::kPanelRows < own_rows; ++r)
+            for (int64_t tap = 0; tap < taps; ++tap) {
+              const int64_t line = tap / window.kernel[1], place = tap % window.kernel[1];
+              cpu::add_panel_products(
+                  a.data() + r * a_step, b.data() + c * b_step + (first + line) * b_line + place * cpu::kPanelColumns,
+                  b_line, lines, output[1],
+                  sums + (tap * rows + o + r * cpu::kPanelRows) * columns + i + c * cpu::kPanelColumns, columns);
+            }
+      }
+    }
+  });
+  return result.narrow(1, 0, O).narrow(2, 0, I);
+}
+
+/// The gradient of each tap, [taps, O, I], by a product of whole maps; see multiply_in_panels.
+at::Tensor multiply_by_taps(const at::Tensor& gradient, const at::Tensor& input, const ConvolutionWindow& window) {
+  const int64_t O = gradient.size(3), I = input.size(3);
+  const Sides more = reach(window), extent = {gradient.size(1) + more[0], gradient.size(2) + more[1]};
   const PaddedRows wanted(gradient, extent, {0, 0}, 0);
-  const at::Tensor result = at::empty({taps, O, I}, x.options());
+  const at::Tensor result = at::empty({window.kernel[0] * window.kernel[1], O, I}, input.options());
   for (int64_t a = 0; a < std::min(window.stride, window.kernel[0]); ++a)
     for (int64_t b = 0; b < std::min(window.stride, window.kernel[1]); ++b) {
       Sides first;
@@ -92,6 +156,29 @@ at::Tensor weight_gradient(const at::Tensor& gradient_y, const at::Tensor& x, at
           at::mm_out(tap, wanted.rows.t(), rows.rows.narrow(0, shift, wanted.count));
         }
     }
+  return result;
+}
+
+at::Tensor weight_gradient(const at::Tensor& gradient_y, const at::Tensor& x, at::IntArrayRef kernel, int64_t stride,
+                           at::IntArrayRef padding) {
+  TORCH_CHECK(kernel.size() == 2 && padding.size() == 2 && stride > 0, "a window has two sides and a stride > 0");
+  const ConvolutionWindow window{{kernel[0], kernel[1]}, stride, {padding[0], padding[1]}};
+  TORCH_CHECK(x.dim() == 4 && gradient_y.dim() == 4 && x.size(0) == gradient_y.size(0) &&
+                  sides(gradient_y) == output_sides(x, window),
+              "a convolution of ", x.sizes(), " has no gradient of ", gradient_y.sizes());
+  TORCH_CHECK(x.scalar_type() == at::kFloat && gradient_y.scalar_type() == at::kFloat, "expected float32");
+  const auto places = [](const at::Tensor& map) {
+    return map.contiguous(at::MemoryFormat::ChannelsLast).permute({0, 2, 3, 1});
+  };
+  const at::Tensor input = places(x), gradient = places(gradient_y);
+  const int64_t O = gradient.size(3), I = input.size(3);
+  if (window.kernel == Sides{1, 1} && window.padding == Sides{0, 0}) {
+    const at::Tensor seen = input.slice(1, 0, input.size(1), window.stride).slice(2, 0, input.size(2), window.stride);
+    return gradient.reshape({-1, O}).t().mm(seen.reshape({-1, I})).view({O, I, 1, 1});
+  }
+  const bool in_panels = window.stride == 1 && device::takes_loops(x) && gradient.numel() > 0;
+  const at::Tensor result =
+      in_panels ? multiply_in_panels(gradient, input, window) : multiply_by_taps(gradient, input, window);
   return result.transpose(0, 1).contiguous().view({O, window.kernel[0], window.kernel[1], I}).permute({0, 3, 1, 2});
 }
 
@@ -104,12 +191,14 @@ TORCH_LIBRARY_FRAGMENT(osprey, library) {
 }  // namespace
 
 bool multiplies_weight_gradient(const at::Tensor& x, const at::Tensor& weights, const ConvolutionWindow& window) {
-  const int64_t few_channels = window.kernel[0] * window.kernel[1] > 1 ? 64 : 128;
-  constexpr double kMuchPadding = 1.25;
   if (!x.is_cpu() || x.scalar_type() != at::kFloat || weights.scalar_type() != at::kFloat || has_avx512() ||
       !x.is_contiguous(at::MemoryFormat::ChannelsLast) || x.numel() == 0)
     return false;
+  const bool has_taps = window.kernel[0] * window.kernel[1] > 1;
+  if (has_taps && window.stride == 1) return weights.size(0) >= 8 && weights.size(1) >= cpu::kPanelColumns;
+  const int64_t few_channels = has_taps ? 64 : 128;
   if (weights.size(0) < few_channels || weights.size(1) < few_channels) return false;
+  constexpr double kMuchPadding = 1.25;
   const Sides output = output_sides(x, window), more = reach(window);
   return static_cast<double>((output[0] + more[0]) * (output[1] + more[1])) <=
          kMuchPadding * static_cast<double>(output[0] * output[1]);

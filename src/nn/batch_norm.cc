@@ -22,13 +22,8 @@ at::Tensor BatchNorm::forward(const at::Tensor& x, Activation activation) {
     return activate(y, activation);
   }
   const NormalizedActivation result = batch_norm_activation(x, gamma_, beta_, options_.epsilon, activation, over_);
-  keep_aside(result.mean, result.inverse_deviation, replicas_ * x.numel() / x.size(1));
+  keep_aside(result.mean, result.inverse_deviation, (over_ ? over_->replicas : 1) * x.numel() / x.size(1));
   return result.y;
-}
-
-void BatchNorm::synchronize(std::shared_ptr<const kernels::ReplicaSum> over, int64_t count) {
-  over_ = std::move(over);
-  replicas_ = count;
 }
 
 void BatchNorm::keep_aside(const at::Tensor& mean, const at::Tensor& inverse_deviation, int64_t values_per_channel) {

@@ -17,7 +17,7 @@ struct NormalizedActivation {
 /// Batch norm by the statistics of the batch, then the activation: the one place where every backbone's normalisation
 /// in training happens, and so where a fused kernel belongs. Gradients flow to x, gamma and beta (each may be
 /// undefined).
-/// over  where not null, statistics of all replicas together; maps on the CPU only
+/// over  where not null, statistics of all replicas together
 NormalizedActivation batch_norm_activation(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta,
                                            double epsilon, Activation activation,
                                            const std::shared_ptr<const kernels::ReplicaSum>& over);

@@ -155,17 +155,13 @@ GradientSum::Options exchange_options(const config::ConfigNode<proto::TrainConfi
           .format = exchange->format() == proto::GradientExchange::BF16 ? at::kBFloat16 : at::kFloat};
 }
 
-/// Lets batch norms that want it, or all of them, use the statistics of all replicas. returns  how many do
-int64_t synchronize_batch_norm(models::DetectionModel& model, Replicas& replicas, bool all) {
+/// Lets batch norms that want it, or all of them, use the statistics of all replicas.
+void synchronize_batch_norm(models::DetectionModel& model, Replicas& replicas, bool all) {
   const auto over = std::make_shared<const kernels::ReplicaSum>(
-      kernels::ReplicaSum{[&replicas](const at::Tensor& numbers) { replicas.sum(numbers); }});
-  int64_t count = 0;
+      kernels::ReplicaSum{[&replicas](const at::Tensor& numbers) { replicas.sum(numbers); }, replicas.size()});
   for_each_batch_norm(model, [&](nn::BatchNorm& batch_norm) {
-    if (!all && !batch_norm.wants_replicas()) return;
-    batch_norm.synchronize(over, replicas.size());
-    ++count;
+    if (all || batch_norm.wants_replicas()) batch_norm.synchronize(over);
   });
-  return count;
 }
 
 }  // namespace
@@ -245,11 +241,7 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
     result.gradient_sum =
         std::make_unique<GradientSum>(*options.replicas, optim::tensors_of(variables.trained), exchange_options(train));
     result.step.replicas = result.gradient_sum.get();
-    const int64_t synchronized =
-        synchronize_batch_norm(*result.state.model, *options.replicas, train->sync_batch_norm());
-    if (synchronized > 0 && device.is_cuda())
-      train.fail("sync_batch_norm",
-                 "is not supported on GPUs yet; leave it out and each replica normalises by its own");
+    synchronize_batch_norm(*result.state.model, *options.replicas, train->sync_batch_norm());
   }
   result.step.micro_batches = train->gradient_accumulation_steps();
   result.step.precision = precision_of(*train, device);
@@ -261,7 +253,7 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
 
 void leave_replicas(Assembly& assembly) {
   assembly.step.replicas = nullptr;
-  for_each_batch_norm(*assembly.state.model, [](nn::BatchNorm& batch_norm) { batch_norm.synchronize(nullptr, 1); });
+  for_each_batch_norm(*assembly.state.model, [](nn::BatchNorm& batch_norm) { batch_norm.synchronize(nullptr); });
 }
 
 int64_t peak_memory(const Assembly& assembly) {

@@ -1,6 +1,7 @@
 #include "osprey/kernels/convolution_gradient.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,6 +45,25 @@ TEST(ConvolutionWeightGradient, IsThatOfTheConvolution) {
     }
 }
 
+TEST(ConvolutionWeightGradient, IsThatOfTheConvolutionForManyChannelsAndLines) {
+  at::manual_seed(9);
+  const ConvolutionWindow windows[] = {
+      {{3, 3}, 1, {1, 1}}, {{1, 5}, 1, {0, 4}}, {{5, 4}, 1, {0, 0}}, {{2, 2}, 1, {3, 2}}};
+  for (const ConvolutionWindow& window : windows)
+    for (const auto& [in, out] : {std::pair<int64_t, int64_t>{150, 9}, {17, 140}, {270, 31}}) {
+      const at::Tensor x = at::randn({2, in, 31, 45}).contiguous(at::MemoryFormat::ChannelsLast);
+      const at::Tensor gradient = at::randn_like(
+          at::conv2d(x, at::zeros({out, in, window.kernel[0], window.kernel[1]}), {}, 1, window.padding));
+      const at::Tensor ours = convolution_weight_gradient(gradient, x, window);
+      expect_close(ours, defined(gradient, x, window).to(at::kFloat), 1e-5, 5e-4,
+                   "kernel " + std::to_string(window.kernel[0]) + " channels " + std::to_string(in));
+      const int threads = at::get_num_threads();
+      at::set_num_threads(threads == 1 ? 2 : 1);
+      EXPECT_TRUE(at::equal(convolution_weight_gradient(gradient, x, window), ours)) << "threads change no bit";
+      at::set_num_threads(threads);
+    }
+}
+
 TEST(ConvolutionWeightGradient, RepeatsItselfBitForBit) {
   at::manual_seed(8);
   const at::Tensor x = at::randn({2, 64, 20, 20}).contiguous(at::MemoryFormat::ChannelsLast),
@@ -69,8 +89,10 @@ TEST(ConvolutionWeightGradient, IsTakenWhereItPays) {
   const ConvolutionWindow square{{3, 3}, 1, {1, 1}};
   EXPECT_EQ(taken({2, 256, 40, 40}, {256, 256, 3, 3}, square), !has_avx512());
   EXPECT_EQ(taken({2, 256, 40, 40}, {512, 256, 1, 1}, {{1, 1}, 2, {0, 0}}), !has_avx512());
-  EXPECT_FALSE(taken({2, 32, 64, 64}, {64, 32, 3, 3}, square)) << "few channels";
-  EXPECT_FALSE(taken({2, 256, 3, 3}, {256, 256, 3, 3}, square)) << "mostly padding";
+  const ConvolutionWindow stepping{{3, 3}, 2, {1, 1}};
+  EXPECT_FALSE(taken({2, 3, 64, 64}, {64, 3, 3, 3}, square)) << "few channels";
+  EXPECT_FALSE(taken({2, 32, 64, 64}, {64, 32, 3, 3}, stepping)) << "few channels";
+  EXPECT_FALSE(taken({2, 256, 3, 3}, {256, 256, 3, 3}, stepping)) << "mostly padding";
   EXPECT_FALSE(multiplies_weight_gradient(at::empty({2, 64, 20, 20}), at::empty({64, 64, 3, 3}), square))
       << "not channels_last";
 }

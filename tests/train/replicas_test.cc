@@ -13,6 +13,7 @@
 
 #include "osprey/base/error.h"
 #include "osprey/core/batch.h"
+#include "osprey/kernels/device.h"
 #include "osprey/nn/batch_norm.h"
 #include "osprey/train/gradient_sum.h"
 #include "osprey/train/step.h"
@@ -228,8 +229,7 @@ Normed normed(const at::Tensor& map, const at::Tensor& gradient, Replicas* repli
   }
   if (replicas != nullptr)
     batch_norm.synchronize(std::make_shared<const kernels::ReplicaSum>(
-                               kernels::ReplicaSum{[=](const at::Tensor& numbers) { replicas->sum(numbers); }}),
-                           replicas->size());
+        kernels::ReplicaSum{[=](const at::Tensor& numbers) { replicas->sum(numbers); }, replicas->size()}));
   const at::Tensor x = map.detach().clone(at::MemoryFormat::ChannelsLast).requires_grad_(true);
   const at::Tensor y = batch_norm.forward(x, nn::Activation::kRelu6);
   y.backward(gradient);
@@ -244,7 +244,8 @@ Normed normed(const at::Tensor& map, const at::Tensor& gradient, Replicas* repli
           buffers["moving_variance"]};
 }
 
-TEST(Replicas, SynchronizedBatchNormIsThatOfTheWholeBatch) {
+/// on_device  by the kernels for GPUs, which the CPU runs here
+void expect_synchronized(bool on_device) {
   at::manual_seed(9);
   // Means far from zero, where a variance from sums of squares loses digits first.
   const at::Tensor map = at::randn({8, 6, 5, 7}) * 0.3 + at::arange(6).view({1, 6, 1, 1}) * 30,
@@ -252,6 +253,8 @@ TEST(Replicas, SynchronizedBatchNormIsThatOfTheWholeBatch) {
   const Normed whole = normed(map, gradient, nullptr);
   for (const int64_t size : {2, 4}) {
     expect_well(on_replicas(size, [&](Replicas& replicas) {
+      std::optional<kernels::device::Emulation> emulation;
+      if (on_device) emulation.emplace();
       const int64_t share = 8 / size, first = replicas.rank() * share;
       Normed part = normed(map.slice(0, first, first + share), gradient.slice(0, first, first + share), &replicas);
       expect_close(part.y, whole.y.slice(0, first, first + share), 1e-5, 1e-5, "y");
@@ -265,6 +268,9 @@ TEST(Replicas, SynchronizedBatchNormIsThatOfTheWholeBatch) {
     }));
   }
 }
+
+TEST(Replicas, SynchronizedBatchNormIsThatOfTheWholeBatch) { expect_synchronized(/*on_device=*/false); }
+TEST(Replicas, SynchronizedBatchNormOnADeviceIsThatOfTheWholeBatch) { expect_synchronized(/*on_device=*/true); }
 
 TEST(GradientSum, AParameterWithoutGradientCountsAsZero) {
   expect_well(on_replicas(2, [](Replicas& replicas) {

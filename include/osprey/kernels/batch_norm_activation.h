@@ -21,7 +21,8 @@ struct BatchNormGradients {
 
 /// Adds up numbers over the replicas that train together, in place; every replica has as many images.
 struct ReplicaSum {
-  std::function<void(const at::Tensor&)> sum;  ///< [n] float64 on the CPU
+  std::function<void(const at::Tensor&)> sum;  ///< float64, on the device of the maps
+  int64_t replicas = 1;
 };
 
 /// Whether the two functions below take a tensor: a channels_last map of float32, bfloat16 or float16, on a device that

@@ -13,13 +13,13 @@ struct ConvolutionWindow {
   std::array<int64_t, 2> padding = {0, 0};  ///< zeros on both sides
 };
 
-/// Whether matrix products are the faster way to the weight gradient of a convolution without groups and dilation:
-/// float32 maps on a CPU without AVX-512, of many channels and not much smaller than with their padding.
+/// Whether `convolution_weight_gradient` is the faster way for a convolution without groups and dilation: float32 maps
+/// in channels_last on a CPU without AVX-512; for 1 x 1 kernels and strides above 1 maps of many channels, too.
 /// (bench/models/convolution_bench.cc prints the rates of both ways.)
 bool multiplies_weight_gradient(const at::Tensor& x, const at::Tensor& weights, const ConvolutionWindow& window);
 
 /// Gradient of the weights of y = convolution(x): a matrix product of gradient and shifted map for each tap of the
-/// kernel, so that nothing is unrolled.
+/// kernel, so that nothing is unrolled. On a CPU those of stride 1 are made together, piece by piece of the map.
 ///
 /// gradient_y  [B, O, H', W'] float32
 /// x           [B, I, H, W] float32

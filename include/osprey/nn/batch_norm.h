@@ -37,8 +37,8 @@ class BatchNorm : public Layer {
 
   /// Whether the config wants statistics over all replicas for this layer.
   bool wants_replicas() const { return options_.synchronized; }
-  /// From now on the statistics of a batch are those of `count` replicas together.
-  void synchronize(std::shared_ptr<const kernels::ReplicaSum> over, int64_t count);
+  /// From now on the statistics of a batch are those of all replicas together; null: of this one by itself.
+  void synchronize(std::shared_ptr<const kernels::ReplicaSum> over) { over_ = std::move(over); }
 
   /// proceed  scalar bool on the device: false, what was kept aside is thrown away; undefined: true
   void commit(const at::Tensor& proceed = {});
@@ -53,7 +53,6 @@ class BatchNorm : public Layer {
   int64_t pending_count_ = 0;
   at::Tensor rate_;  ///< [1] 1 - decay, where the averages are
   std::shared_ptr<const kernels::ReplicaSum> over_;
-  int64_t replicas_ = 1;
 };
 
 }  // namespace osprey::nn
