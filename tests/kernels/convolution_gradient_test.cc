@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "osprey/base/cpu.h"
+#include "osprey/kernels/device.h"
 #include "support/golden.h"
 
 namespace osprey::kernels {
@@ -57,6 +58,7 @@ TEST(ConvolutionWeightGradient, IsThatOfTheConvolutionForManyChannelsAndLines) {
       const at::Tensor ours = convolution_weight_gradient(gradient, x, window);
       expect_close(ours, defined(gradient, x, window).to(at::kFloat), 1e-5, 5e-4,
                    "kernel " + std::to_string(window.kernel[0]) + " channels " + std::to_string(in));
+      if (device::Emulation::active()) continue;  // on a device by libtorch's products
       const int threads = at::get_num_threads();
       at::set_num_threads(threads == 1 ? 2 : 1);
       EXPECT_TRUE(at::equal(convolution_weight_gradient(gradient, x, window), ours)) << "threads change no bit";
