@@ -14,6 +14,7 @@
 #include "osprey/kernels/box_loss.h"
 #include "osprey/kernels/class_loss.h"
 #include "osprey/kernels/convolution_gradient.h"
+#include "osprey/kernels/depthwise_convolution.h"
 #include "osprey/kernels/match_anchors.h"
 #include "osprey/kernels/parameter_update.h"
 #include "osprey/kernels/preprocess.h"
@@ -190,6 +191,33 @@ void add_maps() {
           };
         },
         values * (1 + static_cast<double>(c10::elementSize(type))));
+  add(
+      "preprocess/resized",
+      [] {
+        return [images = channels_last(at::randint(0, 256, {8, 3, 640, 640}, floats()).to(at::kByte)),
+                sources = at::full({8, 2}, 640, integers())] {
+          kernels::preprocess(images, {}, {.scale = {0.1, 0.1, 0.1}}, {sources, 300, 300});
+        };
+      },
+      values + 4 * 8.0 * 3 * 300 * 300);
+  add(
+      "depthwise_convolution",
+      [] {
+        return
+            [x = channels_last(at::randn({8, 128, 75, 75}, floats())), weights = at::randn({128, 1, 3, 3}, floats())] {
+              kernels::depthwise_convolution(x, weights, {1, {1, 1, 1, 1}});
+            };
+      },
+      2 * 4.0 * 8 * 128 * 75 * 75);
+  add(
+      "depthwise_convolution_backward",
+      [] {
+        return [x = channels_last(at::randn({8, 128, 75, 75}, floats())), weights = at::randn({128, 1, 3, 3}, floats()),
+                gradient = channels_last(at::randn({8, 128, 75, 75}, floats()))] {
+          kernels::depthwise_convolution_backward(gradient, x, weights, {1, {1, 1, 1, 1}});
+        };
+      },
+      3 * 4.0 * 8 * 128 * 75 * 75);
   add(
       "convolution_weight_gradient",
       [] {
