@@ -162,10 +162,13 @@ at::Tensor from_lanes(const at::Tensor& lanes, const at::Tensor& like) {
   return lanes.transpose(1, 2).flatten(0, 1).narrow(0, 0, like.size(0)).contiguous().view(like.sizes());
 }
 
-/// Rows [begin, end) of every picture, in tasks of few rows.
+/// Tasks that a picture of so many rows is divided into.
+int64_t tasks_of(int64_t rows) { return (rows + kRowsOfATask - 1) / kRowsOfATask; }
+
+/// Calls `work(task, picture, begin, end)` for the rows of all pictures, few at a time.
 template <class Work>
 void for_rows(int64_t pictures, int64_t rows, Work work) {
-  const int64_t tasks = (rows + kRowsOfATask - 1) / kRowsOfATask;
+  const int64_t tasks = tasks_of(rows);
   parallel_for(pictures * tasks, [&](int64_t i) {
     const int64_t begin = i % tasks * kRowsOfATask;
     work(i, i / tasks, begin, std::min(begin + kRowsOfATask, rows));
@@ -220,8 +223,9 @@ std::tuple<at::Tensor, at::Tensor> depthwise_backward_operator(const at::Tensor&
   const auto rows = forward_taps(g.rows), rows_back = backward_taps(g.rows);
   const Runs columns(forward_taps(g.columns), 1, stride), columns_back(backward_taps(g.columns), stride, 1);
   const int64_t picture = g.rows.from * g.columns.from * g.depth, row = g.columns.from * g.depth,
-                row_y = g.columns.to * g.depth, tasks = (g.rows.to + kRowsOfATask - 1) / kRowsOfATask;
-  const at::Tensor sums = at::zeros({x.size(0) * tasks, taps.size(0), taps.size(1), taps.size(2)}, x.options());
+                row_y = g.columns.to * g.depth;
+  const at::Tensor sums =
+      at::zeros({x.size(0) * tasks_of(g.rows.to), taps.size(0), taps.size(1), taps.size(2)}, x.options());
   float* const sum_data = sums.mutable_data_ptr<float>();
   float* const out = of_x ? gradient_x.mutable_data_ptr<float>() : nullptr;
   for_rows(x.size(0), g.rows.to, [&](int64_t task, int64_t b, int64_t begin, int64_t end) {
@@ -235,8 +239,7 @@ std::tuple<at::Tensor, at::Tensor> depthwise_backward_operator(const at::Tensor&
         sum_row(gradient, rows_back[source], columns_back, data(taps), g, out + b * picture + source * row);
     }
   });
-  const at::Tensor of_weights = from_lanes(sums.sum(0), weights);
-  return {gradient_x, of_weights};
+  return {gradient_x, from_lanes(sums.sum(0), weights)};
 }
 
 TORCH_LIBRARY_FRAGMENT(osprey, library) {

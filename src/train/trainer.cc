@@ -105,20 +105,20 @@ class Loop {
                                        parts_.memory_advice ? "; " + parts_.memory_advice(batch) : "", problem));
   }
 
-  /// Whether all went well. A device is asked now and then, and answers a step later; before anything is written it has
-  /// to answer for this step.
+  /// Whether all went well. A device is asked now and then and answers with the next step, on all replicas with the
+  /// same one; before anything is written it has to answer for this step.
   bool seems_healthy(const StepResult& result) {
     if (!kernels::device::reading_waits(result.healthy) || done() || signal_ != 0 ||
         due(state_.step, options_.checkpoint_every_n) || due(state_.step, options_.eval_every_n)) {
       asked_.reset();
       return result.ok();
     }
-    if (asked_ && asked_->ready()) {
+    if (asked_) {
       const bool healthy = asked_->values().front() != 0;
       asked_.reset();
       if (!healthy) return false;
     }
-    if (!asked_ && due(state_.step, options_.look_every_n)) asked_.emplace(std::vector{result.healthy});
+    if (due(state_.step, options_.look_every_n)) asked_.emplace(std::vector{result.healthy});
     return true;
   }
 

@@ -18,6 +18,7 @@ namespace {
 using kernels::device::Emulation;
 using osprey::testing::expect_close;
 using osprey::testing::make_toy_source;
+using osprey::testing::parts_of;
 using osprey::testing::PoisonedSource;
 using osprey::testing::TempDir;
 using osprey::testing::ToyRun;
@@ -158,10 +159,7 @@ TEST(DeviceStep, ALateLookFindsTheStepAndItsBatch) {
   const Emulation emulation;
   ToyRun toy({});
   PoisonedSource source(4);
-  TrainerParts parts;
-  parts.state = &toy.state;
-  parts.source = &source;
-  parts.gradients = toy.gradients.get();
+  TrainerParts parts = parts_of(toy, source);
   parts.nan_report = [](const TrainState& state, const Batch& batch, const StepResult&) {
     EXPECT_EQ(state.step, 4);
     EXPECT_EQ(state.data_position, 4);
@@ -178,10 +176,7 @@ TEST(DeviceStep, ASignalAfterAStepThatIsNotFiniteLeavesNoCheckpointOfIt) {
   checkpoint::Directory checkpoints(folder.path(), {});
   ToyRun toy({});
   PoisonedSource source(4);
-  TrainerParts parts;
-  parts.state = &toy.state;
-  parts.source = &source;
-  parts.gradients = toy.gradients.get();
+  TrainerParts parts = parts_of(toy, source);
   parts.checkpoints = &checkpoints;
   parts.signal = [&] { return toy.state.step >= 6 ? 15 : 0; };
   EXPECT_THROW(run(parts, {.num_steps = 100, .checkpoint_every_n = 0, .look_every_n = 100}), DivergedError);

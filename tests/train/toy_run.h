@@ -6,6 +6,7 @@
 #include "osprey/optim/builder.h"
 #include "osprey/protos/optimizer.pb.h"
 #include "osprey/train/step.h"
+#include "osprey/train/trainer.h"
 #include "support/toy_model.h"
 
 namespace osprey::testing {
@@ -31,5 +32,14 @@ struct ToyRun {
   train::TrainState state;
   std::unique_ptr<optim::GradientPipeline> gradients;
 };
+
+/// What a trainer cannot do without.
+inline train::TrainerParts parts_of(ToyRun& toy, data::BatchSource& source) {
+  train::TrainerParts parts;
+  parts.state = &toy.state;
+  parts.source = &source;
+  parts.gradients = toy.gradients.get();
+  return parts;
+}
 
 }  // namespace osprey::testing

@@ -14,6 +14,7 @@ namespace osprey::train {
 namespace {
 
 using osprey::testing::make_toy_source;
+using osprey::testing::parts_of;
 using osprey::testing::PoisonedSource;
 using osprey::testing::TempDir;
 using osprey::testing::ToyRun;
@@ -34,14 +35,6 @@ class Recorder final : public Hook {
   std::vector<bool> last;
   std::vector<double> losses;
 };
-
-TrainerParts parts_of(ToyRun& toy, data::BatchSource& source) {
-  TrainerParts parts;
-  parts.state = &toy.state;
-  parts.source = &source;
-  parts.gradients = toy.gradients.get();
-  return parts;
-}
 
 TEST(Trainer, TrainsToATotalOfSteps) {
   ToyRun toy({});
