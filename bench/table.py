@@ -94,7 +94,7 @@ def outside(step):
 def steps(bench, mobilenet, resnet):
     config = ["--pipeline_config", mobilenet, "--batch_size", 8, "--steps", 8]
     found, others = bench.pairs(lambda: bench.ours("step_bench", *config),
-                                lambda: bench.peer("ssd_mobilenet_v1_pytorch.py", ("--channels_last",)))
+                                lambda: bench.peer("ssd_mobilenet_v1_pytorch.py", (), ("--channels_last",)))
     best = max(found, key=lambda step: step["images_per_second"])
     other = max(step["images_per_second"] for step in others)
     row("training step, SSD MobileNet v1 300, batch 8, fp32; PyTorch", f"{best['images_per_second']:.1f} images/s", f"{other:.1f} images/s",

@@ -70,6 +70,7 @@ std::unique_ptr<at::ObserverContext> note(const at::RecordFunction& function) {
     call.groups = call.x.size(1);
     call.depthwise = window;
     ++seen->emplace(call.name(), std::move(call)).first->second.count;
+    return nullptr;
   }
   if (name != "aten::convolution") return nullptr;
   Convolution call{inputs[0].toTensor().detach(), inputs[1].toTensor().detach(), inputs[3].toIntVector(),

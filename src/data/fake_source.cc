@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "data/epoch_order.h"
-#include "osprey/data/collate.h"
 
 namespace osprey::data {
 namespace {
@@ -43,15 +42,9 @@ class FakeSource final : public BatchSource {
   FakeSource(const SourceOptions& options, int64_t num_examples)
       : options_(options), order_{num_examples, 1, options.training, options.seed} {
     TORCH_CHECK(options.resizer && options.resizer->static_size(), "a source needs a resizer with a static size");
-    shape_.batch_size = options.batch_size;
-    shape_.image = options.canvas.value_or(*options.resizer->static_size());
-    shape_.resize_later = options.canvas.has_value();
-    shape_.channels = options.resizer->channels();
-    shape_.max_boxes = options.max_boxes > 0 ? options.max_boxes : 4;
+    shape_ = shape_of(options);
+    if (shape_.max_boxes == 0) shape_.max_boxes = 4;
     shape_.num_classes = std::max<int64_t>(1, options.num_classes);
-    shape_.float_images = options.float_images;
-    shape_.multi_label = options.multi_label;
-    shape_.confidences = options.confidences;
     for (int64_t i = 0; i < num_examples; ++i) examples_.push_back(fake_example(i, options, shape_.image));
   }
 

@@ -15,7 +15,6 @@
 #include "data/single_threaded.h"
 #include "osprey/base/memory.h"
 #include "osprey/config/label_map.h"
-#include "osprey/data/collate.h"
 #include "osprey/data/decoder_builder.h"
 #include "osprey/data/example_decoder.h"
 #include "osprey/data/label_check.h"
@@ -294,15 +293,9 @@ std::unique_ptr<RecordSource> make_source(const config::ConfigNode<proto::InputR
   if (!options.training) parts.options.augmenter = nullptr;
 
   BatchShape& shape = parts.shape;
-  shape.batch_size = options.batch_size;
-  shape.image = options.canvas.value_or(*options.resizer->static_size());
-  shape.resize_later = options.canvas.has_value();
-  shape.channels = options.resizer->channels();
-  shape.max_boxes = options.max_boxes > 0 ? options.max_boxes : most_boxes(parts.index);
-  shape.num_classes = options.num_classes > 0 ? options.num_classes : (label_map ? label_map->max_id() : 0);
-  shape.float_images = options.float_images || (parts.options.augmenter && parts.options.augmenter->leaves_levels());
-  shape.multi_label = options.multi_label;
-  shape.confidences = options.confidences;
+  shape = shape_of(parts.options);
+  if (shape.max_boxes == 0) shape.max_boxes = most_boxes(parts.index);
+  if (shape.num_classes == 0 && label_map) shape.num_classes = label_map->max_id();
   shape.pin_memory = options.pin_memory && at::globalContext().hasCUDA();
 
   const bool skip = reader->corrupt_image_policy() == proto::InputReader::SKIP;

@@ -62,6 +62,21 @@ std::optional<ImageSize> device_canvas(const config::ConfigNode<proto::TrainConf
 }
 }  // namespace
 
+BatchShape shape_of(const SourceOptions& options) {
+  BatchShape shape;
+  shape.batch_size = options.batch_size;
+  shape.image = options.canvas.value_or(*options.resizer->static_size());
+  shape.resize_later = options.canvas.has_value();
+  shape.channels = options.resizer->channels();
+  shape.max_boxes = options.max_boxes;
+  shape.num_classes = options.num_classes;
+  shape.float_images =
+      options.float_images || (options.training && options.augmenter && options.augmenter->leaves_levels());
+  shape.multi_label = options.multi_label;
+  shape.confidences = options.confidences;
+  return shape;
+}
+
 SourceOptions train_options(const Root& root) {
   const auto train = root.child("train_config", root->train_config());
   SourceOptions options = common_options(root, train_reader(root));

@@ -10,7 +10,7 @@
 namespace osprey::train {
 
 /// Batches of another source on the device that trains. On a GPU the next one is copied, from pinned memory and on a
-/// stream of its own, while the step before it runs; the host gets no further ahead of the device than that, so that
+/// stream of its own, while the step before it runs; the host waits before it is more than three steps ahead, so that
 /// no more batches lie there.
 class DeviceFeed final : public data::BatchSource {
  public:
@@ -29,7 +29,7 @@ class DeviceFeed final : public data::BatchSource {
   at::Device device_;
   std::optional<c10::Stream> stream_;  ///< of the copies; none on a CPU
   std::optional<c10::Event> copied_;
-  std::array<std::optional<c10::Event>, 2> used_;  ///< the device has done what came before the last calls
+  std::array<std::optional<c10::Event>, 2> used_;  ///< the device has done what it was told before the last calls
   size_t calls_ = 0;
   std::optional<Batch> ahead_;
   bool fetched_ = false;  ///< `ahead_` is what comes next, or nothing does

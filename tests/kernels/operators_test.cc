@@ -263,7 +263,7 @@ TEST(Operators, RepeatThemselvesBitForBit) {
 
 TEST(Operators, KernelsForDevicesGiveWhatTheLoopsGive) {
   if (device::Emulation::active())
-    GTEST_SKIP() << "compares the loops for CPUs with the kernels, and makes the change itself";
+    GTEST_SKIP() << "the same test without emulation compares loops and kernels; it switches by itself";
   at::manual_seed(4);
   for (const Sample& sample : samples()) {
     const Stack arguments = sample.arguments(), again = changed(arguments, copy);

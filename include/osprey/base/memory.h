@@ -11,7 +11,7 @@ int64_t resident_bytes();
 int64_t peak_resident_bytes();
 
 /// Bytes that this process can still take without swapping: of the system, of its control group (v2) and of its own
-/// limit (ulimit -v), whichever leaves least; 0 where nothing says.
+/// limit (ulimit -v), whichever leaves least; 1 where nothing is left, 0 where nothing says.
 int64_t available_bytes();
 
 /// Whether an allocation failed, of ours or of libtorch's on any device.

@@ -7,6 +7,7 @@
 #include "osprey/config/node.h"
 #include "osprey/data/augmentation.h"
 #include "osprey/data/batch_source.h"
+#include "osprey/data/collate.h"
 #include "osprey/data/image_resizer.h"
 #include "osprey/protos/input_reader.pb.h"
 #include "osprey/protos/pipeline.pb.h"
@@ -70,6 +71,10 @@ class RecordSource : public BatchSource {
 ///          unusable records (also from `next`)
 std::unique_ptr<RecordSource> make_source(const config::ConfigNode<proto::InputReader>& reader,
                                           const SourceOptions& options);
+
+/// The shape of the batches that options ask for; max_boxes 0 where it is to be found, and num_classes 0 where a label
+/// map says.
+BatchShape shape_of(const SourceOptions& options);
 
 /// The options that a pipeline asks for in training: batch size, seed, classes, boxes, resizer, augmentation.
 SourceOptions train_options(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root);
