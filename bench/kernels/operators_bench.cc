@@ -17,6 +17,7 @@
 #include "osprey/kernels/depthwise_convolution.h"
 #include "osprey/kernels/match_anchors.h"
 #include "osprey/kernels/parameter_update.h"
+#include "osprey/kernels/pointwise_convolution.h"
 #include "osprey/kernels/preprocess.h"
 
 namespace {
@@ -218,6 +219,13 @@ void add_maps() {
         };
       },
       3 * 4.0 * 8 * 128 * 75 * 75);
+  add(
+      "pointwise_convolution",
+      [] {
+        return [x = channels_last(at::randn({8, 128, 75, 75}, floats())),
+                weights = at::randn({128, 128, 1, 1}, floats())] { kernels::pointwise_convolution(x, weights); };
+      },
+      2 * 4.0 * 8 * 128 * 75 * 75);
   add(
       "convolution_weight_gradient",
       [] {

@@ -16,6 +16,7 @@
 #include "osprey/config/pipeline.h"
 #include "osprey/kernels/convolution_gradient.h"
 #include "osprey/kernels/depthwise_convolution.h"
+#include "osprey/kernels/pointwise_convolution.h"
 #include "osprey/models/builder.h"
 #include "osprey/train/step.h"
 
@@ -49,6 +50,7 @@ struct Convolution {
   kernels::ConvolutionWindow window() const {
     return {{weights.size(2), weights.size(3)}, stride[0], {padding[0], padding[1]}};
   }
+  bool pointwise() const { return stride[0] == 1 && padding[0] == 0 && padding[1] == 0; }
   std::string name() const {
     return fmt::format("x {} weights {} stride {} groups {}", fmt::join(x.sizes(), "x"),
                        fmt::join(weights.sizes(), "x"), stride[0], groups);
@@ -69,6 +71,11 @@ std::unique_ptr<at::ObserverContext> note(const at::RecordFunction& function) {
         inputs[0].toTensor().detach(), inputs[1].toTensor().detach(), {window.stride, window.stride}, {0, 0}, {1, 1}};
     call.groups = call.x.size(1);
     call.depthwise = window;
+    ++seen->emplace(call.name(), std::move(call)).first->second.count;
+    return nullptr;
+  }
+  if (name == "osprey::pointwise_convolution") {
+    Convolution call{inputs[0].toTensor().detach(), inputs[1].toTensor().detach(), {1, 1}, {0, 0}, {1, 1}};
     ++seen->emplace(call.name(), std::move(call)).first->second.count;
     return nullptr;
   }
@@ -151,6 +158,11 @@ int run(int argc, char** argv) {
     if (flags.precision == "fp32" && convolution.groups == 1 && convolution.dilation[0] == 1)
       measure("gradient of weights, by products",
               [&] { kernels::convolution_weight_gradient(gradient, convolution.x, convolution.window()); });
+    if (convolution.pointwise() && kernels::takes_pointwise(convolution.x, convolution.weights)) {
+      measure("forward, by panels", [&] { kernels::pointwise_convolution(convolution.x, convolution.weights); });
+      measure("gradient of x, by panels",
+              [&] { kernels::pointwise_convolution_gradient(gradient, convolution.weights); });
+    }
   }
   std::stable_sort(slow.begin(), slow.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   nlohmann::json result = {{"config", std::filesystem::path(flags.pipeline_config).stem().string()},

@@ -36,7 +36,8 @@ class ConvolutionClock {
   static std::unique_ptr<at::ObserverContext> before(const at::RecordFunction& function) {
     const std::string_view name = function.name();
     if (name != "aten::convolution" && name != "aten::convolution_backward" &&
-        name != "osprey::convolution_weight_gradient" && !name.starts_with("osprey::depthwise_convolution"))
+        name != "osprey::convolution_weight_gradient" && name != "osprey::pointwise_convolution" &&
+        !name.starts_with("osprey::depthwise_convolution"))
       return nullptr;
     return std::make_unique<Start>();
   }

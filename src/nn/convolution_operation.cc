@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "osprey/kernels/convolution_gradient.h"
+#include "osprey/kernels/pointwise_convolution.h"
 
 namespace osprey::nn {
 namespace {
@@ -13,8 +14,43 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// A convolution whose weight gradient is made of matrix products.
-class MultiplyingConvolution : public torch::autograd::Function<MultiplyingConvolution> {
+/// Whether the network may be made of our operators: an exported one has to do with those of libtorch, and autocast
+/// knows no others.
+bool takes_own_operators() {
+  return !at::tracer::impl::is_dispatch_enabled() && !at::autocast::is_autocast_enabled(at::kCPU);
+}
+
+/// Whether the map is multiplied place by place.
+bool is_pointwise(const at::Tensor& x, const at::Tensor& weights, const kernels::ConvolutionWindow& window) {
+  return window.stride == 1 && window.padding == std::array<int64_t, 2>{0, 0} && kernels::takes_pointwise(x, weights);
+}
+
+at::Tensor convolved(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
+                     const kernels::ConvolutionWindow& window) {
+  return is_pointwise(x, weights, window)
+             ? kernels::pointwise_convolution(x, weights, biases)
+             : at::conv2d(x, weights, biases, {window.stride, window.stride}, window.padding);
+}
+
+at::Tensor gradient_of_x(const at::Tensor& gradient, const at::Tensor& x, const at::Tensor& weights,
+                         const kernels::ConvolutionWindow& window) {
+  if (is_pointwise(x, weights, window)) return kernels::pointwise_convolution_gradient(gradient, weights);
+  return std::get<0>(at::convolution_backward(
+      gradient, x, weights, at::OptionalIntArrayRef(), {window.stride, window.stride}, window.padding,
+      /*dilation=*/{1, 1}, /*transposed=*/false, /*output_padding=*/{0, 0}, /*groups=*/1, {true, false, false}));
+}
+
+at::Tensor gradient_of_weights(const at::Tensor& gradient, const at::Tensor& x, const at::Tensor& weights,
+                               const kernels::ConvolutionWindow& window) {
+  if (kernels::multiplies_weight_gradient(x, weights, window))
+    return kernels::convolution_weight_gradient(gradient, x, window);
+  return std::get<1>(at::convolution_backward(
+      gradient, x, weights, at::OptionalIntArrayRef(), {window.stride, window.stride}, window.padding,
+      /*dilation=*/{1, 1}, /*transposed=*/false, /*output_padding=*/{0, 0}, /*groups=*/1, {false, true, false}));
+}
+
+/// A convolution by our own operators in those directions where they are faster than libtorch's.
+class OwnConvolution : public torch::autograd::Function<OwnConvolution> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weights,
                             const std::optional<at::Tensor>& biases, const kernels::ConvolutionWindow& window) {
@@ -22,7 +58,7 @@ class MultiplyingConvolution : public torch::autograd::Function<MultiplyingConvo
     context->saved_data["biased"] = biases.has_value();
     context->saved_data["window"] =
         std::vector<int64_t>{window.kernel[0], window.kernel[1], window.stride, window.padding[0], window.padding[1]};
-    return at::conv2d(x, weights, biases, {window.stride, window.stride}, window.padding);
+    return convolved(x, weights, biases.value_or(at::Tensor()), window);
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -32,11 +68,8 @@ class MultiplyingConvolution : public torch::autograd::Function<MultiplyingConvo
     const kernels::ConvolutionWindow window{{values[0], values[1]}, values[2], {values[3], values[4]}};
     const at::Tensor gradient = gradients[0].contiguous(at::MemoryFormat::ChannelsLast);
     variable_list result(4);
-    if (context->needs_input_grad(0))
-      result[0] = std::get<0>(at::convolution_backward(
-          gradient, x, weights, at::OptionalIntArrayRef(), {window.stride, window.stride}, window.padding,
-          /*dilation=*/{1, 1}, /*transposed=*/false, /*output_padding=*/{0, 0}, /*groups=*/1, {true, false, false}));
-    if (context->needs_input_grad(1)) result[1] = kernels::convolution_weight_gradient(gradient, x, window);
+    if (context->needs_input_grad(0)) result[0] = gradient_of_x(gradient, x, weights, window);
+    if (context->needs_input_grad(1)) result[1] = gradient_of_weights(gradient, x, weights, window);
     if (context->saved_data["biased"].toBool() && context->needs_input_grad(2))
       result[2] = gradient.sum(at::IntArrayRef{0, 2, 3});
     return result;
@@ -74,18 +107,18 @@ at::Tensor depthwise_operation(const at::Tensor& x, const at::Tensor& weights, c
 }
 
 bool takes_depthwise_operation(const at::Tensor& x, const at::Tensor& weights, const ConvolutionOptions& options) {
-  // An exported model has to do with the operations of libtorch.
-  return options.groups == x.size(1) && options.dilation == 1 && !at::tracer::impl::is_dispatch_enabled() &&
-         !at::autocast::is_autocast_enabled(at::kCPU) && kernels::takes_depthwise(x, weights);
+  return options.groups == x.size(1) && options.dilation == 1 && takes_own_operators() &&
+         kernels::takes_depthwise(x, weights);
 }
 
 at::Tensor convolution_operation(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
                                  const ConvolutionOptions& options, std::array<int64_t, 2> padding) {
   const kernels::ConvolutionWindow window{options.kernel, options.stride, padding};
-  const bool wants_gradient = at::GradMode::is_enabled() && weights.requires_grad();
-  if (wants_gradient && options.groups == 1 && options.dilation == 1 && !at::autocast::is_autocast_enabled(at::kCPU) &&
-      kernels::multiplies_weight_gradient(x, weights, window))
-    return MultiplyingConvolution::apply(x, weights, biases.defined() ? std::optional(biases) : std::nullopt, window);
+  if (options.groups == 1 && options.dilation == 1 && takes_own_operators()) {
+    const bool wants_gradient = at::GradMode::is_enabled() && weights.requires_grad();
+    if (is_pointwise(x, weights, window) || (wants_gradient && kernels::multiplies_weight_gradient(x, weights, window)))
+      return OwnConvolution::apply(x, weights, biases.defined() ? std::optional(biases) : std::nullopt, window);
+  }
   return at::conv2d(x, weights, biases, {options.stride, options.stride}, padding, {options.dilation, options.dilation},
                     options.groups);
 }

@@ -39,6 +39,7 @@ SAMPLES = {
     "convolution_weight_gradient": (torch.randn(2, 8, 5, 6), torch.randn(2, 4, 10, 12), [3, 3], 2, [1, 1]),
     "depthwise_convolution": (maps(), torch.randn(19, 1, 3, 3), 2, [0, 1, 1, 1]),
     "depthwise_convolution_backward": (maps(), maps(), torch.randn(19, 1, 3, 3), 1, [1, 1, 1, 1], True),
+    "pointwise_convolution": (maps(), torch.randn(23, 19, 1, 1), torch.randn(23), False),
     "update_parameters": ([torch.rand(500)], [torch.rand(500)], [torch.rand(500)], [], 0, torch.tensor([0.9, 1.0, -0.1]), None),
     "tensor_norms": ([torch.randn(900), torch.randn(3, 4)],),
     "scale_tensors": ([torch.randn(900), torch.randn(3, 4)], torch.rand(2)),

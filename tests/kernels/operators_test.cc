@@ -133,6 +133,13 @@ std::vector<Sample> samples() {
       {"depthwise_convolution", [] {
          return Stack{at::randn({2, 5, 9, 8}), at::randn({5, 1, 3, 3}), int64_t{2}, std::vector<int64_t>{0, 1, 1, 1}};
        }});
+  for (const bool transposed : {true, false})
+    all.push_back({"pointwise_convolution", [=] {
+                     return Stack{
+                         at::randn({2, 5, 9, 8}),
+                         at::randn(transposed ? std::vector<int64_t>{5, 19, 1, 1} : std::vector<int64_t>{19, 5, 1, 1}),
+                         at::randn({19}), transposed};
+                   }});
   for (const bool of_x : {true, false})
     all.push_back({"depthwise_convolution_backward", [=] {
                      return Stack{at::randn({2, 5, 9, 8}),          at::randn({2, 5, 9, 8}),
