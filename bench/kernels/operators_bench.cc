@@ -16,6 +16,7 @@
 #include "osprey/kernels/convolution_gradient.h"
 #include "osprey/kernels/depthwise_convolution.h"
 #include "osprey/kernels/match_anchors.h"
+#include "osprey/kernels/normalized_convolution.h"
 #include "osprey/kernels/parameter_update.h"
 #include "osprey/kernels/pointwise_convolution.h"
 #include "osprey/kernels/preprocess.h"
@@ -226,6 +227,45 @@ void add_maps() {
                 weights = at::randn({128, 128, 1, 1}, floats())] { kernels::pointwise_convolution(x, weights); };
       },
       2 * 4.0 * 8 * 128 * 75 * 75);
+  const auto pending = [] {
+    const auto channel = [] { return at::rand({128}, floats()) + 0.5; };
+    return kernels::PendingMap{channels_last(at::randn({8, 128, 75, 75}, floats())),
+                               channel(),
+                               channel(),
+                               channel(),
+                               channel(),
+                               {.low = 0, .high = 6}};
+  };
+  for (const auto& [name, sizes] :
+       {std::pair{"pointwise", std::vector<int64_t>{128, 128, 1, 1}}, {"depthwise", {128, 1, 3, 3}}}) {
+    kernels::DepthwiseWindow window;
+    if (sizes[2] > 1) window.padding = {1, 1, 1, 1};
+    const auto weights = [sizes = sizes] { return at::randn(sizes, floats()); };
+    add(
+        std::string("normalized_convolution/") + name,
+        [=] { return [=, map = pending(), w = weights()] { kernels::normalized_convolution(map, w, window, 1e-3); }; },
+        2 * 4.0 * 8 * 128 * 75 * 75);
+    add(
+        std::string("normalized_convolution_backward/") + name,
+        [=] {
+          const auto map = pending();
+          const at::Tensor w = weights();
+          const auto result = kernels::normalized_convolution(map, w, window, 1e-3);
+          return [=] { kernels::normalized_convolution_backward(result, result, map, w, window); };
+        },
+        4 * 4.0 * 8 * 128 * 75 * 75);
+  }
+  add(
+      "pending_values", [=] { return [map = pending()] { kernels::pending_values(map); }; },
+      2 * 4.0 * 8 * 128 * 75 * 75);
+  add(
+      "pending_values_backward",
+      [=] {
+        return [map = pending(), gradient = channels_last(at::randn({8, 128, 75, 75}, floats()))] {
+          kernels::pending_values_backward(gradient, map);
+        };
+      },
+      5 * 4.0 * 8 * 128 * 75 * 75);
   add(
       "convolution_weight_gradient",
       [] {

@@ -21,7 +21,8 @@
 namespace osprey {
 namespace {
 
-/// Adds up the seconds spent in convolutions and their gradients, on all threads that call them.
+/// Adds up the seconds spent in convolutions and their gradients, on all threads that call them; batch norm and
+/// activation count where a convolution does them as it reads and writes its maps.
 class ConvolutionClock {
  public:
   ConvolutionClock() {
@@ -33,18 +34,21 @@ class ConvolutionClock {
   struct Start : at::ObserverContext {
     double time = now();
   };
+  static bool counts(std::string_view name) {
+    return name == "aten::convolution" || name == "aten::convolution_backward" ||
+           (name.starts_with("osprey::") && name.find("_convolution") != name.npos) ||
+           name == "osprey::convolution_weight_gradient";
+  }
   static std::unique_ptr<at::ObserverContext> before(const at::RecordFunction& function) {
-    const std::string_view name = function.name();
-    if (name != "aten::convolution" && name != "aten::convolution_backward" &&
-        name != "osprey::convolution_weight_gradient" && name != "osprey::pointwise_convolution" &&
-        !name.starts_with("osprey::depthwise_convolution"))
-      return nullptr;
+    if (!counts(function.name()) || inside++ > 0) return nullptr;
     return std::make_unique<Start>();
   }
-  static void after(const at::RecordFunction&, at::ObserverContext* context) {
+  static void after(const at::RecordFunction& function, at::ObserverContext* context) {
+    if (counts(function.name())) --inside;
     if (context != nullptr) total += now() - static_cast<Start*>(context)->time;
   }
   inline static std::atomic<double> total = 0;
+  inline static thread_local int inside = 0;  ///< how many of this thread's are open
 };
 
 /// Seconds of each part of each step, and of the convolutions within it.

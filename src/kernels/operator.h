@@ -42,6 +42,11 @@ c10::TypedOperatorHandle<Function> find_operator(const char* name, Function*) {
   return c10::Dispatcher::singleton().findSchemaOrThrow((std::string("osprey::") + name).c_str(), "").typed<Function>();
 }
 
+/// An argument of an operator that may be left out.
+inline std::optional<at::Tensor> if_defined(const at::Tensor& tensor) {
+  return tensor.defined() ? std::optional(tensor) : std::nullopt;
+}
+
 /// Whether the operators take tensors of this device.
 inline bool has_kernels(const at::Tensor& tensor) {
   return tensor.is_cpu() || tensor.is_meta() || (tensor.is_cuda() && device::compiled());

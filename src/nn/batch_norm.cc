@@ -26,6 +26,15 @@ at::Tensor BatchNorm::forward(const at::Tensor& x, Activation activation) {
   return result.y;
 }
 
+bool BatchNorm::can_be_left(Activation activation) const {
+  return uses_batch_statistics() && !over_ && epilogue_of(activation).has_value();
+}
+
+kernels::PendingMap BatchNorm::leave(const kernels::MapWithStatistics& map, Activation activation) {
+  keep_aside(map.mean, map.inverse_deviation, map.y.numel() / map.y.size(1));
+  return {map.y, map.mean, map.inverse_deviation, gamma_, beta_, epilogue_of(activation).value()};
+}
+
 void BatchNorm::keep_aside(const at::Tensor& mean, const at::Tensor& inverse_deviation, int64_t values_per_channel) {
   at::NoGradGuard no_grad;
   const double unbiased = values_per_channel > 1 ? double(values_per_channel) / double(values_per_channel - 1) : 0.0;

@@ -11,16 +11,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// The activation as the kernels know it, where they do.
-std::optional<kernels::Epilogue> epilogue_of(Activation activation) {
-  if (activation == Activation::kNone) return kernels::Epilogue{};
-  if (activation == Activation::kRelu) return kernels::Epilogue{.low = 0};
-  if (activation == Activation::kRelu6) return kernels::Epilogue{.low = 0, .high = 6};
-  if (activation == Activation::kSwish) return kernels::Epilogue{.curve = kernels::Epilogue::Curve::kSwish};
-  if (activation == Activation::kHardSwish) return kernels::Epilogue{.curve = kernels::Epilogue::Curve::kHardSwish};
-  return std::nullopt;
-}
-
 /// Batch norm with a rectifier on top that works in place: one big tensor less to write, keep and read than in two
 /// steps.
 class RectifiedBatchNorm : public torch::autograd::Function<RectifiedBatchNorm> {
@@ -59,6 +49,15 @@ class RectifiedBatchNorm : public torch::autograd::Function<RectifiedBatchNorm> 
 };
 
 }  // namespace
+
+std::optional<kernels::Epilogue> epilogue_of(Activation activation) {
+  if (activation == Activation::kNone) return kernels::Epilogue{};
+  if (activation == Activation::kRelu) return kernels::Epilogue{.low = 0};
+  if (activation == Activation::kRelu6) return kernels::Epilogue{.low = 0, .high = 6};
+  if (activation == Activation::kSwish) return kernels::Epilogue{.curve = kernels::Epilogue::Curve::kSwish};
+  if (activation == Activation::kHardSwish) return kernels::Epilogue{.curve = kernels::Epilogue::Curve::kHardSwish};
+  return std::nullopt;
+}
 
 NormalizedActivation batch_norm_activation(const at::Tensor& x, const at::Tensor& gamma_or_none,
                                            const at::Tensor& beta_or_none, double epsilon, Activation activation,

@@ -2,11 +2,15 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 
 #include "osprey/kernels/batch_norm_activation.h"
 #include "osprey/nn/activation.h"
 
 namespace osprey::nn {
+
+/// The activation as the kernels know it, where they do.
+std::optional<kernels::Epilogue> epilogue_of(Activation activation);
 
 struct NormalizedActivation {
   at::Tensor y;                  ///< like x

@@ -1,6 +1,7 @@
 #include "osprey/nn/convolution.h"
 
 #include "nn/convolution_operation.h"
+#include "nn/normalized_convolution.h"
 #include "osprey/nn/multiply_adds.h"
 
 namespace osprey::nn {
@@ -26,6 +27,12 @@ Padded pad(const at::Tensor& x, Padding padding, std::array<int64_t, 2> kernel, 
   return {at::constant_pad_nd(x, {z.before, z.after, y.before, y.after}, value)};
 }
 
+kernels::DepthwiseWindow window_over(const at::Tensor& x, const ConvolutionOptions& options) {
+  const PaddingAmount rows = padding_amount(options.padding, x.size(2), options.kernel[0], options.stride),
+                      columns = padding_amount(options.padding, x.size(3), options.kernel[1], options.stride);
+  return {options.stride, {rows.before, rows.after, columns.before, columns.after}};
+}
+
 }  // namespace
 
 PaddingAmount padding_amount(Padding padding, int64_t side, int64_t kernel, int64_t stride, int64_t dilation) {
@@ -41,12 +48,7 @@ at::Tensor convolve(const at::Tensor& x, const at::Tensor& weights, const at::Te
                     const ConvolutionOptions& options) {
   const int64_t per_value = weights.numel() / weights.size(0);
   if (takes_depthwise_operation(x, weights, options)) {
-    const auto side = [&](size_t d) {
-      return padding_amount(options.padding, x.size(static_cast<int64_t>(d) + 2), options.kernel[d], options.stride);
-    };
-    const PaddingAmount rows = side(0), columns = side(1);
-    const at::Tensor y = depthwise_operation(
-        x, weights, biases, {options.stride, {rows.before, rows.after, columns.before, columns.after}});
+    const at::Tensor y = depthwise_operation(x, weights, biases, window_over(x, options));
     count_multiply_adds(y.numel() * per_value);
     return y;
   }
@@ -107,6 +109,17 @@ ConvBlock::ConvBlock(const ConvBlockOptions& options, const Hyperparams& hyperpa
 at::Tensor ConvBlock::forward(const at::Tensor& x) {
   const at::Tensor y = convolve(x, weights_, biases_, convolution_);
   return batch_norm_ ? batch_norm_->forward(y, activation_) : activate(y, activation_);
+}
+
+FeatureMap ConvBlock::forward(const FeatureMap& x) {
+  const at::Tensor& map = x.pending().x;
+  const kernels::DepthwiseWindow window = window_over(map, convolution_);
+  if (!batch_norm_ || !batch_norm_->can_be_left(activation_) || biases_.defined() ||
+      !takes_normalized_operation(map, weights_, convolution_, window))
+    return forward(x.values());
+  const kernels::MapWithStatistics result = normalized_operation(x.pending(), weights_, window, batch_norm_->epsilon());
+  count_multiply_adds(result.y.numel() * (weights_.numel() / weights_.size(0)));
+  return FeatureMap(batch_norm_->leave(result, activation_));
 }
 
 }  // namespace osprey::nn

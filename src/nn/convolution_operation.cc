@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "osprey/kernels/convolution_gradient.h"
+#include "osprey/kernels/normalized_convolution.h"
 #include "osprey/kernels/pointwise_convolution.h"
 
 namespace osprey::nn {
@@ -109,6 +110,13 @@ at::Tensor depthwise_operation(const at::Tensor& x, const at::Tensor& weights, c
 bool takes_depthwise_operation(const at::Tensor& x, const at::Tensor& weights, const ConvolutionOptions& options) {
   return options.groups == x.size(1) && options.dilation == 1 && takes_own_operators() &&
          kernels::takes_depthwise(x, weights);
+}
+
+bool takes_normalized_operation(const at::Tensor& x, const at::Tensor& weights, const ConvolutionOptions& options,
+                                const kernels::DepthwiseWindow& window) {
+  return at::GradMode::is_enabled() && options.dilation == 1 && takes_own_operators() &&
+         (options.groups == 1 || options.groups == x.size(1)) &&
+         kernels::takes_normalized_convolution(x, weights, window);
 }
 
 at::Tensor convolution_operation(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,

@@ -8,13 +8,18 @@
 
 namespace osprey::nn {
 
-/// A convolution of any network happens in one of the two that follow. Gradients flow to x, weights and biases (may be
-/// undefined).
+/// A convolution of any network happens in one of the two that follow, or in that of nn/normalized_convolution.h.
+/// Gradients flow to x, weights and biases (may be undefined).
 
 /// A convolution of each channel by itself, where `takes_depthwise_operation` says that it is the faster way.
 at::Tensor depthwise_operation(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
                                const kernels::DepthwiseWindow& window);
 bool takes_depthwise_operation(const at::Tensor& x, const at::Tensor& weights, const ConvolutionOptions& options);
+
+/// Whether a convolution of a training step may leave its batch norm pending and do that of its input, see
+/// kernels/normalized_convolution.h.
+bool takes_normalized_operation(const at::Tensor& x, const at::Tensor& weights, const ConvolutionOptions& options,
+                                const kernels::DepthwiseWindow& window);
 
 /// at::conv2d of a map whose padding is the same on both sides.
 at::Tensor convolution_operation(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,

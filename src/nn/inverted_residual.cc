@@ -45,11 +45,12 @@ InvertedResidual::InvertedResidual(const InvertedResidualOptions& options, const
 }
 
 at::Tensor InvertedResidual::forward(const at::Tensor& x, const Context& context, at::Tensor* expansion) {
-  at::Tensor y = expand_ ? expand_->forward(x) : x;
-  if (expansion != nullptr) *expansion = y;
-  if (depthwise_) y = depthwise_->forward(y);
-  if (squeeze_excite_) y = squeeze_excite_->forward(y);
-  y = project_->forward(y);
+  FeatureMap inner = x;
+  if (expand_) inner = expand_->forward(inner);
+  if (expansion != nullptr) inner = *expansion = inner.values();
+  if (depthwise_) inner = depthwise_->forward(inner);
+  if (squeeze_excite_) inner = squeeze_excite_->forward(inner.values());
+  at::Tensor y = project_->forward(inner).values();
   if (drop_) y = drop_->forward(y, context);
   return residual_ ? y + x : y;
 }

@@ -24,6 +24,10 @@ def channels():
     return torch.rand(19, requires_grad=True)
 
 
+def pending():
+    return (torch.rand(19), torch.rand(19) + 0.5, torch.rand(19), None, 0.0, 6.0, 0)
+
+
 class_targets = (torch.rand(2, 5, 13), torch.rand(2, 5, 1), torch.randint(0, 5, (2, 77)))
 SAMPLES = {
     "preprocess": (torch.randint(0, 256, (2, 3, 9, 8), dtype=torch.uint8), torch.randint(1, 9, (2, 2)),
@@ -40,6 +44,11 @@ SAMPLES = {
     "depthwise_convolution": (maps(), torch.randn(19, 1, 3, 3), 2, [0, 1, 1, 1]),
     "depthwise_convolution_backward": (maps(), maps(), torch.randn(19, 1, 3, 3), 1, [1, 1, 1, 1], True),
     "pointwise_convolution": (maps(), torch.randn(23, 19, 1, 1), torch.randn(23), False),
+    "normalized_convolution": (maps(), *pending(), torch.randn(23, 19, 1, 1), 1, [0, 0, 0, 0], 1e-3),
+    "normalized_convolution_backward": (maps(), torch.rand(19), None, maps(), torch.rand(19), torch.rand(19) + 0.5, maps(), *pending(),
+                                        torch.randn(19, 1, 3, 3), 1, [1, 1, 1, 1], True),
+    "pending_values": (maps(), *pending()),
+    "pending_values_backward": (maps(), maps(), *pending()),
     "update_parameters": ([torch.rand(500)], [torch.rand(500)], [torch.rand(500)], [], 0, torch.tensor([0.9, 1.0, -0.1]), None),
     "tensor_norms": ([torch.randn(900), torch.randn(3, 4)],),
     "scale_tensors": ([torch.randn(900), torch.randn(3, 4)], torch.rand(2)),

@@ -1,4 +1,5 @@
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <gtest/gtest.h>
 
@@ -140,6 +141,50 @@ std::vector<Sample> samples() {
                          at::randn(transposed ? std::vector<int64_t>{5, 19, 1, 1} : std::vector<int64_t>{19, 5, 1, 1}),
                          at::randn({19}), transposed};
                    }});
+  const auto pending = [](bool any) {
+    const auto channel = [=](double from) { return any ? IValue(at::rand({19}) + from) : IValue(); };
+    return std::vector<IValue>{channel(-0.5), channel(0.5), channel(0.5), IValue(), 0.0, 6.0, int64_t{0}};
+  };
+  for (const auto& [any, pointwise] : {std::pair{true, true}, {true, false}, {false, true}, {false, false}}) {
+    const std::vector<int64_t> weights =
+                                   pointwise ? std::vector<int64_t>{5, 19, 1, 1} : std::vector<int64_t>{19, 1, 3, 3},
+                               padding =
+                                   pointwise ? std::vector<int64_t>{0, 0, 0, 0} : std::vector<int64_t>{1, 1, 1, 1};
+    const int64_t depth = weights[0];
+    all.push_back({"normalized_convolution",
+                   [=] {
+                     Stack stack = {map(at::kFloat)};
+                     for (const IValue& value : pending(any)) stack.push_back(value);
+                     stack.insert(stack.end(), {at::randn(weights), int64_t{1}, padding, 1e-3});
+                     return stack;
+                   },
+                   1e-5, 1e-5});
+    all.push_back(
+        {"normalized_convolution_backward",
+         [=] {
+           const auto of_y = [=] { return at::randn({3, depth, 7, 11}).contiguous(at::MemoryFormat::ChannelsLast); };
+           const auto channel = [=](double from) { return at::rand({depth}) + from; };
+           Stack stack = {of_y(), channel(-0.5), channel(-0.5), of_y(), channel(-0.5), channel(0.5), map(at::kFloat)};
+           for (const IValue& value : pending(any)) stack.push_back(value);
+           stack.insert(stack.end(), {at::randn(weights), int64_t{1}, padding, any});
+           return stack;
+         },
+         1e-4, 1e-4});
+  }
+  all.push_back({"pending_values",
+                 [=] {
+                   Stack stack = {map(at::kFloat)};
+                   for (const IValue& value : pending(true)) stack.push_back(value);
+                   return stack;
+                 },
+                 1e-5, 1e-5});
+  all.push_back({"pending_values_backward",
+                 [=] {
+                   Stack stack = {map(at::kFloat), map(at::kFloat)};
+                   for (const IValue& value : pending(true)) stack.push_back(value);
+                   return stack;
+                 },
+                 1e-5, 1e-4});
   for (const bool of_x : {true, false})
     all.push_back({"depthwise_convolution_backward", [=] {
                      return Stack{at::randn({2, 5, 9, 8}),          at::randn({2, 5, 9, 8}),
@@ -266,6 +311,19 @@ TEST(Operators, RepeatThemselvesBitForBit) {
     const Stack arguments = sample.arguments(), again = changed(arguments, copy);
     expect_same(call(sample.name, arguments), call(sample.name, again), {sample.name, {}, 0, 0});
   }
+}
+
+TEST(Operators, ThreadsDoNotChangeABit) {
+  at::manual_seed(4);
+  const int threads = at::get_num_threads();
+  for (const Sample& sample : samples()) {
+    const Stack arguments = sample.arguments(), again = changed(arguments, copy);
+    at::set_num_threads(1);
+    const auto by_one = call(sample.name, arguments);
+    at::set_num_threads(3);
+    expect_same(by_one, call(sample.name, again), {sample.name, {}, 0, 0});
+  }
+  at::set_num_threads(threads);
 }
 
 TEST(Operators, KernelsForDevicesGiveWhatTheLoopsGive) {

@@ -4,6 +4,7 @@
 
 #include "osprey/config/parse.h"
 #include "osprey/nn/builder.h"
+#include "osprey/nn/convolution.h"
 #include "osprey/nn/dropout.h"
 #include "osprey/nn/inverted_residual.h"
 #include "osprey/nn/separable_convolution.h"
@@ -81,6 +82,70 @@ TEST(WeightedFusion, FollowsItsMethod) {
                "fast attention");
   WeightedFusion sum(FusionMethod::kSum, 2);
   EXPECT_TRUE(sum.parameters().empty());
+}
+
+/// A convolution, then depthwise ones and such of single places in turn, as in a MobileNet.
+struct Chain : torch::nn::Module {
+  explicit Chain(Activation activation) {
+    Hyperparams hyperparams = plain();
+    hyperparams.activation = activation;
+    hyperparams.batch_norm = BatchNormOptions{.decay = 0.9, .scale = true};
+    const auto add = [&](const ConvBlockOptions& options) {
+      blocks.push_back(
+          register_module(fmt::format("block_{}", blocks.size()), std::make_shared<ConvBlock>(options, hyperparams)));
+    };
+    add({.in_depth = 3, .out_depth = 16, .kernel = {3, 3}, .stride = 2});
+    add({.in_depth = 16, .kernel = {3, 3}, .depthwise = true});
+    add({.in_depth = 16, .out_depth = 24});
+    add({.in_depth = 24, .kernel = {5, 5}, .stride = 2, .depthwise = true});
+    add({.in_depth = 24, .out_depth = 40});
+    initialize_model(*this, 4);
+  }
+  std::vector<std::shared_ptr<ConvBlock>> blocks;
+};
+
+/// All gradients, then what the averages have become.
+std::vector<at::Tensor> after_a_step(Chain& chain, const at::Tensor& y) {
+  (y * ramp(y.sizes())).sum().backward();
+  std::vector<at::Tensor> result;
+  for (const at::Tensor& parameter : chain.parameters()) result.push_back(parameter.grad());
+  for (const auto& module : chain.modules(/*include_self=*/false))
+    if (auto* norm = dynamic_cast<BatchNorm*>(module.get())) norm->commit();
+  for (const at::Tensor& average : chain.buffers()) result.push_back(average);
+  return result;
+}
+
+TEST(ConvBlock, MayLeaveItsBatchNormToTheNextOne) {
+  for (const Activation activation : {Activation::kRelu6, Activation::kHardSwish, Activation::kNone}) {
+    Chain one(activation), other(activation);
+    const at::Tensor x = ramp({2, 3, 21, 18}).contiguous(at::MemoryFormat::ChannelsLast);
+    at::Tensor y = x;
+    for (const auto& block : one.blocks) y = block->forward(y);
+    FeatureMap map = x;
+    for (const auto& block : other.blocks) map = block->forward(map);
+    expect_close(map.values(), y, 1e-5, 1e-5, "values");
+    const auto expected = after_a_step(one, y), found = after_a_step(other, map.values());
+    for (size_t i = 0; i < found.size(); ++i)
+      expect_close(found[i], expected[i], 1e-4, 1e-4, fmt::format("gradient or average {}", i));
+  }
+}
+
+TEST(ConvBlock, LeavesNothingPendingWhereStatisticsAreNotOfTheBatch) {
+  Chain chain(Activation::kRelu6);
+  const at::Tensor x = ramp({2, 16, 9, 9}).contiguous(at::MemoryFormat::ChannelsLast);
+  ConvBlock& depthwise = *chain.blocks[1];
+  const auto leaves = [&] { return depthwise.forward(FeatureMap(x)).pending().mean.defined(); };
+  EXPECT_TRUE(leaves());
+  {
+    const at::NoGradGuard no_gradients;
+    EXPECT_FALSE(leaves());
+  }
+  chain.eval();
+  EXPECT_FALSE(leaves());
+  chain.train();
+  const auto norm = std::dynamic_pointer_cast<BatchNorm>(depthwise.named_modules()["BatchNorm"]);
+  norm->synchronize(std::make_shared<kernels::ReplicaSum>(kernels::ReplicaSum{[](const at::Tensor&) {}, 1}));
+  EXPECT_FALSE(leaves());
 }
 
 TEST(DropPath, DropsWholeExamplesByTheirKeys) {

@@ -1,5 +1,6 @@
 #pragma once
 #include "osprey/kernels/batch_norm_activation.h"
+#include "osprey/kernels/normalized_convolution.h"
 #include "osprey/nn/activation.h"
 #include "osprey/nn/layer.h"
 
@@ -31,6 +32,13 @@ class BatchNorm : public Layer {
   /// x  [B, C, H, W] float32 or half the bits; gradients flow to x, gamma and beta;
   /// a tensor of the meta device comes back as it is
   at::Tensor forward(const at::Tensor& x, Activation activation = Activation::kNone);
+
+  /// Whether `leave` may take the place of `forward`: the statistics are those of this replica's batch, and the kernels
+  /// know the activation.
+  bool can_be_left(Activation activation) const;
+  /// Takes note of the statistics of a map and leaves the rest to whoever reads it.
+  kernels::PendingMap leave(const kernels::MapWithStatistics& map, Activation activation);
+  double epsilon() const { return options_.epsilon; }
 
   /// Whether forward uses, and updates from, the statistics of the batch.
   bool uses_batch_statistics() const { return is_training() && options_.train; }

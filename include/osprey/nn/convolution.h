@@ -7,6 +7,7 @@
 
 #include "osprey/nn/activation.h"
 #include "osprey/nn/batch_norm.h"
+#include "osprey/nn/feature_map.h"
 #include "osprey/nn/hyperparams.h"
 #include "osprey/nn/layer.h"
 
@@ -68,6 +69,9 @@ class ConvBlock : public Layer {
 
   /// x  [B, in_depth, H, W]
   at::Tensor forward(const at::Tensor& x);
+
+  /// The same for blocks that follow each other: batch norm and activation may be left pending, for the next one.
+  FeatureMap forward(const FeatureMap& x);
   int64_t out_depth() const { return out_depth_; }
 
  private:

@@ -80,9 +80,8 @@ class MobilenetChain final : public Backbone {
       if (layers_[i].convolution) {
         x = layers_[i].convolution->forward(x);
       } else {
-        at::Tensor expansion;
-        x = layers_[i].residual->forward(x, context, &expansion);
-        if (wanted.count(name + "/expansion_output") > 0) endpoints[name + "/expansion_output"] = expansion;
+        const std::string inner = name + "/expansion_output";
+        x = layers_[i].residual->forward(x, context, wanted.count(inner) > 0 ? &endpoints[inner] : nullptr);
       }
       if (wanted.count(name) > 0) endpoints[name] = x;
     }

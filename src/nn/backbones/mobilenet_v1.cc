@@ -55,11 +55,11 @@ class MobilenetV1 final : public Backbone {
 
   Endpoints forward(const at::Tensor& images, const std::set<std::string>& wanted, const Context&) override {
     Endpoints endpoints;
-    at::Tensor x = images;
+    FeatureMap x = images;
     for (const auto& [name, block] : blocks_) {
       if (endpoints.size() == wanted.size()) break;
       x = block->forward(x);
-      if (wanted.count(name) > 0) endpoints[name] = x;
+      if (wanted.count(name) > 0) x = endpoints[name] = x.values();
     }
     return endpoints;
   }

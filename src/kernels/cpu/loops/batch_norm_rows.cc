@@ -100,6 +100,43 @@ OSPREY_INLINE void gradients(const T* __restrict gradient, const T* __restrict x
       });
 }
 
+OSPREY_INLINE void add_linear(const float* __restrict gradient, const float* __restrict x, int64_t rows, int64_t depth,
+                              const float* __restrict mean, const float* __restrict slope,
+                              const float* __restrict offset, float* __restrict result) {
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t c = 0; c < depth; ++c)
+      result[row * depth + c] = gradient[row * depth + c] + slope[c] * (x[row * depth + c] - mean[c]) + offset[c];
+}
+
+OSPREY_INLINE void take_back(float* __restrict gradient, const float* __restrict x, int64_t rows, int64_t depth,
+                             const ChannelAffine& affine, float* scratch, double* sum, double* product) {
+  const float* __restrict mean = affine.mean;
+  const float* __restrict scale = affine.scale;
+  const float* __restrict shift = affine.shift;
+  float* __restrict a = scratch;
+  float* __restrict b = scratch + depth;
+  with_curve(
+      affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
+        for (int64_t begin = 0; begin < rows; begin += kRows) {
+          const int64_t end = begin + kRows < rows ? begin + kRows : rows;
+          for (int64_t c = 0; c < depth; ++c) a[c] = b[c] = 0;
+          for (int64_t row = begin; row < end; ++row) {
+        // What is written is no other row's, nor anything of a channel: the compiler cannot know.
+#pragma GCC ivdep
+            for (int64_t c = 0; c < depth; ++c) {
+              const float centered = x[row * depth + c] - mean[c];
+              const float g = curve.back(centered * scale[c] + shift[c], gradient[row * depth + c]);
+              gradient[row * depth + c] = scale[c] * g;
+              a[c] += g;
+              b[c] += g * centered;
+            }
+          }
+          for (int64_t c = 0; c < depth; ++c) sum[c] += a[c];
+          for (int64_t c = 0; c < depth; ++c) product[c] += b[c];
+        }
+      });
+}
+
 }  // namespace
 
 // NOLINTBEGIN(bugprone-macro-parentheses): T is a type
@@ -124,5 +161,15 @@ OSPREY_INLINE void gradients(const T* __restrict gradient, const T* __restrict x
 OSPREY_DISPATCH_TYPES(float)
 OSPREY_DISPATCH_TYPES(Bfloat16)
 OSPREY_DISPATCH_TYPES(Float16)
+
+OSPREY_DISPATCH(add_through_statistics, add_linear,
+                (const float* gradient, const float* x, int64_t rows, int64_t depth, const float* mean,
+                 const float* slope, const float* offset, float* result),
+                gradient, x, rows, depth, mean, slope, offset, result)
+
+OSPREY_DISPATCH(take_back_rows, take_back,
+                (float* gradient, const float* x, int64_t rows, int64_t depth, const ChannelAffine& affine,
+                 float* scratch, double* sum, double* product),
+                gradient, x, rows, depth, affine, scratch, sum, product)
 
 }  // namespace osprey::kernels::cpu

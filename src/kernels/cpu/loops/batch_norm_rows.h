@@ -37,4 +37,12 @@ void gradient_rows(const Bfloat16* gradient, const Bfloat16* x, int64_t rows, in
 void gradient_rows(const Float16* gradient, const Float16* x, int64_t rows, int64_t depth, const ChannelAffine& affine,
                    const float* slope, const float* offset, Float16* result);
 
+/// result = gradient + slope * (x - mean) + offset.   mean, slope, offset  [depth]
+void add_through_statistics(const float* gradient, const float* x, int64_t rows, int64_t depth, const float* mean,
+                            const float* slope, const float* offset, float* result);
+
+/// With g the gradient times the slope of the curve: sum += g, product += g * (x - mean), gradient = scale * g.
+void take_back_rows(float* gradient, const float* x, int64_t rows, int64_t depth, const ChannelAffine& affine,
+                    float* scratch, double* sum, double* product);
+
 }  // namespace osprey::kernels::cpu

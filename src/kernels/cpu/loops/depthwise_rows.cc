@@ -1,5 +1,7 @@
 #include "kernels/cpu/loops/depthwise_rows.h"
 
+#include <type_traits>
+
 #include "kernels/cpu/loops/dispatch.h"
 
 namespace osprey::kernels::cpu {
@@ -26,94 +28,120 @@ OSPREY_INLINE void for_channels(int64_t depth, Body body) {
 }
 
 template <class T>
-OSPREY_INLINE T* place(const OfTaps<T>& taps, int column, int64_t c) {
-  return taps.first + c / kLanes * taps.lanes_step + column * taps.column_step + c % kLanes;
+OSPREY_INLINE T* place(const OfTaps<T>& taps, int64_t row, int64_t column, int64_t c) {
+  return taps.first + c / kLanes * taps.lanes_step + row * taps.row_step + column * taps.column_step + c % kLanes;
 }
 
-/// So many neighbouring pixels and taps of one row at once: what several of them see is read once.
-template <int kStride, int kColumns, int kPixels>
+OSPREY_INLINE const float* seen_by(const SeenPixels& seen, int64_t pixel, int64_t row, int64_t column) {
+  return seen.lines[row] + seen.first + (pixel * seen.stride + column) * seen.depth;
+}
+
+/// A block of taps and some neighbouring pixels at once: what several of them see is read once.
+/// kDense  the values of the taps of a kernel that is 3 wide lie one after the other, which spares finding them
+template <int kStride, int kRows, int kColumns, int kPixels, bool kDense>
 struct Tile {
   static constexpr int kSpan = (kPixels - 1) * kStride + kColumns;
 
+  template <class T>
+  static OSPREY_INLINE int64_t offset(const OfTaps<T>& taps, int row, int column) {
+    return kDense ? (row * 3 + column) * kLanes : row * taps.row_step + column * taps.column_step;
+  }
+
   /// goes_on  with the sums that stand in the result
-  static OSPREY_INLINE void sum(const float* x, int64_t depth, const OfTaps<const float> weights, float* result,
-                                int64_t result_step, bool goes_on) {
+  static OSPREY_INLINE void sum(const SeenPixels& seen, int64_t pixel, int64_t row, int64_t column,
+                                const OfTaps<const float>& weights, float* result, int64_t result_step) {
+    const float* lines[kRows];
+    for (int r = 0; r < kRows; ++r) lines[r] = seen_by(seen, pixel, row + r, column);
+    const bool goes_on = row + column > 0;
+    const int64_t depth = seen.depth;
     for_channels(
         depth, [=](auto channels, int64_t c) __attribute__((always_inline)) {
           using Channels = decltype(channels);
           using Value = typename Channels::Value;
-          Value sums[kPixels], seen[kSpan];
+          const float* const here = place(weights, row, column, c);
+          Value sums[kPixels];
           for (int p = 0; p < kPixels; ++p) {
             sums[p] = Value{};
             if (goes_on) sums[p] = Channels::at(result + p * result_step + c);
           }
-          for (int i = 0; i < kSpan; ++i) seen[i] = Channels::at(x + i * depth + c);
-          for (int k = 0; k < kColumns; ++k) {
-            const Value weight = Channels::at(place(weights, k, c));
-            for (int p = 0; p < kPixels; ++p) sums[p] += weight * seen[p * kStride + k];
+          for (int r = 0; r < kRows; ++r) {
+            Value seen_here[kSpan];
+            for (int i = 0; i < kSpan; ++i) seen_here[i] = Channels::at(lines[r] + i * depth + c);
+            for (int k = 0; k < kColumns; ++k) {
+              const Value weight = Channels::at(here + offset(weights, r, k));
+              for (int p = 0; p < kPixels; ++p) sums[p] += weight * seen_here[p * kStride + k];
+            }
           }
           for (int p = 0; p < kPixels; ++p) Channels::at(result + p * result_step + c) = sums[p];
         });
   }
 
-  static OSPREY_INLINE void add(const float* x, int64_t depth, const float* gradient, const OfTaps<float> sums) {
+  static OSPREY_INLINE void add(const SeenPixels& seen, int64_t pixel, int64_t row, int64_t column,
+                                const float* gradient, const OfTaps<float>& all) {
+    const float* lines[kRows];
+    for (int r = 0; r < kRows; ++r) lines[r] = seen_by(seen, pixel, row + r, column);
+    const int64_t depth = seen.depth;
     for_channels(
         depth, [=](auto channels, int64_t c) __attribute__((always_inline)) {
           using Channels = decltype(channels);
           using Value = typename Channels::Value;
-          Value g[kPixels], seen[kSpan];
+          float* const here = place(all, row, column, c);
+          Value g[kPixels];
           for (int p = 0; p < kPixels; ++p) g[p] = Channels::at(gradient + p * depth + c);
-          for (int i = 0; i < kSpan; ++i) seen[i] = Channels::at(x + i * depth + c);
-          for (int k = 0; k < kColumns; ++k) {
-            Value sum = Channels::at(place(sums, k, c));
-            for (int p = 0; p < kPixels; ++p) sum += g[p] * seen[p * kStride + k];
-            Channels::at(place(sums, k, c)) = sum;
+          for (int r = 0; r < kRows; ++r) {
+            Value seen_here[kSpan];
+            for (int i = 0; i < kSpan; ++i) seen_here[i] = Channels::at(lines[r] + i * depth + c);
+            for (int k = 0; k < kColumns; ++k) {
+              Value sum = Channels::at(here + offset(all, r, k));
+              for (int p = 0; p < kPixels; ++p) sum += g[p] * seen_here[p * kStride + k];
+              Channels::at(here + offset(all, r, k)) = sum;
+            }
           }
         });
   }
 };
 
-/// Covers all pixels and taps of a run by tiles: calls `body(tile, first pixel, row, first column)`, for each pixel
-/// with the taps in their order.
-template <int kStride, class Body>
-OSPREY_INLINE void for_tiles(const SeenPixels& seen, int64_t pixels, Body body) {
-  const auto taps_of = [&](auto of_three, auto of_two, auto of_one, int64_t p) __attribute__((always_inline)) {
-    for (int64_t row = 0; row < seen.rows; ++row) {
-      int64_t column = 0;
-      for (; column + 3 <= seen.columns; column += 3) body(of_three, p, row, column);
-      if (column + 2 <= seen.columns) body(of_two, p, row, column), column += 2;
-      if (column < seen.columns) body(of_one, p, row, column);
-    }
-  };
-  int64_t p = 0;
-  for (; p + 2 <= pixels; p += 2) taps_of(Tile<kStride, 3, 2>(), Tile<kStride, 2, 2>(), Tile<kStride, 1, 2>(), p);
-  if (p < pixels) taps_of(Tile<1, 3, 1>(), Tile<1, 2, 1>(), Tile<1, 1, 1>(), p);
-}
-
-/// The same for any stride.
+/// Calls `body` with so many as a number that the compiler knows, at most 3.
 template <class Body>
-OSPREY_INLINE void for_all_tiles(const SeenPixels& seen, int64_t pixels, Body body) {
-  if (seen.stride == 1) {
-    for_tiles<1>(seen, pixels, body);
-  } else if (seen.stride == 2) {
-    for_tiles<2>(seen, pixels, body);
+OSPREY_INLINE void with_number(int64_t number, Body body) {
+  if (number >= 3) {
+    body(std::integral_constant<int, 3>());
+  } else if (number == 2) {
+    body(std::integral_constant<int, 2>());
   } else {
-    for (int64_t p = 0; p < pixels; ++p)
-      for_tiles<1>(
-          seen, 1, [&](auto tile, int64_t, int64_t row, int64_t column) __attribute__((always_inline)) {
-            body(tile, p, row, column);
-          });
+    body(std::integral_constant<int, 1>());
   }
 }
 
-OSPREY_INLINE const float* seen_by(const SeenPixels& seen, int64_t pixel, int64_t row, int64_t column) {
-  return seen.first + row * seen.row_step + (pixel * seen.stride + column) * seen.depth;
+/// Covers all taps of some pixels by tiles, for each pixel in the order of the taps: calls `body(tile, row, column)`.
+template <int kStride, int kPixels, class Body>
+OSPREY_INLINE void for_taps(const SeenPixels& seen, bool dense, Body body) {
+  if (dense && seen.rows == 3 && seen.columns == 3) {
+    body(Tile<kStride, 3, 3, kPixels, true>(), 0, 0);
+    return;
+  }
+  constexpr int64_t kMost = 3;
+  for (int64_t row = 0; row < seen.rows; ++row)
+    for (int64_t column = 0; column < seen.columns; column += kMost)
+      with_number(
+          seen.columns - column, [&](auto columns) __attribute__((always_inline)) {
+            body(Tile<kStride, 1, decltype(columns)::value, kPixels, false>(), row, column);
+          });
 }
 
-template <class T>
-OSPREY_INLINE OfTaps<T> from(const OfTaps<T>& taps, int64_t row, int64_t column) {
-  return {taps.first + row * taps.row_step + column * taps.column_step, taps.row_step, taps.column_step,
-          taps.lanes_step};
+/// Covers all pixels and taps of a run: calls `body(tile, first pixel, row, column)`.
+template <int kPixels, class Values, class Body>
+OSPREY_INLINE void for_tiles(const SeenPixels& seen, const Values& values, int64_t pixels, Body body) {
+  const bool dense = values.row_step == 3 * kLanes && values.column_step == kLanes;
+  int64_t p = 0;
+  const auto here = [&](auto tile, int64_t row, int64_t column) __attribute__((always_inline)) {
+    body(tile, p, row, column);
+  };
+  if (seen.stride == 1)
+    for (; p + kPixels <= pixels; p += kPixels) for_taps<1, kPixels>(seen, dense, here);
+  if (seen.stride == 2)
+    for (; p + kPixels <= pixels; p += kPixels) for_taps<2, kPixels>(seen, dense, here);
+  for (; p < pixels; ++p) for_taps<1, 1>(seen, dense, here);
 }
 
 OSPREY_INLINE void sum_all(const SeenPixels& seen, const OfTaps<const float>& weights, int64_t pixels, float* result,
@@ -123,17 +151,16 @@ OSPREY_INLINE void sum_all(const SeenPixels& seen, const OfTaps<const float>& we
       for (int64_t c = 0; c < seen.depth; ++c) result[p * result_step + c] = 0;
     return;
   }
-  for_all_tiles(
-      seen, pixels, [&](auto tile, int64_t p, int64_t row, int64_t column) __attribute__((always_inline)) {
-        tile.sum(seen_by(seen, p, row, column), seen.depth, from(weights, row, column), result + p * result_step,
-                 result_step, row + column > 0);
+  for_tiles<2>(
+      seen, weights, pixels, [&](auto tile, int64_t p, int64_t row, int64_t column) __attribute__((always_inline)) {
+        tile.sum(seen, p, row, column, weights, result + p * result_step, result_step);
       });
 }
 
 OSPREY_INLINE void add_all(const SeenPixels& seen, const float* gradient, int64_t pixels, const OfTaps<float>& sums) {
-  for_all_tiles(
-      seen, pixels, [&](auto tile, int64_t p, int64_t row, int64_t column) __attribute__((always_inline)) {
-        tile.add(seen_by(seen, p, row, column), seen.depth, gradient + p * seen.depth, from(sums, row, column));
+  for_tiles<4>(
+      seen, sums, pixels, [&](auto tile, int64_t p, int64_t row, int64_t column) __attribute__((always_inline)) {
+        tile.add(seen, p, row, column, gradient + p * seen.depth, sums);
       });
 }
 

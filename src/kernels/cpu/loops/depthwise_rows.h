@@ -7,11 +7,11 @@ namespace osprey::kernels::cpu {
 
 /// What a run of pixels sees through the taps of a kernel that do not fall into padding.
 struct SeenPixels {
-  const float* first;     ///< what the first pixel sees through the first tap
-  int64_t rows, columns;  ///< taps
-  int64_t row_step;       ///< floats from what one row of taps sees to the next; columns are `depth` apart
-  int64_t stride;         ///< pixels between what one pixel sees through a tap and the next
-  int64_t depth;          ///< channels of a pixel
+  const float* const* lines;  ///< what each row of taps sees
+  int64_t rows, columns;      ///< taps
+  int64_t first;              ///< floats from the begin of a line to what the first pixel sees through the first tap
+  int64_t stride;             ///< pixels between what one pixel sees through a tap and the next
+  int64_t depth;              ///< channels of a pixel
 };
 
 constexpr int64_t kLanes = 8;  ///< channels that are computed together

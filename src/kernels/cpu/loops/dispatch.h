@@ -4,15 +4,14 @@
 /// One loop compiled for several instruction sets, of which the best that the machine has is taken at run time.
 
 #if defined(__x86_64__) && defined(__GNUC__)
-/// Defines a function once per instruction set and one that calls the best of them. `avx2_target` says what the
-/// compiler may think of a machine that has AVX2 and no AVX-512.
-#define OSPREY_DISPATCH_FOR(avx2_target, name, inner, parameters, ...)                                           \
+/// Defines a function once per instruction set and one that calls the best of them.
+#define OSPREY_DISPATCH(name, inner, parameters, ...)                                                            \
   namespace {                                                                                                    \
   __attribute__((                                                                                                \
       target("avx512f,avx512bw,avx512vl,avx512dq,fma,prefer-vector-width=512"))) void name##_avx512 parameters { \
     inner(__VA_ARGS__);                                                                                          \
   }                                                                                                              \
-  __attribute__((target(avx2_target))) void name##_avx2 parameters { inner(__VA_ARGS__); }                       \
+  __attribute__((target("avx2,fma"))) void name##_avx2 parameters { inner(__VA_ARGS__); }                        \
   void name##_any parameters { inner(__VA_ARGS__); }                                                             \
   }                                                                                                              \
   void name parameters {                                                                                         \
@@ -29,9 +28,6 @@
     }                                                                                                            \
   }
 #else
-#define OSPREY_DISPATCH_FOR(avx2_target, name, inner, parameters, ...) \
+#define OSPREY_DISPATCH(name, inner, parameters, ...) \
   void name parameters { inner(__VA_ARGS__); }
 #endif
-
-#define OSPREY_DISPATCH(name, inner, parameters, ...) \
-  OSPREY_DISPATCH_FOR("avx2,fma", name, inner, parameters, __VA_ARGS__)

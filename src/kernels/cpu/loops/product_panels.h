@@ -7,10 +7,16 @@ namespace osprey::kernels::cpu {
 
 constexpr int64_t kPanelRows = 6, kPanelColumns = 16;  ///< a tile
 
-/// Channels of pixels of a map as panels, [channels / width, pixels, width]; missing ones become zero.
-/// map         the first of these channels of the first pixel
-/// map_step    floats from one pixel to the next
-/// panel_step  floats from one panel to the next
+/// Memory that is fetched into the cache while something else is computed, a little at a time.
+struct Ahead {
+  const float* from = nullptr;
+  int64_t size = 0;  ///< floats; it may reach beyond what there is
+};
+
+/// Channels of pixels of a map as panels, [channels / width, pixels, width]; missing ones become zero. A panel is
+/// written after those before it, and a little beyond its end as long as another one follows. map         the first of
+/// these channels of the first pixel map_step    floats from one pixel to the next panel_step  floats from one panel to
+/// the next
 void pack_panels(const float* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width, float* panels,
                  int64_t panel_step);
 
@@ -22,10 +28,10 @@ void pack_across(const float* rows, int64_t count, int64_t depth, float* panel);
 /// rows    [count, depth], row_step floats apart; at least kPanelRows of them
 /// panels  [panel_count, depth, kPanelColumns]
 /// start   [panel_count * kPanelColumns], or null: zeros
-/// result  [count, columns], that far apart; columns at most panel_count * kPanelColumns
-/// As many rows after these are fetched into the cache meanwhile, for the next call.
+/// ahead   fetched meanwhile
+/// result  [count, columns], one row after the other; columns at most panel_count * kPanelColumns
 void multiply_rows(const float* rows, int64_t row_step, int64_t count, int64_t depth, const float* panels,
-                   const float* start, int64_t columns, float* result);
+                   const float* start, int64_t columns, const Ahead& ahead, float* result);
 
 /// sums[r][c] += sum over places of a[place][r] * b[place][c].
 /// a       [lines, length, kPanelRows]
@@ -33,5 +39,14 @@ void multiply_rows(const float* rows, int64_t row_step, int64_t count, int64_t d
 /// sums    [kPanelRows, ..] rows sums_step floats apart
 void add_panel_products(const float* a, const float* b, int64_t b_step, int64_t lines, int64_t length, float* sums,
                         int64_t sums_step);
+
+/// tiles[j][i][r][c] = (what it is, or 0) + sum over places of a[i][place][r] * b[j][place][c].
+/// a            [a_panels, length, kPanelRows]
+/// b            [b_panels, length, kPanelColumns]
+/// ahead, more  fetched meanwhile
+/// goes_on      false: what the tiles are does not count
+/// tiles        [b_panels, a_panels, kPanelRows, kPanelColumns]
+void add_tiles(const float* a, int64_t a_panels, const float* b, int64_t b_panels, int64_t length, const Ahead& ahead,
+               const Ahead& more, bool goes_on, float* tiles);
 
 }  // namespace osprey::kernels::cpu

@@ -1,0 +1,60 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include "osprey/kernels/depthwise_convolution.h"
+#include "osprey/kernels/epilogue.h"
+
+namespace osprey::kernels {
+
+/// A map whose batch norm and activation have still to be done: its values are
+/// epilogue((x - mean) * inverse_deviation * gamma + beta).
+struct PendingMap {
+  at::Tensor x;                        ///< [B, C, H, W] float32
+  at::Tensor mean, inverse_deviation;  ///< [C] float32; undefined: nothing is pending, the values are x
+  at::Tensor gamma, beta;              ///< [C] float32; undefined: 1, 0
+  Epilogue epilogue;
+};
+
+/// A map and the statistics of its channels over all places; as gradients, what flows to each of them.
+struct MapWithStatistics {
+  at::Tensor y;                        ///< [B, O, H', W'] float32, channels_last
+  at::Tensor mean, inverse_deviation;  ///< [O] float32; 1 / sqrt(biased variance + epsilon)
+};
+
+/// Gradients of all that a PendingMap consists of, and of weights. Undefined where nothing is pending.
+struct PendingGradients {
+  at::Tensor x, mean, inverse_deviation, gamma, beta, weights;
+};
+
+/// Whether `normalized_convolution` is the faster way: weights of a depthwise convolution or of one of 1 x 1 that
+/// `takes_depthwise` or `takes_pointwise` takes.
+bool takes_normalized_convolution(const at::Tensor& x, const at::Tensor& weights, const DepthwiseWindow& window);
+
+/// A convolution that normalises and activates the map as it reads it, and gathers the statistics of its result as it
+/// writes it. In a chain of them every map is written once and read once, instead of three times each, and only what
+/// the convolutions make is kept for the gradients.
+///
+/// input    B C H W: of at least one value
+/// weights  [C, 1, kernel height, kernel width]: depthwise; [O, C, 1, 1]: place by place, with stride 1 and no padding
+/// epsilon  of the statistics
+/// throws   c10::Error where sizes or types are not as above
+/// operator osprey::normalized_convolution
+MapWithStatistics normalized_convolution(const PendingMap& input, const at::Tensor& weights,
+                                         const DepthwiseWindow& window, double epsilon);
+
+/// Its gradients.
+/// gradient  of the result, each part may be undefined: 0
+/// result    as `normalized_convolution` gave it
+/// of_x      false: where nothing is pending, no gradient of the input is made
+/// operator  osprey::normalized_convolution_backward
+PendingGradients normalized_convolution_backward(const MapWithStatistics& gradient, const MapWithStatistics& result,
+                                                 const PendingMap& input, const at::Tensor& weights,
+                                                 const DepthwiseWindow& window, bool of_x = true);
+
+/// The values of a pending map, and the gradients of its parts.
+/// gradient  like x
+/// operators osprey::pending_values, osprey::pending_values_backward
+at::Tensor pending_values(const PendingMap& input);
+PendingGradients pending_values_backward(const at::Tensor& gradient, const PendingMap& input);
+
+}  // namespace osprey::kernels

@@ -1,0 +1,22 @@
+#pragma once
+#include "osprey/kernels/normalized_convolution.h"
+
+namespace osprey::nn {
+
+/// A feature map on its way from one layer to the next. Batch norm and activation of the convolution that made it may
+/// still be pending: a convolution that can do them as it reads the map does, and whatever else needs the map asks for
+/// its values.
+class FeatureMap {
+ public:
+  FeatureMap(const at::Tensor& values) : map_{.x = values} {}  // NOLINT(google-explicit-constructor): it is one
+  explicit FeatureMap(kernels::PendingMap pending) : map_(std::move(pending)) {}
+
+  /// [B, C, H, W]; gradients flow to all that the map consists of.
+  at::Tensor values() const;
+  const kernels::PendingMap& pending() const { return map_; }
+
+ private:
+  kernels::PendingMap map_;
+};
+
+}  // namespace osprey::nn

@@ -1,0 +1,43 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include "kernels/arithmetic/curve.h"
+#include "osprey/kernels/batch_norm_activation.h"
+#include "osprey/kernels/epilogue.h"
+
+/// What batch norm and an activation are made of, each a pass over a map or over its channels. Maps are channels_last,
+/// of float32 or half the bits, on any device that there are kernels for.
+namespace osprey::kernels {
+
+/// Throws c10::Error for other maps, and for empty ones.
+void check_normalizable(const at::Tensor& x);
+
+/// An epilogue as operators get it: `curve` is the number of an Epilogue::Curve. Throws c10::Error for another.
+Epilogue epilogue_of(double low, double high, int64_t curve);
+
+/// What the arithmetic needs to know of a batch norm, with the tensors that it points into.
+struct Affine {
+  Affine(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, const at::Tensor& mean,
+         const at::Tensor& inverse_deviation, const Epilogue& epilogue);
+  at::Tensor gamma;  ///< [C], as all of these
+  at::Tensor mean, scale, shift;
+  ChannelAffine channels;
+};
+
+/// Sums over all places of x and of its square, [2, C] float64.
+at::Tensor moments(const at::Tensor& x);
+
+/// Mean and inverse deviation, [C] float32 each, of maps with these moments that have `count` values per channel.
+std::pair<at::Tensor, at::Tensor> statistics(const at::Tensor& moments, double count, double epsilon);
+
+/// curve((x - mean) * scale + shift)
+at::Tensor normalize(const at::Tensor& x, const Affine& affine);
+
+/// Sums over all places of g, the gradient taken back through the curve, and of g * (x - mean), [2, C] float64.
+at::Tensor gradient_moments(const at::Tensor& gradient, const at::Tensor& x, const Affine& affine);
+
+/// scale * g + slope * (x - mean) + offset      slope, offset  [C] float32
+at::Tensor spread(const at::Tensor& gradient, const at::Tensor& x, const Affine& affine, const at::Tensor& slope,
+                  const at::Tensor& offset);
+
+}  // namespace osprey::kernels

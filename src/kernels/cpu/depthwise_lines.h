@@ -1,0 +1,97 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <c10/util/FunctionRef.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+/// A convolution of each channel by itself, line by line of one picture, wherever the lines come from.
+namespace osprey::kernels::cpu {
+
+/// One side of a map, of its result, and of the kernel between them.
+struct Side {
+  int64_t from, to, kernel, stride, before;
+
+  bool sees(int64_t target, int64_t tap) const {
+    const int64_t source = target * stride - before + tap;
+    return source >= 0 && source < from;
+  }
+};
+
+/// Both sides of a convolution.
+struct Sides {
+  /// x        [B, C, H, W]      weights  [.., .., kernel height, kernel width]
+  /// padding  zeros above, below, left and right
+  /// throws   c10::Error where the window does not move over the map, or has more taps than kMostTaps
+  Sides(const at::Tensor& x, const at::Tensor& weights, int64_t stride, at::IntArrayRef padding);
+  Side lines, pixels;
+};
+
+constexpr int64_t kMostTaps = 7;  ///< of a side; what has been measured
+
+/// A line by its number: [pixels, channels]. Those that one call below asks for have to stay until it returns; they are
+/// at most `DepthwiseLines::window` successive ones.
+using LineOf = c10::function_ref<const float*(int64_t line)>;
+
+class DepthwiseLines {
+ public:
+  /// weights  [C, 1, kernel height, kernel width] float32 on a CPU
+  DepthwiseLines(const Sides& sides, const at::Tensor& weights);
+
+  /// Line y of the result.
+  void forward(const LineOf& map, int64_t y, float* result) const;
+  /// Line `source` of the gradient of the map.
+  void backward(const LineOf& gradient, int64_t source, float* result) const;
+  /// The lines of the map that lie beside line y of the result: first, last + 1. Every line lies beside one.
+  std::pair<int64_t, int64_t> beside(int64_t y) const;
+
+  /// Adds what line y of the gradient, at `gradient`, contributes to the gradient of the weights.
+  /// sums  [weight_numbers()]
+  void add_weight_gradient(const LineOf& map, const float* gradient, int64_t y, float* sums) const;
+  int64_t weight_numbers() const { return weights_.numel(); }
+  /// sums  [n, weight_numbers()]; they are added in their order
+  at::Tensor weight_gradient(const at::Tensor& sums) const;
+
+  int64_t window() const { return lines_.kernel + 1; }
+
+ private:
+  /// A tap, and what it sees at some place. Of one place these are in the order of what they see, without gaps.
+  struct Tap {
+    int64_t tap, source;
+    bool operator==(const Tap&) const = default;
+  };
+  using Taps = std::vector<Tap>;
+  /// Places in a row that see by the same taps.
+  struct Run {
+    int64_t first, count;
+    Taps taps;  ///< of the first
+  };
+  /// A row of places, each in one run: those of a run lie `step` apart, and what they see `source_step`.
+  struct Runs {
+    Runs(const std::vector<Taps>& taps, int64_t places, int64_t sources);
+    std::vector<Run> runs;
+    int64_t step, source_step;
+  };
+  struct Seen;
+
+  static std::vector<Taps> forward_taps(const Side& side);
+  static std::vector<Taps> backward_taps(const Side& side);
+  void sum_line(const LineOf& map, const Taps& taps, const Runs& pixels, const float* weights, float* result) const;
+
+  Side lines_, pixels_;
+  int64_t depth_;
+  std::vector<int64_t> sizes_;   ///< of the weights
+  at::Tensor weights_, turned_;  ///< [C / kLanes, taps, kLanes]; the latter with the last tap first
+  std::vector<Taps> forward_, backward_;
+  Runs forward_pixels_, backward_pixels_;
+};
+
+/// Calls `work(task, picture, first line, last + 1)` for the lines of all pictures, few at a time; the tasks do not
+/// depend on the number of threads.
+void for_lines(int64_t pictures, int64_t lines,
+               c10::function_ref<void(int64_t task, int64_t picture, int64_t begin, int64_t end)> work);
+/// How many there are of one picture.
+int64_t line_tasks(int64_t lines);
+
+}  // namespace osprey::kernels::cpu

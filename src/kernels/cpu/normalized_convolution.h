@@ -1,0 +1,45 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+
+#include "kernels/batch_norm_steps.h"
+#include "kernels/cpu/depthwise_lines.h"
+
+/// Convolutions that normalise what they read, piece by piece of the map: loops for CPUs.
+namespace osprey::kernels::cpu {
+
+/// What is added to the gradient of a map because its statistics have one, too:
+/// total = gradient + slope * (y - mean) + offset.
+struct ThroughStatistics {
+  const at::Tensor &gradient, &y;  ///< [B, O, H', W'] float32, channels_last
+  const at::Tensor& mean;          ///< [O] of y
+  at::Tensor slope, offset;        ///< [O]
+};
+
+struct Convolved {
+  at::Tensor y;        ///< [B, O, H', W'] float32, channels_last
+  at::Tensor moments;  ///< [2, O] float64, as `moments` gives them
+};
+
+struct ConvolvedGradients {
+  at::Tensor x;        ///< of the map as it was before it was normalised, its statistics held fast
+  at::Tensor moments;  ///< [2, C] float64, as `gradient_moments` gives them; undefined where nothing is normalised
+  at::Tensor weights;
+};
+
+/// x  [B, C, H, W] float32, channels_last; normalised by `affine` where there is one
+/// weights  [O, C, 1, 1]
+Convolved normalized_pointwise(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights);
+ConvolvedGradients normalized_pointwise_backward(const ThroughStatistics& gradient, const at::Tensor& x,
+                                                 const std::optional<Affine>& affine, const at::Tensor& weights,
+                                                 bool of_x);
+
+/// weights  [C, 1, kernel height, kernel width]
+Convolved normalized_depthwise(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights,
+                               const Sides& sides);
+ConvolvedGradients normalized_depthwise_backward(const ThroughStatistics& gradient, const at::Tensor& x,
+                                                 const std::optional<Affine>& affine, const at::Tensor& weights,
+                                                 const Sides& sides, bool of_x);
+
+}  // namespace osprey::kernels::cpu

@@ -1,0 +1,119 @@
+#include "kernels/cpu/place_products.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "kernels/cpu/loops/product_panels.h"
+#include "osprey/kernels/parallel.h"
+
+namespace osprey::kernels::cpu {
+namespace {
+
+constexpr int64_t kTilesOfATask = 16;  // about: with 1024 channels its places fill a core's own cache
+constexpr int64_t kShares = 8;         // that tasks divide into evenly: as many threads have the same to do
+
+int64_t round_up(int64_t count, int64_t unit) { return (count + unit - 1) / unit * unit; }
+
+int64_t panels_for(int64_t columns) { return round_up(columns, kPanelColumns) / kPanelColumns; }
+
+/// The matrix that places are multiplied with, as panels of columns: [columns / kPanelColumns, depth, kPanelColumns].
+at::Tensor to_panels(const at::Tensor& weights, bool transposed) {
+  const at::Tensor matrix = weights.flatten(1).contiguous();
+  const int64_t depth = matrix.size(transposed ? 0 : 1), columns = matrix.size(transposed ? 1 : 0),
+                size = depth * kPanelColumns;
+  const at::Tensor panels = at::empty({panels_for(columns), depth, kPanelColumns}, matrix.options());
+  const auto* from = matrix.const_data_ptr<float>();
+  auto* const to = panels.mutable_data_ptr<float>();
+  parallel_for(panels.size(0), [&](int64_t panel) {
+    const int64_t first = panel * kPanelColumns, own = std::min(columns - first, kPanelColumns);
+    if (transposed) {
+      pack_panels(from + first, columns, depth, own, kPanelColumns, to + panel * size, size);
+    } else {
+      pack_across(from + first * depth, own, depth, to + panel * size);
+    }
+  });
+  return panels;
+}
+
+}  // namespace
+
+const int64_t kLeastPlaces = kPanelRows;
+
+PlaceProducts::PlaceProducts(const at::Tensor& weights, const at::Tensor& biases, bool transposed)
+    : columns_(weights.size(transposed ? 1 : 0)), panels_(to_panels(weights, transposed)) {
+  if (biases.defined()) start_ = at::constant_pad_nd(biases, {0, round_up(columns_, kPanelColumns) - columns_});
+}
+
+void PlaceProducts::multiply(const float* places, int64_t count, const Ahead& ahead, float* products) const {
+  multiply_rows(places, depth(), count, depth(), panels_.const_data_ptr<float>(),
+                start_.defined() ? start_.const_data_ptr<float>() : nullptr, columns_, ahead, products);
+}
+
+int64_t PlaceSums::groups(int64_t O, int64_t I) {
+  constexpr int64_t kBytes = 8 << 20, kLeast = 8, kMost = 64;
+  const int64_t fit = kBytes / (O * I * static_cast<int64_t>(sizeof(float)));
+  return fit < kLeast ? 0 : std::min(fit, kMost);
+}
+
+PlaceSums::PlaceSums(int64_t O, int64_t I)
+    : rows_(O),
+      columns_(I),
+      row_panels_(round_up(O, kPanelRows) / kPanelRows),
+      column_panels_(panels_for(I)),
+      tiles_(at::empty({groups(O, I), column_panels_, row_panels_, kPanelRows, kPanelColumns}, at::kFloat)) {}
+
+int64_t PlaceSums::panel_size(int64_t count) const {
+  return count * (row_panels_ * kPanelRows + column_panels_ * kPanelColumns);
+}
+
+void PlaceSums::add(int64_t group, bool first, const float* a, const float* b, int64_t count, float* panels,
+                    const Ahead& ahead, const Ahead& more) {
+  float* const others = panels + count * row_panels_ * kPanelRows;
+  pack_panels(a, rows_, count, rows_, kPanelRows, panels, count * kPanelRows);
+  pack_panels(b, columns_, count, columns_, kPanelColumns, others, count * kPanelColumns);
+  add_tiles(panels, row_panels_, others, column_panels_, count, ahead, more, /*goes_on=*/!first,
+            tiles_.mutable_data_ptr<float>() + group * tiles_.stride(0));
+}
+
+at::Tensor PlaceSums::total(int64_t groups) const {
+  const at::Tensor result = at::empty({rows_, columns_, 1, 1}, tiles_.options());
+  const auto* const tiles = tiles_.const_data_ptr<float>();
+  auto* const out = result.mutable_data_ptr<float>();
+  const int64_t size = tiles_.stride(0), column = row_panels_ * kPanelRows * kPanelColumns;
+  parallel_for(column_panels_, [&](int64_t panel) {
+    const int64_t first = panel * kPanelColumns, own = std::min(columns_ - first, kPanelColumns);
+    for (int64_t row = 0; row < rows_; ++row) {
+      float sums[kPanelColumns] = {};
+      for (int64_t group = 0; group < groups; ++group)
+        for (int64_t c = 0; c < kPanelColumns; ++c)
+          sums[c] += tiles[group * size + panel * column + row * kPanelColumns + c];
+      std::copy(sums, sums + own, out + row * columns_ + first);
+    }
+  });
+  return result;
+}
+
+int64_t place_tasks(int64_t places) {
+  const int64_t tiles = places / kPanelRows;  // the last task has what is left over, too
+  return std::min(tiles, round_up(tiles / kTilesOfATask + 1, kShares));
+}
+
+int64_t most_places(int64_t places) {
+  const int64_t tiles = places / kPanelRows, tasks = place_tasks(places);
+  return (tiles + tasks - 1) / tasks * kPanelRows + places % kPanelRows;
+}
+
+std::pair<int64_t, int64_t> places_of(int64_t task, int64_t places) {
+  const int64_t tiles = places / kPanelRows, tasks = place_tasks(places);
+  return {task * tiles / tasks * kPanelRows, task + 1 == tasks ? places : (task + 1) * tiles / tasks * kPanelRows};
+}
+
+void for_places(int64_t places, c10::function_ref<void(int64_t task, int64_t begin, int64_t end)> work) {
+  parallel_for(place_tasks(places), [&](int64_t task) {
+    const auto [begin, end] = places_of(task, places);
+    work(task, begin, end);
+  });
+}
+
+}  // namespace osprey::kernels::cpu

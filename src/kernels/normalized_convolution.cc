@@ -1,0 +1,275 @@
+#include "osprey/kernels/normalized_convolution.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include "kernels/batch_norm_steps.h"
+#include "kernels/cpu/normalized_convolution.h"
+#include "kernels/cpu/place_products.h"
+#include "kernels/maps.h"
+#include "kernels/operator.h"
+#include "osprey/kernels/convolution_gradient.h"
+#include "osprey/kernels/device.h"
+#include "osprey/kernels/pointwise_convolution.h"
+
+namespace osprey::kernels {
+namespace {
+
+using Optional = std::optional<at::Tensor>;
+using ThreeTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+using FiveTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+using SixTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+
+bool is_pointwise(const at::Tensor& weights, const DepthwiseWindow& window) {
+  return weights.size(2) == 1 && weights.size(3) == 1 && window.stride == 1 &&
+         window.padding == std::array<int64_t, 4>{0, 0, 0, 0};
+}
+
+DepthwiseWindow window_of(int64_t stride, at::IntArrayRef padding) {
+  TORCH_CHECK(stride > 0 && padding.size() == 4, "a window has a stride > 0 and four paddings");
+  return {stride, {padding[0], padding[1], padding[2], padding[3]}};
+}
+
+/// The input of a convolution, the batch norm that it has still to be put through, and how the window moves over it.
+struct Plan {
+  Plan(const at::Tensor& x, const at::Tensor& weights, const DepthwiseWindow& moves)
+      : window(moves),
+        pointwise(is_pointwise(weights, moves) && weights.size(1) == x.size(1)),
+        sides(x, weights, moves.stride, moves.padding) {
+    TORCH_CHECK(
+        x.dim() == 4 && weights.dim() == 4 && (pointwise || (weights.size(0) == x.size(1) && weights.size(1) == 1)),
+        "expected maps [B, C, H, W] and weights [C, 1, height, width] or [O, C, 1, 1], got ", x.sizes(), " and ",
+        weights.sizes());
+    TORCH_CHECK(x.scalar_type() == at::kFloat && weights.scalar_type() == at::kFloat, "expected float32");
+    sizes = {x.size(0), weights.size(0), sides.lines.to, sides.pixels.to};
+  }
+  DepthwiseWindow window;
+  bool pointwise;
+  cpu::Sides sides;
+  std::vector<int64_t> sizes;  ///< of the result
+
+  bool takes_loops(const at::Tensor& x) const {
+    return device::takes_loops(x) && x.size(0) * x.size(2) * x.size(3) >= cpu::kLeastPlaces;
+  }
+};
+
+std::optional<Affine> affine_of(const at::Tensor& x, const Optional& mean, const Optional& inverse_deviation,
+                                const Optional& gamma, const Optional& beta, double low, double high, int64_t curve) {
+  if (!mean) return std::nullopt;
+  TORCH_CHECK(
+      inverse_deviation && mean->sizes() == at::IntArrayRef{x.size(1)} && inverse_deviation->sizes() == mean->sizes(),
+      "expected ", x.size(1), " means and inverse deviations");
+  return Affine(x, gamma.value_or(at::Tensor()), beta.value_or(at::Tensor()), *mean, *inverse_deviation,
+                epilogue_of(low, high, curve));
+}
+
+ThreeTensors convolve_operator(const at::Tensor& given, const Optional& mean, const Optional& inverse_deviation,
+                               const Optional& gamma, const Optional& beta, double low, double high, int64_t curve,
+                               const at::Tensor& weights, int64_t stride, at::IntArrayRef padding, double epsilon) {
+  const Plan plan(given, weights, window_of(stride, padding));
+  if (given.is_meta())
+    return {empty_map(plan.sizes, given), at::empty({weights.size(0)}, given.options()),
+            at::empty({weights.size(0)}, given.options())};
+  const at::Tensor x = channels_last(given);
+  check_normalizable(x);
+  const auto affine = affine_of(x, mean, inverse_deviation, gamma, beta, low, high, curve);
+  cpu::Convolved result;
+  if (!plan.takes_loops(x)) {
+    const at::Tensor values = affine ? normalize(x, *affine) : x;
+    result.y =
+        plan.pointwise ? pointwise_convolution(values, weights) : depthwise_convolution(values, weights, plan.window);
+    result.moments = moments(result.y);
+  } else if (plan.pointwise) {
+    result = cpu::normalized_pointwise(x, affine, weights);
+  } else {
+    result = cpu::normalized_depthwise(x, affine, weights, plan.sides);
+  }
+  const auto count = static_cast<double>(result.y.numel() / result.y.size(1));
+  const auto [y_mean, y_inverse_deviation] = statistics(result.moments, count, epsilon);
+  return {result.y, y_mean, y_inverse_deviation};
+}
+
+/// The gradient of a map, that which flows through its statistics included.
+cpu::ConvolvedGradients composed_backward(const cpu::ThroughStatistics& gradient, const at::Tensor& x,
+                                          const std::optional<Affine>& affine, const at::Tensor& weights,
+                                          const Plan& plan, bool of_x) {
+  const Affine plain(gradient.y, {}, {}, gradient.mean, at::ones_like(gradient.mean), Epilogue{});
+  const at::Tensor total = spread(gradient.gradient, gradient.y, plain, gradient.slope, gradient.offset);
+  const at::Tensor values = affine ? normalize(x, *affine) : x;
+  cpu::ConvolvedGradients result;
+  if (plan.pointwise) {
+    if (of_x) result.x = pointwise_convolution_gradient(total, weights);
+    result.weights = convolution_weight_gradient(total, values, {});
+  } else {
+    std::tie(result.x, result.weights) = depthwise_convolution_backward(total, values, weights, plan.window, of_x);
+  }
+  if (!affine) return result;
+  result.moments = gradient_moments(result.x, x, *affine);
+  const at::Tensor none = at::zeros_like(affine->mean);
+  result.x = spread(result.x, x, *affine, none, none);
+  return result;
+}
+
+/// What the sums over a pending map make of the gradients of its statistics and parameters: mean, inverse deviation,
+/// gamma, beta.
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> gradients_of_channels(const at::Tensor& moments,
+                                                                                 const Affine& affine,
+                                                                                 const at::Tensor& inverse_deviation) {
+  const at::Tensor sum = moments[0].to(at::kFloat), product = moments[1].to(at::kFloat);
+  return {affine.scale * sum.neg(), affine.gamma * product, inverse_deviation * product, sum};
+}
+
+at::Tensor empty_channels(const at::Tensor& x, bool any) {
+  return at::empty({any ? x.size(1) : 0}, x.options().dtype(at::kFloat));
+}
+
+SixTensors convolve_backward_operator(const Optional& gradient_y, const Optional& gradient_mean,
+                                      const Optional& gradient_inverse_deviation, const at::Tensor& y,
+                                      const at::Tensor& y_mean, const at::Tensor& y_inverse_deviation,
+                                      const at::Tensor& given, const Optional& mean, const Optional& inverse_deviation,
+                                      const Optional& gamma, const Optional& beta, double low, double high,
+                                      int64_t curve, const at::Tensor& weights, int64_t stride, at::IntArrayRef padding,
+                                      bool of_x) {
+  const Plan plan(given, weights, window_of(stride, padding));
+  TORCH_CHECK(y.sizes() == at::IntArrayRef(plan.sizes) && (!gradient_y || gradient_y->sizes() == y.sizes()),
+              "a convolution of ", given.sizes(), " has no gradient of ", gradient_y.value_or(y).sizes());
+  const bool pending = mean.has_value();
+  of_x = of_x || pending;
+  if (given.is_meta())
+    return {of_x ? empty_map(given.sizes(), given) : empty_map({0, 0, 0, 0}, given),
+            empty_channels(given, pending),
+            empty_channels(given, pending),
+            empty_channels(given, pending),
+            empty_channels(given, pending),
+            at::empty(weights.sizes(), weights.options())};
+  const at::Tensor x = channels_last(given), result_y = channels_last(y);
+  check_normalizable(x);
+  const auto affine = affine_of(x, mean, inverse_deviation, gamma, beta, low, high, curve);
+  const auto count = static_cast<double>(y.numel() / y.size(1));
+  const auto share = [&](const Optional& gradient) {
+    return gradient ? gradient->to(at::kFloat) / count : at::zeros_like(y_mean);
+  };
+  // inverse deviation = (variance + epsilon)^(-1/2), of which x has the slope -inverse deviation^3 (x - mean) / count
+  const at::Tensor gradient = gradient_y ? channels_last(*gradient_y) : at::zeros_like(result_y);
+  const cpu::ThroughStatistics through{gradient, result_y, y_mean,
+                                       share(gradient_inverse_deviation) * y_inverse_deviation.pow(3).neg(),
+                                       share(gradient_mean)};
+  cpu::ConvolvedGradients result;
+  if (!plan.takes_loops(x)) {
+    result = composed_backward(through, x, affine, weights, plan, of_x);
+  } else if (plan.pointwise) {
+    result = cpu::normalized_pointwise_backward(through, x, affine, weights, of_x);
+  } else {
+    result = cpu::normalized_depthwise_backward(through, x, affine, weights, plan.sides, of_x);
+  }
+  if (!of_x) result.x = empty_map({0, 0, 0, 0}, x);
+  result.weights = result.weights.contiguous().flatten().view(weights.sizes());
+  const at::Tensor none = empty_channels(x, false);
+  if (!affine) return {result.x, none, none.clone(), none.clone(), none.clone(), result.weights};
+  const auto [of_mean, of_deviation, of_gamma, of_beta] =
+      gradients_of_channels(result.moments, *affine, *inverse_deviation);
+  return {result.x, of_mean, of_deviation, of_gamma, of_beta, result.weights};
+}
+
+at::Tensor values_operator(const at::Tensor& given, const at::Tensor& mean, const at::Tensor& inverse_deviation,
+                           const Optional& gamma, const Optional& beta, double low, double high, int64_t curve) {
+  if (given.is_meta()) return empty_map(given.sizes(), given);
+  const at::Tensor x = channels_last(given);
+  check_normalizable(x);
+  return normalize(x, affine_of(x, mean, inverse_deviation, gamma, beta, low, high, curve).value());
+}
+
+FiveTensors values_backward_operator(const at::Tensor& gradient, const at::Tensor& given, const at::Tensor& mean,
+                                     const at::Tensor& inverse_deviation, const Optional& gamma, const Optional& beta,
+                                     double low, double high, int64_t curve) {
+  TORCH_CHECK(gradient.sizes() == given.sizes(), "expected a gradient of size ", given.sizes(), ", got ",
+              gradient.sizes());
+  if (given.is_meta())
+    return {empty_map(given.sizes(), given), empty_channels(given, true), empty_channels(given, true),
+            empty_channels(given, true), empty_channels(given, true)};
+  const at::Tensor x = channels_last(given), wanted = channels_last(gradient.to(given.scalar_type()));
+  check_normalizable(x);
+  const Affine affine = affine_of(x, mean, inverse_deviation, gamma, beta, low, high, curve).value();
+  const auto [of_mean, of_deviation, of_gamma, of_beta] =
+      gradients_of_channels(gradient_moments(wanted, x, affine), affine, inverse_deviation);
+  const at::Tensor none = at::zeros_like(affine.mean);
+  return {spread(wanted, x, affine, none, none), of_mean, of_deviation, of_gamma, of_beta};
+}
+
+TORCH_LIBRARY_FRAGMENT(osprey, library) {
+  define(library,
+         "normalized_convolution(Tensor x, Tensor? mean, Tensor? inverse_deviation, Tensor? gamma, Tensor? beta, "
+         "float low, float high, int curve, Tensor weights, int stride, int[] padding, float epsilon) -> (Tensor, "
+         "Tensor, Tensor)",
+         &convolve_operator);
+  define(library,
+         "normalized_convolution_backward(Tensor? gradient_y, Tensor? gradient_mean, Tensor? "
+         "gradient_inverse_deviation, Tensor y, Tensor y_mean, Tensor y_inverse_deviation, Tensor x, Tensor? mean, "
+         "Tensor? inverse_deviation, Tensor? gamma, Tensor? beta, float low, float high, int curve, Tensor weights, "
+         "int stride, int[] padding, bool of_x) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+         &convolve_backward_operator);
+  define(library,
+         "pending_values(Tensor x, Tensor mean, Tensor inverse_deviation, Tensor? gamma, Tensor? beta, float low, "
+         "float high, int curve) -> Tensor",
+         &values_operator);
+  define(library,
+         "pending_values_backward(Tensor gradient, Tensor x, Tensor mean, Tensor inverse_deviation, Tensor? gamma, "
+         "Tensor? beta, float low, float high, int curve) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+         &values_backward_operator);
+}
+
+}  // namespace
+
+bool takes_normalized_convolution(const at::Tensor& x, const at::Tensor& weights, const DepthwiseWindow& window) {
+  if (x.dim() != 4 || weights.dim() != 4 || x.numel() == 0) return false;
+  return is_pointwise(weights, window) && weights.size(1) == x.size(1) ? takes_pointwise(x, weights)
+                                                                       : takes_depthwise(x, weights);
+}
+
+MapWithStatistics normalized_convolution(const PendingMap& input, const at::Tensor& weights,
+                                         const DepthwiseWindow& window, double epsilon) {
+  const at::NoGradGuard no_gradients;
+  static const auto operation = find_operator("normalized_convolution", &convolve_operator);
+  const auto [y, mean, inverse_deviation] =
+      operation.call(input.x, if_defined(input.mean), if_defined(input.inverse_deviation), if_defined(input.gamma),
+                     if_defined(input.beta), input.epilogue.low, input.epilogue.high,
+                     static_cast<int64_t>(input.epilogue.curve), weights, window.stride, window.padding, epsilon);
+  return {y, mean, inverse_deviation};
+}
+
+PendingGradients normalized_convolution_backward(const MapWithStatistics& gradient, const MapWithStatistics& result,
+                                                 const PendingMap& input, const at::Tensor& weights,
+                                                 const DepthwiseWindow& window, bool of_x) {
+  const at::NoGradGuard no_gradients;
+  static const auto operation = find_operator("normalized_convolution_backward", &convolve_backward_operator);
+  const auto [x, mean, inverse_deviation, gamma, beta, of_weights] = operation.call(
+      if_defined(gradient.y), if_defined(gradient.mean), if_defined(gradient.inverse_deviation), result.y, result.mean,
+      result.inverse_deviation, input.x, if_defined(input.mean), if_defined(input.inverse_deviation),
+      if_defined(input.gamma), if_defined(input.beta), input.epilogue.low, input.epilogue.high,
+      static_cast<int64_t>(input.epilogue.curve), weights, window.stride, window.padding, of_x);
+  PendingGradients all;
+  all.weights = of_weights;
+  if (of_x || input.mean.defined()) all.x = x;
+  if (input.mean.defined())
+    std::tie(all.mean, all.inverse_deviation, all.gamma, all.beta) = std::tie(mean, inverse_deviation, gamma, beta);
+  return all;
+}
+
+at::Tensor pending_values(const PendingMap& input) {
+  if (!input.mean.defined()) return input.x;
+  const at::NoGradGuard no_gradients;
+  static const auto operation = find_operator("pending_values", &values_operator);
+  return operation.call(input.x, input.mean, input.inverse_deviation, if_defined(input.gamma), if_defined(input.beta),
+                        input.epilogue.low, input.epilogue.high, static_cast<int64_t>(input.epilogue.curve));
+}
+
+PendingGradients pending_values_backward(const at::Tensor& gradient, const PendingMap& input) {
+  const at::NoGradGuard no_gradients;
+  static const auto operation = find_operator("pending_values_backward", &values_backward_operator);
+  const auto [x, mean, inverse_deviation, gamma, beta] = operation.call(
+      gradient, input.x, input.mean, input.inverse_deviation, if_defined(input.gamma), if_defined(input.beta),
+      input.epilogue.low, input.epilogue.high, static_cast<int64_t>(input.epilogue.curve));
+  return {x, mean, inverse_deviation, gamma, beta, {}};
+}
+
+}  // namespace osprey::kernels

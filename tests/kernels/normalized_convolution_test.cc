@@ -1,0 +1,200 @@
+#include "osprey/kernels/normalized_convolution.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+
+#include "osprey/kernels/device.h"
+#include "support/golden.h"
+
+namespace osprey::kernels {
+namespace {
+
+using ::osprey::testing::expect_close;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+constexpr double kEpsilon = 1e-3;
+
+at::Tensor map(at::IntArrayRef sizes) { return at::randn(sizes).contiguous(at::MemoryFormat::ChannelsLast); }
+
+/// ReLU6, as most networks have it.
+Epilogue relu6() { return {.low = 0, .high = 6}; }
+
+PendingMap pending(const at::Tensor& x, const Epilogue& epilogue, bool with_parameters = true) {
+  PendingMap result{x, at::randn({x.size(1)}) * 0.2, at::rand({x.size(1)}) + 0.5, {}, {}, epilogue};
+  if (with_parameters) {
+    result.gamma = at::rand({x.size(1)}) + 0.5;
+    result.beta = at::randn({x.size(1)});
+  }
+  return result;
+}
+
+/// The same by operations of libtorch in double precision, with all that gradients flow to.
+struct Composed {
+  Composed(const PendingMap& input, const at::Tensor& kernel, const DepthwiseWindow& window) {
+    const auto leaf = [](const at::Tensor& tensor) {
+      return tensor.defined() ? tensor.to(at::kDouble).requires_grad_(true) : tensor;
+    };
+    x = leaf(input.x), mean = leaf(input.mean), inverse_deviation = leaf(input.inverse_deviation);
+    gamma = leaf(input.gamma), beta = leaf(input.beta), weights = leaf(kernel);
+    values = x;
+    const auto wide = [](const at::Tensor& channel) { return channel.view({1, -1, 1, 1}); };
+    if (mean.defined()) {
+      values = (x - wide(mean)) * wide(inverse_deviation);
+      if (gamma.defined()) values = values * wide(gamma);
+      if (beta.defined()) values = values + wide(beta);
+      if (input.epilogue.curve == Epilogue::Curve::kSwish) {
+        values = values * at::sigmoid(values);
+      } else {
+        values = values.clamp(input.epilogue.low, input.epilogue.high);
+      }
+    }
+    const auto& [top, bottom, left, right] = window.padding;
+    const int64_t groups = weights.size(1) == 1 ? x.size(1) : 1;
+    y = at::conv2d(at::constant_pad_nd(values, {left, right, top, bottom}), weights, {}, {window.stride, window.stride},
+                   at::IntArrayRef{0, 0}, {1, 1}, groups);
+    y_mean = y.mean({0, 2, 3});
+    y_inverse_deviation = (y.var(at::IntArrayRef{0, 2, 3}, /*unbiased=*/false) + kEpsilon).rsqrt();
+  }
+  at::Tensor x, mean, inverse_deviation, gamma, beta, weights, values, y, y_mean, y_inverse_deviation;
+};
+
+void expect_gradient(const at::Tensor& ours, const at::Tensor& leaf, const std::string& what) {
+  ASSERT_EQ(ours.defined(), leaf.defined()) << what;
+  // Sums over up to a thousand places of what are a few units.
+  if (leaf.defined()) expect_close(ours, leaf.grad().to(at::kFloat), 2e-4, 2e-5, what);
+}
+
+void expect_as_defined(const PendingMap& input, const at::Tensor& weights, const DepthwiseWindow& window,
+                       const std::string& what) {
+  const Composed composed(input, weights, window);
+  const MapWithStatistics result = normalized_convolution(input, weights, window, kEpsilon);
+  EXPECT_TRUE(result.y.is_contiguous(at::MemoryFormat::ChannelsLast)) << what;
+  expect_close(result.y, composed.y.detach().to(at::kFloat), 2e-5, 1e-5, what);
+  expect_close(result.mean, composed.y_mean.detach().to(at::kFloat), 1e-5, 1e-5, what + ", mean");
+  expect_close(result.inverse_deviation, composed.y_inverse_deviation.detach().to(at::kFloat), 1e-5, 2e-5,
+               what + ", inverse deviation");
+
+  const MapWithStatistics gradient{at::randn_like(result.y), at::randn_like(result.mean), at::randn_like(result.mean)};
+  ((composed.y * gradient.y).sum() + (composed.y_mean * gradient.mean).sum() +
+   (composed.y_inverse_deviation * gradient.inverse_deviation).sum())
+      .backward();
+  const PendingGradients ours = normalized_convolution_backward(gradient, result, input, weights, window);
+  expect_gradient(ours.x, composed.x, what + ", x");
+  expect_gradient(ours.weights, composed.weights, what + ", weights");
+  expect_gradient(ours.mean, composed.mean, what + ", mean of x");
+  expect_gradient(ours.inverse_deviation, composed.inverse_deviation, what + ", inverse deviation of x");
+  if (input.gamma.defined()) expect_gradient(ours.gamma, composed.gamma, what + ", gamma");
+  if (input.beta.defined()) expect_gradient(ours.beta, composed.beta, what + ", beta");
+}
+
+TEST(NormalizedConvolution, OfEveryPlaceIsWhatItIsMadeOf) {
+  at::manual_seed(21);
+  for (const auto& [batch, height, width] :
+       {std::tuple<int64_t, int64_t, int64_t>{1, 2, 2}, {2, 3, 1}, {2, 19, 17}, {1, 40, 21}})
+    for (const auto& [in, out] : {std::pair<int64_t, int64_t>{3, 16}, {16, 5}, {33, 47}}) {
+      const std::string what = fmt::format("{} x {} x {}, {} to {}", batch, height, width, in, out);
+      const at::Tensor x = map({batch, in, height, width}), weights = at::randn({out, in, 1, 1}) * 0.3;
+      expect_as_defined(pending(x, relu6()), weights, {}, what);
+      expect_as_defined(pending(x, {.curve = Epilogue::Curve::kSwish}, false), weights, {}, what + ", swish");
+      expect_as_defined({.x = x}, weights, {}, what + ", nothing pending");
+    }
+}
+
+TEST(NormalizedConvolution, OfEachChannelIsWhatItIsMadeOf) {
+  at::manual_seed(22);
+  const DepthwiseWindow windows[] = {{1, {1, 1, 1, 1}}, {2, {0, 1, 0, 1}}, {1, {0, 0, 0, 0}}, {3, {2, 0, 1, 2}}};
+  for (const DepthwiseWindow& window : windows)
+    for (const auto& [rows, columns, depth] :
+         {std::tuple<int64_t, int64_t, int64_t>{3, 3, 5}, {40, 7, 16}, {9, 18, 33}}) {
+      const std::string what = fmt::format("stride {}, {} x {} x {}", window.stride, rows, columns, depth);
+      const at::Tensor x = map({2, depth, rows, columns}), weights = at::randn({depth, 1, 3, 3}) * 0.3;
+      expect_as_defined(pending(x, relu6()), weights, window, what);
+      expect_as_defined(pending(x, {.curve = Epilogue::Curve::kSwish}, false), weights, window, what + ", swish");
+      expect_as_defined({.x = x}, weights, window, what + ", nothing pending");
+    }
+}
+
+TEST(NormalizedConvolution, TakesWindowsOfSeveralSizes) {
+  at::manual_seed(23);
+  for (const auto& [kernel, before] : {std::pair<int64_t, int64_t>{5, 2}, {7, 3}, {2, 0}})
+    expect_as_defined(pending(map({1, 8, 20, 11}), relu6()), at::randn({8, 1, kernel, kernel}) * 0.3,
+                      {2, {before, before, before, before}}, fmt::format("kernel {}", kernel));
+}
+
+TEST(NormalizedConvolution, LeavesOutGradientsThatNobodyWants) {
+  at::manual_seed(24);
+  const PendingMap plain{.x = map({2, 8, 6, 5})};
+  for (const at::Tensor& weights : {at::randn({8, 1, 3, 3}), at::randn({4, 8, 1, 1})}) {
+    const DepthwiseWindow window{1,
+                                 weights.size(2) == 3 ? std::array<int64_t, 4>{1, 1, 1, 1} : std::array<int64_t, 4>{}};
+    const MapWithStatistics result = normalized_convolution(plain, weights, window, kEpsilon);
+    const at::Tensor gradient = at::randn_like(result.y);
+    const PendingGradients all = normalized_convolution_backward({gradient, {}, {}}, result, plain, weights, window),
+                           some = normalized_convolution_backward({gradient, {}, {}}, result, plain, weights, window,
+                                                                  /*of_x=*/false);
+    EXPECT_TRUE(all.x.defined());
+    EXPECT_FALSE(some.x.defined());
+    EXPECT_TRUE(at::equal(all.weights, some.weights));
+    EXPECT_FALSE(all.mean.defined() || all.gamma.defined());
+    // What flows through the statistics alone.
+    const PendingGradients none = normalized_convolution_backward({{}, at::ones_like(result.mean), {}}, result, plain,
+                                                                  weights, window),
+                           same = normalized_convolution_backward(
+                               {at::full_like(result.y, 1.0 / static_cast<double>(result.y.numel() / result.y.size(1))),
+                                {},
+                                {}},
+                               result, plain, weights, window);
+    expect_close(none.x, same.x, 1e-7, 1e-5, "through the mean");
+  }
+}
+
+TEST(NormalizedConvolution, ValuesAreThoseOfBatchNormAndActivation) {
+  at::manual_seed(25);
+  for (const bool with_parameters : {true, false}) {
+    const PendingMap input = pending(map({2, 19, 7, 11}), relu6(), with_parameters);
+    const Composed composed(input, at::zeros({1, 19, 1, 1}), {});
+    const at::Tensor values = pending_values(input), gradient = at::randn_like(values);
+    expect_close(values, composed.values.detach().to(at::kFloat), 1e-6, 1e-5, "values");
+    (composed.values * gradient).sum().backward();
+    const PendingGradients ours = pending_values_backward(gradient, input);
+    expect_gradient(ours.x, composed.x, "x");
+    expect_gradient(ours.mean, composed.mean, "mean");
+    expect_gradient(ours.inverse_deviation, composed.inverse_deviation, "inverse deviation");
+    if (with_parameters) expect_gradient(ours.gamma, composed.gamma, "gamma");
+    if (with_parameters) expect_gradient(ours.beta, composed.beta, "beta");
+  }
+  const at::Tensor x = map({1, 2, 3, 3});
+  EXPECT_TRUE(pending_values({.x = x}).is_same(x));
+}
+
+TEST(NormalizedConvolution, NamesSizesThatDisagree) {
+  const PendingMap plain{.x = at::zeros({1, 4, 5, 5})};
+  EXPECT_THAT(
+      [&] {
+        normalized_convolution(plain, at::zeros({3, 1, 3, 3}), {}, kEpsilon);
+      },
+      ThrowsMessage<c10::Error>(HasSubstr("[3, 1, 3, 3]")));
+  EXPECT_THAT(
+      [&] {
+        normalized_convolution(plain, at::zeros({3, 4, 3, 3}), {}, kEpsilon);
+      },
+      ThrowsMessage<c10::Error>(HasSubstr("[3, 4, 3, 3]")));
+  EXPECT_THAT(
+      [&] {
+        normalized_convolution(plain, at::zeros({4, 1, 7, 7}), {}, kEpsilon);
+      },
+      ThrowsMessage<c10::Error>(HasSubstr("does not move over")));
+  PendingMap half = plain;
+  half.mean = at::zeros({3});
+  half.inverse_deviation = at::ones({3});
+  EXPECT_THAT(
+      [&] {
+        normalized_convolution(half, at::zeros({3, 4, 1, 1}), {}, kEpsilon);
+      },
+      ThrowsMessage<c10::Error>(HasSubstr("expected 4 means")));
+  EXPECT_THAT([&] { pending_values(half); }, ThrowsMessage<c10::Error>(HasSubstr("expected 4 means")));
+}
+
+}  // namespace
+}  // namespace osprey::kernels
