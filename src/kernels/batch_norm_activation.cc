@@ -9,6 +9,7 @@
 
 #include "kernels/batch_norm_steps.h"
 #include "kernels/device/batch_norm.h"
+#include "kernels/maps.h"
 #include "kernels/operator.h"
 
 namespace osprey::kernels {
@@ -29,7 +30,7 @@ at::Tensor channels(const at::Tensor& x) { return at::empty({x.size(1)}, x.optio
 BatchNormed forward_pass(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, double epsilon,
                          const Epilogue& epilogue, const ReplicaSum* over) {
   check_normalizable(x);
-  if (x.is_meta()) return {at::empty_like(x, x.options(), at::MemoryFormat::ChannelsLast), channels(x), channels(x)};
+  if (x.is_meta()) return {empty_map(x.sizes(), x), channels(x), channels(x)};
   const at::Tensor sums = moments(x);
   const double count = add_up(over, sums, x.numel() / x.size(1));
   const auto [mean, inverse_deviation] = statistics(sums, count, epsilon);
@@ -41,7 +42,7 @@ BatchNormGradients backward_pass(const at::Tensor& gradient_y, const at::Tensor&
                                  const ReplicaSum* over) {
   check_normalizable(x);
   TORCH_CHECK(gradient_y.sizes() == x.sizes(), "expected a gradient of size ", x.sizes(), ", got ", gradient_y.sizes());
-  if (x.is_meta()) return {at::empty_like(x, x.options(), at::MemoryFormat::ChannelsLast), channels(x), channels(x)};
+  if (x.is_meta()) return {empty_map(x.sizes(), x), channels(x), channels(x)};
   const at::Tensor gradient = gradient_y.to(x.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
   const Affine affine(x, gamma, beta, statistics.mean, statistics.inverse_deviation, epilogue);
   const at::Tensor sums = gradient_moments(gradient, x, affine), slope = channels(x), offset = channels(x);

@@ -8,6 +8,7 @@
 #include "kernels/cpu/loops/batch_norm_rows.h"
 #include "kernels/device/batch_norm.h"
 #include "kernels/device/launch.h"
+#include "kernels/maps.h"
 #include "osprey/kernels/parallel.h"
 
 namespace osprey::kernels {
@@ -133,7 +134,7 @@ std::pair<at::Tensor, at::Tensor> statistics(const at::Tensor& moments, double c
 }
 
 at::Tensor normalize(const at::Tensor& x, const Affine& affine) {
-  const at::Tensor result = at::empty_like(x, x.options(), at::MemoryFormat::ChannelsLast);
+  const at::Tensor result = empty_map(x.sizes(), x);
   const int64_t depth = x.size(1);
   with_elements(x, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
@@ -171,7 +172,7 @@ at::Tensor gradient_moments(const at::Tensor& gradient, const at::Tensor& x, con
 
 at::Tensor spread(const at::Tensor& gradient, const at::Tensor& x, const Affine& affine, const at::Tensor& slope,
                   const at::Tensor& offset) {
-  const at::Tensor result = at::empty_like(x, x.options(), at::MemoryFormat::ChannelsLast);
+  const at::Tensor result = empty_map(x.sizes(), x);
   const auto *slopes = slope.const_data_ptr<float>(), *offsets = offset.const_data_ptr<float>();
   const int64_t depth = x.size(1);
   with_elements(x, [&](auto* type) {

@@ -25,8 +25,7 @@ at::Tensor padded(const at::Tensor& x, at::IntArrayRef padding) {
 
 at::Tensor depthwise_operator(const at::Tensor& x, const at::Tensor& weights, int64_t stride, at::IntArrayRef padding) {
   const cpu::Sides sides = sides_of(x, weights, stride, padding);
-  at::Tensor result =
-      at::empty({x.size(0), x.size(1), sides.lines.to, sides.pixels.to}, x.options(), at::MemoryFormat::ChannelsLast);
+  at::Tensor result = empty_map({x.size(0), x.size(1), sides.lines.to, sides.pixels.to}, x);
   if (x.is_meta() || x.numel() == 0) return result;
   if (!device::takes_loops(x))
     return channels_last(
@@ -50,8 +49,7 @@ std::tuple<at::Tensor, at::Tensor> depthwise_backward_operator(const at::Tensor&
   TORCH_CHECK(gradient_y.sizes() == at::IntArrayRef({x.size(0), x.size(1), sides.lines.to, sides.pixels.to}) &&
                   gradient_y.scalar_type() == at::kFloat,
               "a convolution of ", x.sizes(), " has no gradient of ", gradient_y.sizes());
-  at::Tensor gradient_x =
-      at::empty(of_x ? x.sizes() : at::IntArrayRef{0, 0, 0, 0}, x.options(), at::MemoryFormat::ChannelsLast);
+  at::Tensor gradient_x = empty_map(of_x ? x.sizes() : at::IntArrayRef{0, 0, 0, 0}, x);
   if (x.is_meta()) return {gradient_x, at::empty(weights.sizes(), weights.options())};
   if (x.numel() == 0) return {gradient_x, at::zeros(weights.sizes(), weights.options())};
   if (!device::takes_loops(x)) {

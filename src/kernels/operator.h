@@ -5,6 +5,7 @@
 #include <string>
 
 #include "kernels/device/launch.h"
+#include "kernels/if_defined.h"
 
 /// How the functions of this folder become operators of libtorch, `osprey::<name>`: whoever calls one, by the function
 /// of its header or by name from anywhere, goes through the dispatcher.
@@ -40,11 +41,6 @@ void define(torch::Library& library, const std::string& schema, Function* functi
 template <class Function>
 c10::TypedOperatorHandle<Function> find_operator(const char* name, Function*) {
   return c10::Dispatcher::singleton().findSchemaOrThrow((std::string("osprey::") + name).c_str(), "").typed<Function>();
-}
-
-/// An argument of an operator that may be left out.
-inline std::optional<at::Tensor> if_defined(const at::Tensor& tensor) {
-  return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
 
 /// Whether the operators take tensors of this device.

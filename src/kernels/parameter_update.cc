@@ -202,7 +202,7 @@ void update_parameters(UpdateRule rule, const ParameterLists& lists, const at::T
   };
   TORCH_CHECK(lists.slots.size() <= 2, "expected at most 2 slots, got ", lists.slots.size());
   operation.call(lists.values, lists.gradients, slots(0), slots(1), static_cast<int64_t>(rule), numbers,
-                 proceed.defined() ? std::optional(proceed) : std::nullopt);
+                 if_defined(proceed));
 }
 
 at::Tensor tensor_norms(const std::vector<at::Tensor>& tensors) {

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "kernels/cpu/place_products.h"
+#include "kernels/maps.h"
 #include "kernels/operator.h"
 #include "osprey/base/cpu.h"
 #include "osprey/kernels/device.h"
@@ -20,11 +21,10 @@ at::Tensor pointwise_operator(const at::Tensor& x, const at::Tensor& weights, co
   const int64_t depth = x.size(1), columns = weights.size(transposed ? 1 : 0);
   TORCH_CHECK(!biases || (biases->scalar_type() == at::kFloat && biases->sizes() == at::IntArrayRef{columns}),
               "expected ", columns, " biases of float32");
-  at::Tensor result =
-      at::empty({x.size(0), columns, x.size(2), x.size(3)}, x.options(), at::MemoryFormat::ChannelsLast);
+  at::Tensor result = empty_map({x.size(0), columns, x.size(2), x.size(3)}, x);
   if (x.is_meta()) return result;
   const int64_t places = x.size(0) * x.size(2) * x.size(3);
-  const at::Tensor maps = x.contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor maps = channels_last(x);
   if (!device::takes_loops(x) || places < cpu::kLeastPlaces) {
     const at::Tensor matrix = weights.flatten(1);
     at::Tensor rows = result.permute({0, 2, 3, 1}).view({places, columns});

@@ -80,12 +80,9 @@ TORCH_LIBRARY_FRAGMENT(osprey, library) {
 at::Tensor preprocess(const at::Tensor& images, const at::Tensor& true_shapes, const PreprocessOptions& options,
                       const PreprocessResize& resize) {
   static const auto operation = find_operator("preprocess", &preprocess_operator);
-  const auto optional = [](const at::Tensor& tensor) {
-    return tensor.defined() ? std::optional(tensor) : std::nullopt;
-  };
   std::vector<int64_t> size;
   if (resize.source_shapes.defined()) size = {resize.height, resize.width};
-  return operation.call(images, optional(true_shapes), optional(resize.source_shapes), size, options.scale,
+  return operation.call(images, if_defined(true_shapes), if_defined(resize.source_shapes), size, options.scale,
                         options.offset, options.pad, options.type);
 }
 

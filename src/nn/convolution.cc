@@ -111,6 +111,10 @@ at::Tensor ConvBlock::forward(const at::Tensor& x) {
   return batch_norm_ ? batch_norm_->forward(y, activation_) : activate(y, activation_);
 }
 
+at::Tensor ConvBlock::forward_last(const FeatureMap& x) {
+  return x.is_pending() ? forward(x).values() : forward(x.values());
+}
+
 FeatureMap ConvBlock::forward(const FeatureMap& x) {
   const at::Tensor& map = x.pending().x;
   const kernels::DepthwiseWindow window = window_over(map, convolution_);

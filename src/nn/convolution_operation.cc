@@ -5,6 +5,7 @@
 #include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "kernels/if_defined.h"
 #include "osprey/kernels/convolution_gradient.h"
 #include "osprey/kernels/normalized_convolution.h"
 #include "osprey/kernels/pointwise_convolution.h"
@@ -125,7 +126,7 @@ at::Tensor convolution_operation(const at::Tensor& x, const at::Tensor& weights,
   if (options.groups == 1 && options.dilation == 1 && takes_own_operators()) {
     const bool wants_gradient = at::GradMode::is_enabled() && weights.requires_grad();
     if (is_pointwise(x, weights, window) || (wants_gradient && kernels::multiplies_weight_gradient(x, weights, window)))
-      return OwnConvolution::apply(x, weights, biases.defined() ? std::optional(biases) : std::nullopt, window);
+      return OwnConvolution::apply(x, weights, kernels::if_defined(biases), window);
   }
   return at::conv2d(x, weights, biases, {options.stride, options.stride}, padding, {options.dilation, options.dilation},
                     options.groups);

@@ -8,8 +8,8 @@
 
 namespace osprey::nn {
 
-/// A convolution of any network happens in one of the two that follow, or in that of nn/normalized_convolution.h.
-/// Gradients flow to x, weights and biases (may be undefined).
+/// A convolution of any network happens in one of the two that follow, or, where it does the batch norm of its input,
+/// in that of nn/normalized_convolution.h. Gradients flow to x, weights and biases (may be undefined).
 
 /// A convolution of each channel by itself, where `takes_depthwise_operation` says that it is the faster way.
 at::Tensor depthwise_operation(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,

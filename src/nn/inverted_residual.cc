@@ -46,11 +46,11 @@ InvertedResidual::InvertedResidual(const InvertedResidualOptions& options, const
 
 at::Tensor InvertedResidual::forward(const at::Tensor& x, const Context& context, at::Tensor* expansion) {
   FeatureMap inner = x;
-  if (expand_) inner = expand_->forward(inner);
-  if (expansion != nullptr) inner = *expansion = inner.values();
-  if (depthwise_) inner = depthwise_->forward(inner);
+  if (expand_) inner = expansion == nullptr ? expand_->forward(inner) : expand_->forward_last(inner);
+  if (expansion != nullptr) *expansion = inner.values();
+  if (depthwise_) inner = squeeze_excite_ ? depthwise_->forward_last(inner) : depthwise_->forward(inner);
   if (squeeze_excite_) inner = squeeze_excite_->forward(inner.values());
-  at::Tensor y = project_->forward(inner).values();
+  at::Tensor y = project_->forward_last(inner);
   if (drop_) y = drop_->forward(y, context);
   return residual_ ? y + x : y;
 }

@@ -2,14 +2,15 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "kernels/if_defined.h"
+
 namespace osprey::nn {
 namespace {
 
+using kernels::if_defined;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using Optional = std::optional<at::Tensor>;
-
-Optional if_defined(const at::Tensor& tensor) { return tensor.defined() ? Optional(tensor) : std::nullopt; }
 
 /// What of a pending map is no tensor.
 void keep(AutogradContext* context, const kernels::Epilogue& epilogue) {
@@ -98,7 +99,7 @@ kernels::MapWithStatistics normalized_operation(const kernels::PendingMap& input
 }
 
 at::Tensor FeatureMap::values() const {
-  if (!map_.mean.defined()) return map_.x;
+  if (!is_pending()) return map_.x;
   return PendingValues::apply(map_.x, map_.mean, map_.inverse_deviation, if_defined(map_.gamma), if_defined(map_.beta),
                               map_.epilogue);
 }

@@ -72,6 +72,8 @@ class ConvBlock : public Layer {
 
   /// The same for blocks that follow each other: batch norm and activation may be left pending, for the next one.
   FeatureMap forward(const FeatureMap& x);
+  /// The same for the last of them: leaving something pending just to do it would gain nothing.
+  at::Tensor forward_last(const FeatureMap& x);
   int64_t out_depth() const { return out_depth_; }
 
  private:

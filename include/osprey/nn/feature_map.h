@@ -13,6 +13,7 @@ class FeatureMap {
 
   /// [B, C, H, W]; gradients flow to all that the map consists of.
   at::Tensor values() const;
+  bool is_pending() const { return map_.mean.defined(); }
   const kernels::PendingMap& pending() const { return map_; }
 
  private:
