@@ -107,7 +107,7 @@ at::Tensor multiply_in_panels(const at::Tensor& gradient, const at::Tensor& x, c
   float* const sums = result.mutable_data_ptr<float>();
   const auto *g = gradient.const_data_ptr<float>(), *maps = x.const_data_ptr<float>();
   parallel_for(tasks.row_tasks * tasks.column_tasks, [&](int64_t task) {
-    const int64_t o = task / tasks.column_tasks * tasks.rows, i = task % tasks.column_tasks * tasks.columns;
+    const int64_t o = task % tasks.row_tasks * tasks.rows, i = task / tasks.row_tasks * tasks.columns;
     const int64_t own_rows = std::min(tasks.rows, O - o), own_columns = std::min(tasks.columns, I - i);
     std::vector<float> a(static_cast<size_t>(tasks.rows / cpu::kPanelRows * a_step)),
         b(static_cast<size_t>(tasks.columns / cpu::kPanelColumns * b_step));
