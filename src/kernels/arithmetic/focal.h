@@ -45,16 +45,24 @@ OSPREY_INLINE void with_modulation(const FocalForm& form, Run run) {
   }
 }
 
+/// What has to be known of a logit before its target counts.
+struct SigmoidParts {
+  float e;        ///< exp(-|x|)
+  float inverse;  ///< 1 / ((1 + e) (2 + e)): one division for all
+};
+
+OSPREY_INLINE SigmoidParts sigmoid_parts(float x) {
+  const float e = exponential(x < 0.0f ? x : -x);
+  return {e, 1.0f / ((1.0f + e) * (2.0f + e))};
+}
+
 /// x  logit      t  target, 0..1
 template <class Modulation>
-OSPREY_INLINE void focal_element(float x, float t, const FocalForm& form, const Modulation& modulation, float& loss,
-                                 float& slope) {
-  const float size = x < 0.0f ? -x : x;
-  const float e = exponential(-size);
-  const float one_more = 1.0f + e, two_more = 2.0f + e, inverse = 1.0f / (one_more * two_more);  // one division for all
-  const float large = two_more * inverse, small = e * large;  // sigmoid of |x| and of -|x|
+OSPREY_INLINE void focal_element(float x, float t, const SigmoidParts& parts, const FocalForm& form,
+                                 const Modulation& modulation, float& loss, float& slope) {
+  const float large = (2.0f + parts.e) * parts.inverse, small = parts.e * large;  // sigmoid of |x| and of -|x|
   const float p = x < 0.0f ? small : large, q = x < 0.0f ? large : small;
-  const float entropy = (x < 0.0f ? 0.0f : x) - x * t + log_one_plus_from(e * one_more * inverse);
+  const float entropy = (x < 0.0f ? 0.0f : x) - x * t + log_one_plus_from(parts.e * (1.0f + parts.e) * parts.inverse);
   const float miss = t * q + (1.0f - t) * p;
   float power, power_slope;
   modulation(miss, power, power_slope);

@@ -74,7 +74,8 @@ struct SigmoidFocal {
     for (int64_t c = lane; c < of.C; c += kLanes) {
       const float weight = of.weight_per_class ? of.weights[row * of.C + c] : of.weights[row];
       float loss, slope;
-      focal_element(load(of.logits + anchor * of.C + c), of.targets[row * of.C + c], form, modulation, loss, slope);
+      const float x = load(of.logits + anchor * of.C + c);
+      focal_element(x, of.targets[row * of.C + c], sigmoid_parts(x), form, modulation, loss, slope);
       sum += weight * loss;
       if (of.slopes != nullptr) store(of.slopes + anchor * of.C + c, weight * slope);
     }

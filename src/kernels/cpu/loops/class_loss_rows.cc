@@ -35,11 +35,19 @@ struct Sum {
   OSPREY_INLINE float operator()(float a, float b) const { return a + b; }
 };
 
+/// In two loops, since each step of one would be so long that the machine could not begin the next ones meanwhile.
 template <class Modulation>
 OSPREY_INLINE void elements(const float* __restrict logits, const float* __restrict targets, int64_t count,
                             const FocalForm& form, Modulation modulation, float* __restrict losses,
                             float* __restrict slopes) {
-  for (int64_t i = 0; i < count; ++i) focal_element(logits[i], targets[i], form, modulation, losses[i], slopes[i]);
+  float e[kChunk], inverse[kChunk];
+  for (int64_t i = 0; i < count; ++i) {
+    const SigmoidParts parts = sigmoid_parts(logits[i]);
+    e[i] = parts.e;
+    inverse[i] = parts.inverse;
+  }
+  for (int64_t i = 0; i < count; ++i)
+    focal_element(logits[i], targets[i], {e[i], inverse[i]}, form, modulation, losses[i], slopes[i]);
 }
 
 template <class Modulation>
