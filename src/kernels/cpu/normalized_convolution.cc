@@ -8,7 +8,6 @@
 #include "kernels/cpu/loops/batch_norm_rows.h"
 #include "kernels/cpu/place_products.h"
 #include "kernels/device/batch_norm.h"
-#include "kernels/device/launch.h"
 #include "kernels/maps.h"
 #include "osprey/kernels/convolution_gradient.h"
 #include "osprey/kernels/parallel.h"
@@ -30,9 +29,11 @@ class Sums {
 
   /// All together, in the order of the tasks: [2, depth] float64.
   at::Tensor total() const {
-    const at::Tensor result = at::empty({2, depth_}, at::kDouble);
-    device::for_each(result, 2 * depth_,
-                     device::AddParts{parts_.data(), tasks_, 2 * depth_, result.mutable_data_ptr<double>()});
+    const at::Tensor result = at::zeros({2, depth_}, at::kDouble);
+    auto* const sums = result.mutable_data_ptr<double>();
+    const double* part = parts_.data();
+    for (int64_t task = 0; task < tasks_; ++task, part += 2 * depth_)
+      for (int64_t i = 0; i < 2 * depth_; ++i) sums[i] += part[i];
     return result;
   }
 
