@@ -86,10 +86,10 @@ TEST(WeightedFusion, FollowsItsMethod) {
 
 /// A convolution, then depthwise ones and such of single places in turn, as in a MobileNet.
 struct Chain : torch::nn::Module {
-  explicit Chain(Activation activation) {
+  explicit Chain(Activation activation, bool scale = true) {
     Hyperparams hyperparams = plain();
     hyperparams.activation = activation;
-    hyperparams.batch_norm = BatchNormOptions{.decay = 0.9, .scale = true};
+    hyperparams.batch_norm = BatchNormOptions{.decay = 0.9, .center = scale, .scale = scale};
     const auto add = [&](const ConvBlockOptions& options) {
       blocks.push_back(
           register_module(fmt::format("block_{}", blocks.size()), std::make_shared<ConvBlock>(options, hyperparams)));
@@ -116,8 +116,9 @@ std::vector<at::Tensor> after_a_step(Chain& chain, const at::Tensor& y) {
 }
 
 TEST(ConvBlock, MayLeaveItsBatchNormToTheNextOne) {
-  for (const Activation activation : {Activation::kRelu6, Activation::kHardSwish, Activation::kNone}) {
-    Chain one(activation), other(activation);
+  for (const auto& [activation, scale] :
+       {std::pair{Activation::kRelu6, true}, {Activation::kHardSwish, false}, {Activation::kNone, true}}) {
+    Chain one(activation, scale), other(activation, scale);
     const at::Tensor x = ramp({2, 3, 21, 18}).contiguous(at::MemoryFormat::ChannelsLast);
     at::Tensor y = x;
     for (const auto& block : one.blocks) y = block->forward(y);
