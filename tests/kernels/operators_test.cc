@@ -314,6 +314,9 @@ TEST(Operators, RepeatThemselvesBitForBit) {
 }
 
 TEST(Operators, ThreadsDoNotChangeABit) {
+  if (device::Emulation::active())
+    GTEST_SKIP()
+        << "a promise of the loops: on a device libtorch's products are used, whose order may depend on threads";
   at::manual_seed(4);
   const int threads = at::get_num_threads();
   for (const Sample& sample : samples()) {
