@@ -35,9 +35,8 @@ class ConvolutionClock {
     double time = now();
   };
   static bool counts(std::string_view name) {
-    return name == "aten::convolution" || name == "aten::convolution_backward" ||
-           (name.starts_with("osprey::") && name.find("_convolution") != name.npos) ||
-           name == "osprey::convolution_weight_gradient";
+    return name.starts_with("aten::convolution") ||
+           (name.starts_with("osprey::") && name.find("convolution") != name.npos);
   }
   static std::unique_ptr<at::ObserverContext> before(const at::RecordFunction& function) {
     if (!counts(function.name()) || inside++ > 0) return nullptr;

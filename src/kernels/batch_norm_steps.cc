@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/cpu/loops/batch_norm_rows.h"
+#include "kernels/cpu/task_sums.h"
 #include "kernels/device/batch_norm.h"
 #include "kernels/device/launch.h"
 #include "kernels/maps.h"
@@ -35,16 +36,12 @@ struct Rows {
 /// Two sums per channel, gathered by blocks and then in their order: [2, C] float64.
 template <class Work>  // work(first row, number of rows, scratch, sum, other)
 at::Tensor sums(const Rows& rows, Work work) {
-  std::vector<double> parts(static_cast<size_t>(2 * rows.blocks * rows.depth));
+  cpu::TaskSums parts(rows.blocks, rows.depth);
   rows.for_each_block([&](int64_t block, int64_t first, int64_t number) {
     std::vector<float> scratch(static_cast<size_t>(2 * rows.depth));
-    double* sum = parts.data() + 2 * block * rows.depth;
-    work(first, number, scratch.data(), sum, sum + rows.depth);
+    work(first, number, scratch.data(), parts.of(block), parts.others_of(block));
   });
-  const at::Tensor result = at::zeros({2, rows.depth}, at::kDouble);
-  device::for_each(result, 2 * rows.depth,
-                   device::AddParts{parts.data(), rows.blocks, 2 * rows.depth, result.mutable_data_ptr<double>()});
-  return result;
+  return parts.total();
 }
 
 /// The same by a kernel for devices.

@@ -41,6 +41,7 @@ struct Plan {
         "expected maps [B, C, H, W] and weights [C, 1, height, width] or [O, C, 1, 1], got ", x.sizes(), " and ",
         weights.sizes());
     TORCH_CHECK(x.scalar_type() == at::kFloat && weights.scalar_type() == at::kFloat, "expected float32");
+    TORCH_CHECK(weights.size(0) > 0, "expected weights of at least one channel, got ", weights.sizes());
     sizes = {x.size(0), weights.size(0), sides.lines.to, sides.pixels.to};
   }
   DepthwiseWindow window;

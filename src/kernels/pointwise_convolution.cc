@@ -22,7 +22,7 @@ at::Tensor pointwise_operator(const at::Tensor& x, const at::Tensor& weights, co
   TORCH_CHECK(!biases || (biases->scalar_type() == at::kFloat && biases->sizes() == at::IntArrayRef{columns}),
               "expected ", columns, " biases of float32");
   at::Tensor result = empty_map({x.size(0), columns, x.size(2), x.size(3)}, x);
-  if (x.is_meta()) return result;
+  if (x.is_meta() || columns == 0) return result;
   const int64_t places = x.size(0) * x.size(2) * x.size(3);
   const at::Tensor maps = channels_last(x);
   if (!device::takes_loops(x) || places < cpu::kLeastPlaces) {

@@ -169,6 +169,7 @@ std::vector<Sample> samples() {
            stack.insert(stack.end(), {at::randn(weights), int64_t{1}, padding, any});
            return stack;
          },
+         // sums over 231 places of numbers that are differences themselves
          1e-4, 1e-4});
   }
   all.push_back({"pending_values",
@@ -314,9 +315,6 @@ TEST(Operators, RepeatThemselvesBitForBit) {
 }
 
 TEST(Operators, ThreadsDoNotChangeABit) {
-  if (device::Emulation::active())
-    GTEST_SKIP()
-        << "a promise of the loops: on a device libtorch's products are used, whose order may depend on threads";
   at::manual_seed(4);
   const int threads = at::get_num_threads();
   for (const Sample& sample : samples()) {
@@ -324,14 +322,14 @@ TEST(Operators, ThreadsDoNotChangeABit) {
     at::set_num_threads(1);
     const auto by_one = call(sample.name, arguments);
     at::set_num_threads(3);
-    expect_same(by_one, call(sample.name, again), {sample.name, {}, 0, 0});
+    const auto by_three = call(sample.name, again);
+    // Bits are a promise of the loops: on a device there are products by libtorch, whose sums threads may divide.
+    expect_same(by_one, by_three, device::Emulation::active() ? sample : Sample{sample.name, {}, 0, 0});
   }
   at::set_num_threads(threads);
 }
 
 TEST(Operators, KernelsForDevicesGiveWhatTheLoopsGive) {
-  if (device::Emulation::active())
-    GTEST_SKIP() << "the same test without emulation compares loops and kernels; it switches by itself";
   at::manual_seed(4);
   for (const Sample& sample : samples()) {
     const Stack arguments = sample.arguments(), again = changed(arguments, copy);

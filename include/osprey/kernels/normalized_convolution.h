@@ -31,8 +31,8 @@ struct PendingGradients {
 bool takes_normalized_convolution(const at::Tensor& x, const at::Tensor& weights, const DepthwiseWindow& window);
 
 /// A convolution that normalises and activates the map as it reads it, and gathers the statistics of its result as it
-/// writes it. In a chain of them every map is written once and read once, instead of three times each, and only what
-/// the convolutions make is kept for the gradients.
+/// writes it. In a chain of them every map is written once and read once on the way forward, instead of twice and three
+/// times, and only what the convolutions make is kept for the gradients.
 ///
 /// input    B C H W: of at least one value
 /// weights  [C, 1, kernel height, kernel width]: depthwise; [O, C, 1, 1]: place by place, with stride 1 and no padding

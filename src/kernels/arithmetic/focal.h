@@ -56,7 +56,7 @@ OSPREY_INLINE SigmoidParts sigmoid_parts(float x) {
   return {e, 1.0f / ((1.0f + e) * (2.0f + e))};
 }
 
-/// x  logit      t  target, 0..1
+/// x  logit      t  target, 0..1      parts  sigmoid_parts(x)
 template <class Modulation>
 OSPREY_INLINE void focal_element(float x, float t, const SigmoidParts& parts, const FocalForm& form,
                                  const Modulation& modulation, float& loss, float& slope) {

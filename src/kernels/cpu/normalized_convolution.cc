@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/loops/batch_norm_rows.h"
 #include "kernels/cpu/place_products.h"
+#include "kernels/cpu/task_sums.h"
 #include "kernels/device/batch_norm.h"
 #include "kernels/maps.h"
 #include "osprey/kernels/convolution_gradient.h"
@@ -20,32 +21,10 @@ std::unique_ptr<float[]> scratch(int64_t count) {
   return std::make_unique_for_overwrite<float[]>(static_cast<size_t>(count));
 }
 
-/// Two sums per channel that tasks gather, each by itself.
-class Sums {
- public:
-  Sums(int64_t tasks, int64_t depth) : tasks_(tasks), depth_(depth), parts_(static_cast<size_t>(tasks * 2 * depth)) {}
-  double* of(int64_t task) { return parts_.data() + task * 2 * depth_; }
-  double* others_of(int64_t task) { return of(task) + depth_; }
-
-  /// All together, in the order of the tasks: [2, depth] float64.
-  at::Tensor total() const {
-    const at::Tensor result = at::zeros({2, depth_}, at::kDouble);
-    auto* const sums = result.mutable_data_ptr<double>();
-    const double* part = parts_.data();
-    for (int64_t task = 0; task < tasks_; ++task, part += 2 * depth_)
-      for (int64_t i = 0; i < 2 * depth_; ++i) sums[i] += part[i];
-    return result;
-  }
-
- private:
-  int64_t tasks_, depth_;
-  std::vector<double> parts_;
-};
-
 /// The moments of rows that come one after the other, of one task.
 class TaskMoments {
  public:
-  TaskMoments(const float* first, int64_t depth, Sums& sums, int64_t task)
+  TaskMoments(const float* first, int64_t depth, TaskSums& sums, int64_t task)
       : first_(first),
         depth_(depth),
         scratch_(scratch(2 * depth)),
@@ -103,7 +82,7 @@ Convolved normalized_pointwise(const at::Tensor& x, const std::optional<Affine>&
   const at::Tensor y = empty_map({x.size(0), columns, x.size(2), x.size(3)}, x);
   const auto* const in = x.const_data_ptr<float>();
   auto* const out = y.mutable_data_ptr<float>();
-  Sums sums(place_tasks(places), columns);
+  TaskSums sums(place_tasks(places), columns);
   for_places(places, [&](int64_t task, int64_t begin, int64_t end) {
     const int64_t count = end - begin;
     const float* rows = in + begin * depth;
@@ -133,7 +112,7 @@ ConvolvedGradients normalized_pointwise_backward(const ThroughStatistics& gradie
   const auto *const in = x.const_data_ptr<float>(), *const wanted = gradient.gradient.const_data_ptr<float>(),
                     *const y = gradient.y.const_data_ptr<float>();
   float* const out = of_x ? result.x.mutable_data_ptr<float>() : nullptr;
-  Sums sums(tasks, depth);
+  TaskSums sums(tasks, depth);
   // The total gradient of some places, then what it makes of the gradient of x.
   const auto back = [&](int64_t task, int64_t begin, int64_t count, float* totals) {
     make_total(gradient, begin * columns, count, totals);
@@ -183,7 +162,7 @@ Convolved normalized_depthwise(const at::Tensor& x, const std::optional<Affine>&
   const at::Tensor y = empty_map({x.size(0), depth, sides.lines.to, sides.pixels.to}, x);
   const auto* const in = x.const_data_ptr<float>();
   auto* const out = y.mutable_data_ptr<float>();
-  Sums sums(x.size(0) * line_tasks(sides.lines.to), depth);
+  TaskSums sums(x.size(0) * line_tasks(sides.lines.to), depth);
   for_lines(x.size(0), sides.lines.to, [&](int64_t task, int64_t number, int64_t begin, int64_t end) {
     const Picture picture(x, number), result(y, number);
     LatestLines latest(convolution.window(), picture.line_size);
@@ -214,7 +193,7 @@ ConvolvedGradients normalized_depthwise_backward(const ThroughStatistics& gradie
   float* const out = of_x ? result.x.mutable_data_ptr<float>() : nullptr;
   const at::Tensor weight_sums = at::zeros({tasks, convolution.weight_numbers()}, x.options());
   auto* const of_weights = weight_sums.mutable_data_ptr<float>();
-  Sums sums(tasks, depth);
+  TaskSums sums(tasks, depth);
   for_lines(x.size(0), sides.lines.to, [&](int64_t task, int64_t number, int64_t begin, int64_t end) {
     const Picture picture(x, number), wanted(gradient.y, number);
     LatestLines latest(convolution.window(), picture.line_size), totals(convolution.window(), wanted.line_size);

@@ -46,7 +46,7 @@ PlaceProducts::PlaceProducts(const at::Tensor& weights, const at::Tensor& biases
 }
 
 void PlaceProducts::multiply(const float* places, int64_t count, const Ahead& ahead, float* products) const {
-  multiply_rows(places, depth(), count, depth(), panels_.const_data_ptr<float>(),
+  multiply_rows(places, count, depth(), panels_.const_data_ptr<float>(),
                 start_.defined() ? start_.const_data_ptr<float>() : nullptr, columns_, ahead, products);
 }
 

@@ -47,7 +47,7 @@ struct Tile {
     return kDense ? (row * 3 + column) * kLanes : row * taps.row_step + column * taps.column_step;
   }
 
-  /// goes_on  with the sums that stand in the result
+  /// After the first tile of a pixel, with the sums that stand in the result.
   static OSPREY_INLINE void sum(const SeenPixels& seen, int64_t pixel, int64_t row, int64_t column,
                                 const OfTaps<const float>& weights, float* result, int64_t result_step) {
     const float* lines[kRows];

@@ -78,8 +78,8 @@ OSPREY_INLINE void add_to_tiles(const float* a, int64_t a_panels, const float* b
 }
 
 /// One tile of multiply_rows.
-OSPREY_INLINE void multiply_tile(const float* rows, int64_t row_step, int64_t depth, const float* panel,
-                                 const float* start, float* result, int64_t result_step) {
+OSPREY_INLINE void multiply_tile(const float* rows, int64_t depth, const float* panel, const float* start,
+                                 float* result, int64_t result_step) {
   Lanes left[kPanelRows], right[kPanelRows];
   for (int r = 0; r < kPanelRows; ++r) {
     left[r] = start != nullptr ? lanes(start) : Lanes{};
@@ -88,8 +88,8 @@ OSPREY_INLINE void multiply_tile(const float* rows, int64_t row_step, int64_t de
   const auto add = [&](int64_t i) __attribute__((always_inline)) {
     const Lanes first = lanes(panel + i * kPanelColumns), second = lanes(panel + i * kPanelColumns + kHalf);
     for (int r = 0; r < kPanelRows; ++r) {
-      left[r] += rows[r * row_step + i] * first;
-      right[r] += rows[r * row_step + i] * second;
+      left[r] += rows[r * depth + i] * first;
+      right[r] += rows[r * depth + i] * second;
     }
   };
   int64_t i = 0;
@@ -104,9 +104,8 @@ OSPREY_INLINE void multiply_tile(const float* rows, int64_t row_step, int64_t de
   }
 }
 
-OSPREY_INLINE void multiply_by_panels(const float* rows, int64_t row_step, int64_t count, int64_t depth,
-                                      const float* panels, const float* start, int64_t columns, const Ahead& ahead,
-                                      float* result) {
+OSPREY_INLINE void multiply_by_panels(const float* rows, int64_t count, int64_t depth, const float* panels,
+                                      const float* start, int64_t columns, const Ahead& ahead, float* result) {
   Fetch fetch(ahead, (columns + kPanelColumns - 1) / kPanelColumns * ((count + kPanelRows - 1) / kPanelRows));
   for (int64_t c = 0; c < columns; c += kPanelColumns) {
     const float* panel = panels + c * depth;
@@ -116,11 +115,11 @@ OSPREY_INLINE void multiply_by_panels(const float* rows, int64_t row_step, int64
       float* const to = result + row * columns + c;
       fetch.step();
       if (c + kPanelColumns <= columns) {
-        multiply_tile(rows + row * row_step, row_step, depth, panel, start_here, to, columns);
+        multiply_tile(rows + row * depth, depth, panel, start_here, to, columns);
         continue;
       }
       float tile[kPanelRows * kPanelColumns];
-      multiply_tile(rows + row * row_step, row_step, depth, panel, start_here, tile, kPanelColumns);
+      multiply_tile(rows + row * depth, depth, panel, start_here, tile, kPanelColumns);
       for (int64_t i = 0; i < kPanelRows; ++i)
         for (int64_t j = 0; j < columns - c; ++j) to[i * columns + j] = tile[i * kPanelColumns + j];
     }
@@ -166,9 +165,9 @@ OSPREY_DISPATCH(pack_across, transpose_into, (const float* rows, int64_t count, 
                 count, depth, panel)
 
 OSPREY_DISPATCH(multiply_rows, multiply_by_panels,
-                (const float* rows, int64_t row_step, int64_t count, int64_t depth, const float* panels,
-                 const float* start, int64_t columns, const Ahead& ahead, float* result),
-                rows, row_step, count, depth, panels, start, columns, ahead, result)
+                (const float* rows, int64_t count, int64_t depth, const float* panels, const float* start,
+                 int64_t columns, const Ahead& ahead, float* result),
+                rows, count, depth, panels, start, columns, ahead, result)
 
 OSPREY_DISPATCH(add_panel_products, add_to_sums,
                 (const float* a, const float* b, int64_t b_step, int64_t lines, int64_t length, float* sums,

@@ -5,7 +5,7 @@
 /// which the best that the machine has is taken.
 namespace osprey::kernels::cpu {
 
-constexpr int64_t kPanelRows = 6, kPanelColumns = 16;  ///< a tile
+constexpr int64_t kPanelRows = 6, kPanelColumns = 16;  ///< of a tile
 
 /// Memory that is fetched into the cache while something else is computed, a little at a time.
 struct Ahead {
@@ -14,9 +14,11 @@ struct Ahead {
 };
 
 /// Channels of pixels of a map as panels, [channels / width, pixels, width]; missing ones become zero. A panel is
-/// written after those before it, and a little beyond its end as long as another one follows. map         the first of
-/// these channels of the first pixel map_step    floats from one pixel to the next panel_step  floats from one panel to
-/// the next
+/// written after those before it, and a little beyond its end as long as another one follows.
+///
+/// map         the first of these channels of the first pixel
+/// map_step    floats from one pixel to the next
+/// panel_step  floats from one panel to the next
 void pack_panels(const float* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width, float* panels,
                  int64_t panel_step);
 
@@ -25,13 +27,13 @@ void pack_panels(const float* map, int64_t map_step, int64_t pixels, int64_t cha
 void pack_across(const float* rows, int64_t count, int64_t depth, float* panel);
 
 /// result[r][c] = start[c] + sum over i of rows[r][i] * panels[c / kPanelColumns][i][c % kPanelColumns].
-/// rows    [count, depth], row_step floats apart; at least kPanelRows of them
+/// rows    [count, depth]; at least kPanelRows of them
 /// panels  [panel_count, depth, kPanelColumns]
 /// start   [panel_count * kPanelColumns], or null: zeros
 /// ahead   fetched meanwhile
 /// result  [count, columns], one row after the other; columns at most panel_count * kPanelColumns
-void multiply_rows(const float* rows, int64_t row_step, int64_t count, int64_t depth, const float* panels,
-                   const float* start, int64_t columns, const Ahead& ahead, float* result);
+void multiply_rows(const float* rows, int64_t count, int64_t depth, const float* panels, const float* start,
+                   int64_t columns, const Ahead& ahead, float* result);
 
 /// sums[r][c] += sum over places of a[place][r] * b[place][c].
 /// a       [lines, length, kPanelRows]
