@@ -236,10 +236,12 @@ void add_maps() {
                                channel(),
                                {.low = 0, .high = 6}};
   };
-  for (const auto& [name, sizes] :
-       {std::pair{"pointwise", std::vector<int64_t>{128, 128, 1, 1}}, {"depthwise", {128, 1, 3, 3}}}) {
+  for (const auto& [name, sizes] : {std::pair{"pointwise", std::vector<int64_t>{128, 128, 1, 1}},
+                                    {"depthwise", {128, 1, 3, 3}},
+                                    {"windows", {128, 128, 3, 3}}}) {
     kernels::DepthwiseWindow window;
     if (sizes[2] > 1) window.padding = {1, 1, 1, 1};
+    if (sizes[1] > 1 && sizes[2] > 1) window.stride = 2;
     const auto weights = [sizes = sizes] { return at::randn(sizes, floats()); };
     add(
         std::string("normalized_convolution/") + name,

@@ -39,7 +39,8 @@ at::Tensor sums(const Rows& rows, Work work) {
   cpu::TaskSums parts(rows.blocks, rows.depth);
   rows.for_each_block([&](int64_t block, int64_t first, int64_t number) {
     std::vector<float> scratch(static_cast<size_t>(2 * rows.depth));
-    work(first, number, scratch.data(), parts.of(block), parts.others_of(block));
+    const auto [sum, other] = parts.begin(block);
+    work(first, number, scratch.data(), sum, other);
   });
   return parts.total();
 }

@@ -8,7 +8,7 @@
 #include "kernels/cpu/place_products.h"
 #include "kernels/maps.h"
 #include "kernels/operator.h"
-#include "osprey/kernels/convolution_gradient.h"
+#include "osprey/base/cpu.h"
 #include "osprey/kernels/device.h"
 #include "osprey/kernels/pointwise_convolution.h"
 
@@ -20,39 +20,51 @@ using ThreeTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 using FiveTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 using SixTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
-bool is_pointwise(const at::Tensor& weights, const DepthwiseWindow& window) {
-  return weights.size(2) == 1 && weights.size(3) == 1 && window.stride == 1 &&
-         window.padding == std::array<int64_t, 4>{0, 0, 0, 0};
-}
-
 DepthwiseWindow window_of(int64_t stride, at::IntArrayRef padding) {
   TORCH_CHECK(stride > 0 && padding.size() == 4, "a window has a stride > 0 and four paddings");
   return {stride, {padding[0], padding[1], padding[2], padding[3]}};
 }
 
-/// The input of a convolution, the batch norm that it has still to be put through, and how the window moves over it.
+/// Whether the convolution is one of each channel by itself, not of all of them.
+bool is_depthwise(const at::Tensor& x, const at::Tensor& weights) {
+  return weights.size(1) == 1 && weights.size(0) == x.size(1);
+}
+
+/// Which convolution it is and how its window moves over the map.
 struct Plan {
   Plan(const at::Tensor& x, const at::Tensor& weights, const DepthwiseWindow& moves)
-      : window(moves),
-        pointwise(is_pointwise(weights, moves) && weights.size(1) == x.size(1)),
-        sides(x, weights, moves.stride, moves.padding) {
-    TORCH_CHECK(
-        x.dim() == 4 && weights.dim() == 4 && (pointwise || (weights.size(0) == x.size(1) && weights.size(1) == 1)),
-        "expected maps [B, C, H, W] and weights [C, 1, height, width] or [O, C, 1, 1], got ", x.sizes(), " and ",
-        weights.sizes());
+      : window(moves), sides(x, weights, moves.stride, moves.padding), depthwise(is_depthwise(x, weights)) {
+    TORCH_CHECK(depthwise || weights.size(1) == x.size(1),
+                "expected maps [B, C, H, W] and weights [C, 1, height, width] or [O, C, height, width], got ",
+                x.sizes(), " and ", weights.sizes());
     TORCH_CHECK(x.scalar_type() == at::kFloat && weights.scalar_type() == at::kFloat, "expected float32");
     TORCH_CHECK(weights.size(0) > 0, "expected weights of at least one channel, got ", weights.sizes());
     sizes = {x.size(0), weights.size(0), sides.lines.to, sides.pixels.to};
   }
   DepthwiseWindow window;
-  bool pointwise;
   cpu::Sides sides;
+  bool depthwise;
   std::vector<int64_t> sizes;  ///< of the result
 
   bool takes_loops(const at::Tensor& x) const {
-    return device::takes_loops(x) && x.size(0) * x.size(2) * x.size(3) >= cpu::kLeastPlaces;
+    return device::takes_loops(x) && (depthwise || sizes[0] * sizes[2] * sizes[3] >= cpu::kLeastPlaces);
   }
 };
+
+/// Whether products of the rows that windows see are the faster way. Where windows move by one, libtorch's own
+/// convolutions are near the machine's limit; with few channels, bringing rows together takes longer than multiplying.
+bool takes_windows(const at::Tensor& x, const at::Tensor& weights, const DepthwiseWindow& window) {
+  return device::takes_loops(x) && !has_avx512() && x.scalar_type() == at::kFloat &&
+         weights.scalar_type() == at::kFloat && x.is_contiguous(at::MemoryFormat::ChannelsLast) && window.stride > 1 &&
+         weights.size(0) >= 32 && weights.size(1) == x.size(1) &&
+         std::max(weights.size(2), weights.size(3)) <= cpu::kMostTaps;
+}
+
+/// Zeros around the map, as many as the window asks for; negative ones take them away again.
+at::Tensor pad(const at::Tensor& x, const DepthwiseWindow& window, int64_t sign = 1) {
+  const auto& [top, bottom, left, right] = window.padding;
+  return at::constant_pad_nd(x, {sign * left, sign * right, sign * top, sign * bottom});
+}
 
 std::optional<Affine> affine_of(const at::Tensor& x, const Optional& mean, const Optional& inverse_deviation,
                                 const Optional& gamma, const Optional& beta, double low, double high, int64_t curve) {
@@ -77,13 +89,13 @@ ThreeTensors convolve_operator(const at::Tensor& given, const Optional& mean, co
   cpu::Convolved result;
   if (!plan.takes_loops(x)) {
     const at::Tensor values = affine ? normalize(x, *affine) : x;
-    result.y =
-        plan.pointwise ? pointwise_convolution(values, weights) : depthwise_convolution(values, weights, plan.window);
+    result.y = plan.depthwise ? depthwise_convolution(values, weights, plan.window)
+                              : channels_last(at::conv2d(pad(values, plan.window), weights, {}, plan.window.stride));
     result.moments = moments(result.y);
-  } else if (plan.pointwise) {
-    result = cpu::normalized_pointwise(x, affine, weights);
-  } else {
+  } else if (plan.depthwise) {
     result = cpu::normalized_depthwise(x, affine, weights, plan.sides);
+  } else {
+    result = cpu::normalized_dense(x, affine, weights, plan.sides);
   }
   const auto count = static_cast<double>(result.y.numel() / result.y.size(1));
   const auto [y_mean, y_inverse_deviation] = statistics(result.moments, count, epsilon);
@@ -98,11 +110,14 @@ cpu::ConvolvedGradients composed_backward(const cpu::ThroughStatistics& gradient
   const at::Tensor total = spread(gradient.gradient, gradient.y, plain, gradient.slope, gradient.offset);
   const at::Tensor values = affine ? normalize(x, *affine) : x;
   cpu::ConvolvedGradients result;
-  if (plan.pointwise) {
-    if (of_x) result.x = pointwise_convolution_gradient(total, weights);
-    result.weights = convolution_weight_gradient(total, values, {});
-  } else {
+  if (plan.depthwise) {
     std::tie(result.x, result.weights) = depthwise_convolution_backward(total, values, weights, plan.window, of_x);
+  } else {
+    const int64_t stride = plan.window.stride;
+    std::tie(result.x, result.weights, std::ignore) = at::convolution_backward(
+        total, pad(values, plan.window), weights, at::OptionalIntArrayRef(), {stride, stride}, /*padding=*/{0, 0},
+        /*dilation=*/{1, 1}, /*transposed=*/false, /*output_padding=*/{0, 0}, /*groups=*/1, {of_x, true, false});
+    if (of_x) result.x = channels_last(pad(result.x, plan.window, /*sign=*/-1));
   }
   if (!affine) return result;
   result.moments = gradient_moments(result.x, x, *affine);
@@ -142,7 +157,7 @@ SixTensors convolve_backward_operator(const Optional& gradient_y, const Optional
             empty_channels(given, pending),
             empty_channels(given, pending),
             empty_channels(given, pending),
-            at::empty(weights.sizes(), weights.options())};
+            empty_map(weights.sizes(), weights)};
   const at::Tensor x = channels_last(given), result_y = channels_last(y);
   check_normalizable(x);
   const auto affine = affine_of(x, mean, inverse_deviation, gamma, beta, low, high, curve);
@@ -158,13 +173,16 @@ SixTensors convolve_backward_operator(const Optional& gradient_y, const Optional
   cpu::ConvolvedGradients result;
   if (!plan.takes_loops(x)) {
     result = composed_backward(through, x, affine, weights, plan, of_x);
-  } else if (plan.pointwise) {
-    result = cpu::normalized_pointwise_backward(through, x, affine, weights, of_x);
-  } else {
+  } else if (plan.depthwise) {
     result = cpu::normalized_depthwise_backward(through, x, affine, weights, plan.sides, of_x);
+  } else {
+    result = cpu::normalized_dense_backward(through, x, affine, weights, plan.sides, of_x);
   }
   if (!of_x) result.x = empty_map({0, 0, 0, 0}, x);
-  result.weights = result.weights.contiguous().flatten().view(weights.sizes());
+  // as a parameter of the trainer lies in memory, with the strides of its sizes even where these are one
+  const int64_t O = weights.size(0), I = weights.size(1), height = weights.size(2), width = weights.size(3);
+  result.weights =
+      channels_last(result.weights).permute({0, 2, 3, 1}).flatten().view({O, height, width, I}).permute({0, 3, 1, 2});
   const at::Tensor none = empty_channels(x, false);
   if (!affine) return {result.x, none, none.clone(), none.clone(), none.clone(), result.weights};
   const auto [of_mean, of_deviation, of_gamma, of_beta] =
@@ -223,8 +241,9 @@ TORCH_LIBRARY_FRAGMENT(osprey, library) {
 
 bool takes_normalized_convolution(const at::Tensor& x, const at::Tensor& weights, const DepthwiseWindow& window) {
   if (x.dim() != 4 || weights.dim() != 4 || x.numel() == 0) return false;
-  return is_pointwise(weights, window) && weights.size(1) == x.size(1) ? takes_pointwise(x, weights)
-                                                                       : takes_depthwise(x, weights);
+  if (is_depthwise(x, weights)) return takes_depthwise(x, weights);
+  const bool one_by_one = weights.size(2) == 1 && weights.size(3) == 1 && window.stride == 1;
+  return one_by_one ? takes_pointwise(x, weights) : takes_windows(x, weights, window);
 }
 
 MapWithStatistics normalized_convolution(const PendingMap& input, const at::Tensor& weights,

@@ -35,7 +35,7 @@ at::Tensor pointwise_operator(const at::Tensor& x, const at::Tensor& weights, co
   const cpu::PlaceProducts products(weights, biases.value_or(at::Tensor()), transposed);
   const auto* const in = maps.const_data_ptr<float>();
   auto* const out = result.mutable_data_ptr<float>();
-  cpu::for_places(places, [&](int64_t, int64_t begin, int64_t end) {
+  cpu::PlaceTasks(places, std::max(depth, columns)).for_each([&](int64_t, int64_t begin, int64_t end) {
     products.multiply(in + begin * depth, end - begin, {in + end * depth, (end - begin) * depth},
                       out + begin * columns);
   });

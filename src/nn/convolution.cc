@@ -106,13 +106,17 @@ ConvBlock::ConvBlock(const ConvBlockOptions& options, const Hyperparams& hyperpa
     batch_norm_ = register_module("BatchNorm", std::make_shared<BatchNorm>(out_depth_, *hyperparams.batch_norm));
 }
 
-at::Tensor ConvBlock::forward(const at::Tensor& x) {
+at::Tensor ConvBlock::each(const at::Tensor& x) {
   const at::Tensor y = convolve(x, weights_, biases_, convolution_);
   return batch_norm_ ? batch_norm_->forward(y, activation_) : activate(y, activation_);
 }
 
+at::Tensor ConvBlock::forward(const at::Tensor& x) { return forward_last(x); }
+
 at::Tensor ConvBlock::forward_last(const FeatureMap& x) {
-  return x.is_pending() ? forward(x).values() : forward(x.values());
+  // Leaving a batch norm just to do it gains nothing, but where windows jump the convolution itself is faster so.
+  const bool jumps = convolution_.groups == 1 && convolution_.stride > 1;
+  return x.is_pending() || jumps ? forward(x).values() : each(x.values());
 }
 
 FeatureMap ConvBlock::forward(const FeatureMap& x) {
@@ -120,7 +124,7 @@ FeatureMap ConvBlock::forward(const FeatureMap& x) {
   const kernels::DepthwiseWindow window = window_over(map, convolution_);
   if (!batch_norm_ || !batch_norm_->can_be_left(activation_) || biases_.defined() ||
       !takes_normalized_operation(map, weights_, convolution_, window))
-    return forward(x.values());
+    return each(x.values());
   const kernels::MapWithStatistics result = normalized_operation(x.pending(), weights_, window, batch_norm_->epsilon());
   count_multiply_adds(result.y.numel() * (weights_.numel() / weights_.size(0)));
   return FeatureMap(batch_norm_->leave(result, activation_));

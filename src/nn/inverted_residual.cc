@@ -44,15 +44,16 @@ InvertedResidual::InvertedResidual(const InvertedResidualOptions& options, const
     drop_ = register_module("drop", std::make_shared<DropPath>(options.drop_rate));
 }
 
-at::Tensor InvertedResidual::forward(const at::Tensor& x, const Context& context, at::Tensor* expansion) {
-  FeatureMap inner = x;
+at::Tensor InvertedResidual::forward(const FeatureMap& x, const Context& context, at::Tensor* expansion) {
+  const FeatureMap given = residual_ ? FeatureMap(x.values()) : x;
+  FeatureMap inner = given;
   if (expand_) inner = expansion == nullptr ? expand_->forward(inner) : expand_->forward_last(inner);
   if (expansion != nullptr) *expansion = inner.values();
   if (depthwise_) inner = squeeze_excite_ ? depthwise_->forward_last(inner) : depthwise_->forward(inner);
   if (squeeze_excite_) inner = squeeze_excite_->forward(inner.values());
   at::Tensor y = project_->forward_last(inner);
   if (drop_) y = drop_->forward(y, context);
-  return residual_ ? y + x : y;
+  return residual_ ? y + given.values() : y;
 }
 
 }  // namespace osprey::nn

@@ -42,12 +42,12 @@ KerasSeparable keras_separable(const Hyperparams& given, bool pointwise_too) {
   return result;
 }
 
-std::function<at::Tensor(const at::Tensor&)> add_convolution(torch::nn::Module& parent, const std::string& scope,
+std::function<FeatureMap(const FeatureMap&)> add_convolution(torch::nn::Module& parent, const std::string& scope,
                                                              bool separable, const ConvBlockOptions& options,
                                                              const Hyperparams& hyperparams,
                                                              const std::optional<Initializer>& depthwise_initializer) {
   if (!separable)
-    return [block = add_child(parent, scope, std::make_shared<ConvBlock>(options, hyperparams))](const at::Tensor& x) {
+    return [block = add_child(parent, scope, std::make_shared<ConvBlock>(options, hyperparams))](const FeatureMap& x) {
       return block->forward(x);
     };
   const SeparableConvBlockOptions pair{.in_depth = options.in_depth,
@@ -61,7 +61,7 @@ std::function<at::Tensor(const at::Tensor&)> add_convolution(torch::nn::Module& 
                                        .bias = options.bias,
                                        .bias_init = options.bias_init};
   return [block = add_child(parent, scope, std::make_shared<SeparableConvBlock>(pair, hyperparams))](
-             const at::Tensor& x) { return block->forward(x); };
+             const FeatureMap& x) -> FeatureMap { return block->forward(x.values()); };
 }
 
 }  // namespace osprey::nn

@@ -31,14 +31,22 @@ struct Watch {
 };
 thread_local Watch* watch = nullptr;
 
-/// An operation that reads a variable belongs to that variable's layer; those after it, too, until the next.
+/// An operation that reads a variable belongs to that variable's layer; those after it, too, until the next. Of several
+/// it belongs to the first one that is not finite itself, or else to the first.
 std::unique_ptr<at::ObserverContext> before(const at::RecordFunction& function) {
   if (watch == nullptr || watch->looking || !watch->found.operation.empty()) return nullptr;
+  watch->looking = true;
+  bool read = false;
   for (const c10::IValue& input : function.inputs()) {
     if (!input.isTensor() || !input.toTensor().defined() || !input.toTensor().has_storage()) continue;
     const auto variable = watch->variables.find(input.toTensor().storage().data());
-    if (variable != watch->variables.end()) watch->last_variable = variable->second;
+    if (variable == watch->variables.end()) continue;
+    const bool at_fault = has_non_finite(input.toTensor());
+    if (!read || at_fault) watch->last_variable = variable->second;
+    read = true;
+    if (at_fault) break;
   }
+  watch->looking = false;
   return nullptr;
 }
 

@@ -116,17 +116,40 @@ TEST(NormalizedConvolution, OfEachChannelIsWhatItIsMadeOf) {
     }
 }
 
+TEST(NormalizedConvolution, OfAllChannelsIsWhatItIsMadeOf) {
+  at::manual_seed(26);
+  const DepthwiseWindow windows[] = {{2, {0, 1, 0, 1}}, {1, {1, 1, 1, 1}}, {2, {0, 0, 0, 0}}, {3, {2, 0, 1, 2}}};
+  for (const DepthwiseWindow& window : windows)
+    for (const auto& [rows, columns, in, out] :
+         {std::tuple<int64_t, int64_t, int64_t, int64_t>{5, 6, 5, 7}, {40, 7, 3, 32}, {9, 18, 33, 20}}) {
+      const std::string what = fmt::format("stride {}, {} x {}, {} to {}", window.stride, rows, columns, in, out);
+      const at::Tensor x = map({2, in, rows, columns}), weights = at::randn({out, in, 3, 3}) * 0.1;
+      expect_as_defined(pending(x, relu6()), weights, window, what);
+      expect_as_defined(pending(x, {.curve = Epilogue::Curve::kSwish}, false), weights, window, what + ", swish");
+      expect_as_defined({.x = x}, weights, window, what + ", nothing pending");
+    }
+}
+
+TEST(NormalizedConvolution, MultipliesByMoreWeightsThanGroupsOfPlacesHaveRoomFor) {
+  at::manual_seed(27);
+  const at::Tensor weights = at::randn({512, 64, 3, 3}) * 0.03;
+  expect_as_defined(pending(map({2, 64, 9, 8}), relu6()), weights, {2, {1, 1, 0, 1}}, "pending");
+  expect_as_defined({.x = map({2, 64, 9, 8})}, weights, {2, {1, 1, 0, 1}}, "nothing pending");
+  expect_as_defined({.x = map({2, 512, 5, 4})}, at::randn({600, 512, 1, 1}) * 0.03, {}, "1 x 1");
+}
+
 TEST(NormalizedConvolution, TakesWindowsOfSeveralSizes) {
   at::manual_seed(23);
-  for (const auto& [kernel, before] : {std::pair<int64_t, int64_t>{5, 2}, {7, 3}, {2, 0}})
-    expect_as_defined(pending(map({1, 8, 20, 11}), relu6()), at::randn({8, 1, kernel, kernel}) * 0.3,
-                      {2, {before, before, before, before}}, fmt::format("kernel {}", kernel));
+  for (const auto& [kernel, before] : {std::pair<int64_t, int64_t>{5, 2}, {7, 3}, {2, 0}, {1, 0}})
+    for (const int64_t channels : {1, 8})
+      expect_as_defined(pending(map({1, 8, 20, 11}), relu6()), at::randn({8, channels, kernel, kernel}) * 0.1,
+                        {2, {before, before, before, before}}, fmt::format("kernel {} of {}", kernel, channels));
 }
 
 TEST(NormalizedConvolution, LeavesOutGradientsThatNobodyWants) {
   at::manual_seed(24);
   const PendingMap plain{.x = map({2, 8, 6, 5})};
-  for (const at::Tensor& weights : {at::randn({8, 1, 3, 3}), at::randn({4, 8, 1, 1})}) {
+  for (const at::Tensor& weights : {at::randn({8, 1, 3, 3}), at::randn({4, 8, 1, 1}), at::randn({4, 8, 3, 3})}) {
     const DepthwiseWindow window{1,
                                  weights.size(2) == 3 ? std::array<int64_t, 4>{1, 1, 1, 1} : std::array<int64_t, 4>{}};
     const MapWithStatistics result = normalized_convolution(plain, weights, window, kEpsilon);
@@ -178,9 +201,9 @@ TEST(NormalizedConvolution, NamesSizesThatDisagree) {
       ThrowsMessage<c10::Error>(HasSubstr("[3, 1, 3, 3]")));
   EXPECT_THAT(
       [&] {
-        normalized_convolution(plain, at::zeros({3, 4, 3, 3}), {}, kEpsilon);
+        normalized_convolution(plain, at::zeros({3, 5, 3, 3}), {}, kEpsilon);
       },
-      ThrowsMessage<c10::Error>(HasSubstr("[3, 4, 3, 3]")));
+      ThrowsMessage<c10::Error>(HasSubstr("[3, 5, 3, 3]")));
   EXPECT_THAT(
       [&] {
         normalized_convolution(plain, at::zeros({4, 1, 7, 7}), {}, kEpsilon);

@@ -27,7 +27,7 @@ struct PendingGradients {
 };
 
 /// Whether `normalized_convolution` is the faster way: weights of a depthwise convolution or of one of 1 x 1 that
-/// `takes_depthwise` or `takes_pointwise` takes.
+/// `takes_depthwise` or `takes_pointwise` takes, or of one whose window jumps, on a CPU without AVX-512.
 bool takes_normalized_convolution(const at::Tensor& x, const at::Tensor& weights, const DepthwiseWindow& window);
 
 /// A convolution that normalises and activates the map as it reads it, and gathers the statistics of its result as it
@@ -35,7 +35,7 @@ bool takes_normalized_convolution(const at::Tensor& x, const at::Tensor& weights
 /// times, and only what the convolutions make is kept for the gradients.
 ///
 /// input    B C H W: of at least one value
-/// weights  [C, 1, kernel height, kernel width]: depthwise; [O, C, 1, 1]: place by place, with stride 1 and no padding
+/// weights  [C, 1, kernel height, kernel width]: depthwise; [O, C, kernel height, kernel width]: of all channels
 /// epsilon  of the statistics
 /// throws   c10::Error where sizes or types are not as above
 /// operator osprey::normalized_convolution

@@ -72,11 +72,14 @@ class ConvBlock : public Layer {
 
   /// The same for blocks that follow each other: batch norm and activation may be left pending, for the next one.
   FeatureMap forward(const FeatureMap& x);
-  /// The same for the last of them: leaving something pending just to do it would gain nothing.
+  /// The same for the last of them.
   at::Tensor forward_last(const FeatureMap& x);
   int64_t out_depth() const { return out_depth_; }
 
  private:
+  /// Convolution, batch norm and activation one after the other.
+  at::Tensor each(const at::Tensor& x);
+
   ConvolutionOptions convolution_;
   Activation activation_;
   int64_t out_depth_;

@@ -35,7 +35,7 @@ class InvertedResidual : public torch::nn::Module {
 
   /// x         [B, in_depth, H, W]
   /// expansion  when given, set to the map behind the expansion (or x, where there is none)
-  at::Tensor forward(const at::Tensor& x, const Context& context, at::Tensor* expansion = nullptr);
+  at::Tensor forward(const FeatureMap& x, const Context& context, at::Tensor* expansion = nullptr);
   int64_t out_depth() const { return project_->out_depth(); }
   int64_t expanded_depth() const { return expanded_depth_; }
 

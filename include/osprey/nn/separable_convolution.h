@@ -53,7 +53,7 @@ KerasSeparable keras_separable(const Hyperparams& given, bool pointwise_too);
 
 /// Adds a convolution to `parent` under `scope`: a ConvBlock or, with `separable`, the SeparableConvBlock of the same
 /// depths, kernel and stride, whose depthwise half may have an initializer of its own. Returns its forward.
-std::function<at::Tensor(const at::Tensor&)> add_convolution(
+std::function<FeatureMap(const FeatureMap&)> add_convolution(
     torch::nn::Module& parent, const std::string& scope, bool separable, const ConvBlockOptions& options,
     const Hyperparams& hyperparams, const std::optional<Initializer>& depthwise_initializer = {});
 

@@ -37,6 +37,11 @@ Sides::Sides(const at::Tensor& x, const at::Tensor& weights, int64_t stride, at:
   pixels = side(3, padding[2], padding[3]);
 }
 
+bool Sides::are_those_of_1x1() const {
+  const auto one = [](const Side& side) { return side.kernel == 1 && side.stride == 1 && side.from == side.to; };
+  return one(lines) && one(pixels);
+}
+
 /// What each place of the result sees of the map.
 std::vector<DepthwiseLines::Taps> DepthwiseLines::forward_taps(const Side& side) {
   std::vector<Taps> result(static_cast<size_t>(side.to));
@@ -157,10 +162,11 @@ int64_t line_tasks(int64_t lines) { return (lines + kLinesOfATask - 1) / kLinesO
 void for_lines(int64_t pictures, int64_t lines,
                c10::function_ref<void(int64_t task, int64_t picture, int64_t begin, int64_t end)> work) {
   const int64_t tasks = line_tasks(lines);
-  parallel_for(pictures * tasks, [&](int64_t i) {
+  const auto run = [&](int64_t i) {
     const int64_t of_picture = i % tasks;
     work(i, i / tasks, of_picture * lines / tasks, (of_picture + 1) * lines / tasks);
-  });
+  };
+  parallel_for(pictures * tasks, run, Order::kLastFirst);
 }
 
 }  // namespace osprey::kernels::cpu

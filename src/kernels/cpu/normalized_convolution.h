@@ -29,11 +29,13 @@ struct ConvolvedGradients {
 };
 
 /// x  [B, C, H, W] float32, channels_last; normalised by `affine` where there is one
-/// weights  [O, C, 1, 1]
-Convolved normalized_pointwise(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights);
-ConvolvedGradients normalized_pointwise_backward(const ThroughStatistics& gradient, const at::Tensor& x,
-                                                 const std::optional<Affine>& affine, const at::Tensor& weights,
-                                                 bool of_x);
+/// weights  [O, C, kernel height, kernel width]; places of the result: at least kLeastPlaces
+Convolved normalized_dense(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights,
+                           const Sides& sides);
+/// The gradient of the weights has their sizes.
+ConvolvedGradients normalized_dense_backward(const ThroughStatistics& gradient, const at::Tensor& x,
+                                             const std::optional<Affine>& affine, const at::Tensor& weights,
+                                             const Sides& sides, bool of_x);
 
 /// weights  [C, 1, kernel height, kernel width]
 Convolved normalized_depthwise(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights,

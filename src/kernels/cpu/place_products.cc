@@ -10,8 +10,9 @@
 namespace osprey::kernels::cpu {
 namespace {
 
-constexpr int64_t kTilesOfATask = 16;  // about: with 1024 channels its places fill a core's own cache
-constexpr int64_t kShares = 8;         // that tasks divide into evenly: as many threads have the same to do
+// What a task has at a time stays in the core's own cache, as often as its weights pass by; with few channels it has
+// many places, lest beginning it take longer than doing it.
+constexpr int64_t kFloatsOfATask = 24 << 10, kLeastTiles = 16, kMostTiles = 64;
 
 int64_t round_up(int64_t count, int64_t unit) { return (count + unit - 1) / unit * unit; }
 
@@ -50,18 +51,19 @@ void PlaceProducts::multiply(const float* places, int64_t count, const Ahead& ah
                 start_.defined() ? start_.const_data_ptr<float>() : nullptr, columns_, ahead, products);
 }
 
-int64_t PlaceSums::groups(int64_t O, int64_t I) {
-  constexpr int64_t kBytes = 8 << 20, kLeast = 8, kMost = 64;
+int64_t PlaceSums::groups_for(int64_t O, int64_t I, int64_t places) {
+  constexpr int64_t kBytes = 8 << 20, kLeast = 8, kMost = 64, kPlaces = 96;  // of a group, at least
   const int64_t fit = kBytes / (O * I * static_cast<int64_t>(sizeof(float)));
-  return fit < kLeast ? 0 : std::min(fit, kMost);
+  return fit < kLeast ? 0 : std::min({(places + kPlaces - 1) / kPlaces, fit, kMost});
 }
 
-PlaceSums::PlaceSums(int64_t O, int64_t I)
+PlaceSums::PlaceSums(int64_t O, int64_t I, int64_t groups)
     : rows_(O),
       columns_(I),
+      groups_(groups),
       row_panels_(round_up(O, kPanelRows) / kPanelRows),
       column_panels_(panels_for(I)),
-      tiles_(at::empty({groups(O, I), column_panels_, row_panels_, kPanelRows, kPanelColumns}, at::kFloat)) {}
+      tiles_(at::empty({groups, column_panels_, row_panels_, kPanelRows, kPanelColumns}, at::kFloat)) {}
 
 int64_t PlaceSums::panel_size(int64_t count) const {
   return count * (row_panels_ * kPanelRows + column_panels_ * kPanelColumns);
@@ -76,7 +78,7 @@ void PlaceSums::add(int64_t group, bool first, const float* a, const float* b, i
             tiles_.mutable_data_ptr<float>() + group * tiles_.stride(0));
 }
 
-at::Tensor PlaceSums::total(int64_t groups) const {
+at::Tensor PlaceSums::total() const {
   const at::Tensor result = at::empty({rows_, columns_, 1, 1}, tiles_.options());
   const auto* const tiles = tiles_.const_data_ptr<float>();
   auto* const out = result.mutable_data_ptr<float>();
@@ -85,7 +87,7 @@ at::Tensor PlaceSums::total(int64_t groups) const {
     const int64_t first = panel * kPanelColumns, own = std::min(columns_ - first, kPanelColumns);
     for (int64_t row = 0; row < rows_; ++row) {
       float sums[kPanelColumns] = {};
-      for (int64_t group = 0; group < groups; ++group)
+      for (int64_t group = 0; group < groups_; ++group)
         for (int64_t c = 0; c < kPanelColumns; ++c)
           sums[c] += tiles[group * size + panel * column + row * kPanelColumns + c];
       std::copy(sums, sums + own, out + row * columns_ + first);
@@ -94,24 +96,21 @@ at::Tensor PlaceSums::total(int64_t groups) const {
   return result;
 }
 
-int64_t place_tasks(int64_t places) {
-  const int64_t tiles = places / kPanelRows;  // the last task has what is left over, too
-  return std::min(tiles, round_up(tiles / kTilesOfATask + 1, kShares));
+PlaceTasks::PlaceTasks(int64_t places, int64_t width, int64_t shares) : places_(places), tiles_(places / kPanelRows) {
+  const int64_t of_a_task = std::clamp(kFloatsOfATask / (kPanelRows * width), kLeastTiles, kMostTiles);
+  count_ = std::min(tiles_, round_up(tiles_ / of_a_task + 1, shares));
 }
 
-int64_t most_places(int64_t places) {
-  const int64_t tiles = places / kPanelRows, tasks = place_tasks(places);
-  return (tiles + tasks - 1) / tasks * kPanelRows + places % kPanelRows;
+int64_t PlaceTasks::most() const { return (tiles_ + count_ - 1) / count_ * kPanelRows + places_ % kPanelRows; }
+
+std::pair<int64_t, int64_t> PlaceTasks::places(int64_t task) const {
+  const int64_t end = (task + 1) * tiles_ / count_ * kPanelRows;
+  return {task * tiles_ / count_ * kPanelRows, task + 1 == count_ ? places_ : end};  // the last has what is left over
 }
 
-std::pair<int64_t, int64_t> places_of(int64_t task, int64_t places) {
-  const int64_t tiles = places / kPanelRows, tasks = place_tasks(places);
-  return {task * tiles / tasks * kPanelRows, task + 1 == tasks ? places : (task + 1) * tiles / tasks * kPanelRows};
-}
-
-void for_places(int64_t places, c10::function_ref<void(int64_t task, int64_t begin, int64_t end)> work) {
-  parallel_for(place_tasks(places), [&](int64_t task) {
-    const auto [begin, end] = places_of(task, places);
+void PlaceTasks::for_each(c10::function_ref<void(int64_t task, int64_t begin, int64_t end)> work) const {
+  parallel_for(count_, [&](int64_t task) {
+    const auto [begin, end] = places(task);
     work(task, begin, end);
   });
 }

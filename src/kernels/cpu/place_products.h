@@ -33,10 +33,10 @@ class PlaceProducts {
 /// They are gathered by groups of places, each in its own memory and its own thread.
 class PlaceSums {
  public:
-  /// How many groups there are; it depends on nothing but the matrix. 0: it is too large for this.
-  static int64_t groups(int64_t O, int64_t I);
+  /// How many groups there should be for so many places. 0: the matrix is too large for this.
+  static int64_t groups_for(int64_t O, int64_t I, int64_t places);
 
-  PlaceSums(int64_t O, int64_t I);
+  PlaceSums(int64_t O, int64_t I, int64_t groups);
 
   /// Adds what some places contribute.
   /// a      [count, O]      b  [count, I]      panels  [panel_size(count)], to work in
@@ -46,22 +46,34 @@ class PlaceSums {
            const Ahead& more);
   int64_t panel_size(int64_t count) const;
 
-  /// [O, I, 1, 1], of the first `groups`: those that something was added to.
-  at::Tensor total(int64_t groups) const;
+  /// [O, I, 1, 1]; something has to have been added to each group.
+  at::Tensor total() const;
 
  private:
-  int64_t rows_, columns_, row_panels_, column_panels_;
+  int64_t rows_, columns_, groups_, row_panels_, column_panels_;
   at::Tensor tiles_;  ///< [groups, column panels, row panels, kPanelRows, kPanelColumns]
 };
 
 extern const int64_t kLeastPlaces;
 
-/// Calls `work(task, first place, last + 1)` for all places, at least kLeastPlaces at a time; the tasks do not depend
-/// on the number of threads. places  at least kLeastPlaces
-void for_places(int64_t places, c10::function_ref<void(int64_t task, int64_t begin, int64_t end)> work);
-/// How many there are, the places of each, and how many places the largest has.
-int64_t place_tasks(int64_t places);
-std::pair<int64_t, int64_t> places_of(int64_t task, int64_t places);
-int64_t most_places(int64_t places);
+/// Places divided into tasks of at least kLeastPlaces; how does not depend on the number of threads.
+class PlaceTasks {
+ public:
+  /// places  at least kLeastPlaces
+  /// width   channels that a place has before or after its product, whichever are more
+  /// shares  that tasks should divide into evenly: as many threads have the same to do
+  static constexpr int64_t kShares = 8;
+  PlaceTasks(int64_t places, int64_t width, int64_t shares = kShares);
+
+  int64_t count() const { return count_; }
+  int64_t most() const;                                    ///< places of the largest task
+  std::pair<int64_t, int64_t> places(int64_t task) const;  ///< first, last + 1
+
+  /// Calls `work(task, first place, last + 1)` for all tasks, each by some thread.
+  void for_each(c10::function_ref<void(int64_t task, int64_t begin, int64_t end)> work) const;
+
+ private:
+  int64_t places_, tiles_, count_;
+};
 
 }  // namespace osprey::kernels::cpu

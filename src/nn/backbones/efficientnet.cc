@@ -76,11 +76,11 @@ class EfficientNet final : public Backbone {
 
   Endpoints forward(const at::Tensor& images, const std::set<std::string>& wanted, const Context& context) override {
     Endpoints endpoints;
-    at::Tensor x = stem_->forward(images);
+    FeatureMap x = stem_->forward(FeatureMap(images));
     for (const auto& [name, block] : blocks_) {
       if (endpoints.size() == wanted.size()) break;
       x = block->forward(x, context);
-      if (wanted.count(name) > 0) endpoints[name] = x;
+      if (wanted.count(name) > 0) x = endpoints[name] = x.values();
     }
     return endpoints;
   }

@@ -73,9 +73,9 @@ class TuckerConv : public torch::nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& x) {
-    at::Tensor y = x;
+    FeatureMap y = x;
     for (const auto& block : blocks_) y = block->forward(y);
-    return residual_ ? y + x : y;
+    return residual_ ? y.values() + x : y.values();
   }
 
  private:
@@ -117,13 +117,13 @@ class MobileDet final : public Backbone {
 
   Endpoints forward(const at::Tensor& images, const std::set<std::string>& wanted, const Context& context) override {
     Endpoints endpoints;
-    at::Tensor x = images;
+    FeatureMap x = images;
     for (const Step& step : steps_) {
       if (endpoints.size() == wanted.size()) break;
       x = step.convolution  ? step.convolution->forward(x)
           : step.bottleneck ? step.bottleneck->forward(x, context)
-                            : step.tucker->forward(x);
-      if (wanted.count(step.endpoint) > 0) endpoints[step.endpoint] = x;
+                            : step.tucker->forward(x.values());
+      if (wanted.count(step.endpoint) > 0) x = endpoints[step.endpoint] = x.values();
     }
     return endpoints;
   }

@@ -74,7 +74,7 @@ class MobilenetChain final : public Backbone {
 
   Endpoints forward(const at::Tensor& images, const std::set<std::string>& wanted, const Context& context) override {
     Endpoints endpoints;
-    at::Tensor x = images;
+    FeatureMap x = images;
     for (size_t i = 0; i < layers_.size() && endpoints.size() < wanted.size(); ++i) {
       const std::string name = fmt::format("layer_{}", i + 1);
       if (layers_[i].convolution) {
@@ -83,7 +83,7 @@ class MobilenetChain final : public Backbone {
         const std::string inner = name + "/expansion_output";
         x = layers_[i].residual->forward(x, context, wanted.count(inner) > 0 ? &endpoints[inner] : nullptr);
       }
-      if (wanted.count(name) > 0) endpoints[name] = x;
+      if (wanted.count(name) > 0) x = endpoints[name] = x.values();
     }
     return endpoints;
   }

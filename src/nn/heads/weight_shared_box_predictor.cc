@@ -29,7 +29,7 @@ struct Settings {
   std::optional<Initializer> tower_depthwise;  ///< nothing: the tower's
 };
 
-using Convolution = std::function<at::Tensor(const at::Tensor&)>;
+using Convolution = std::function<FeatureMap(const FeatureMap&)>;
 
 constexpr const char* kScope = "WeightSharedConvolutionalBoxPredictor/";
 
@@ -55,12 +55,12 @@ class WeightSharedBoxPredictor final : public BoxPredictor {
                 feature_maps.size());
     std::vector<at::Tensor> boxes, classes;
     for (size_t i = 0; i < feature_maps.size(); ++i) {
-      const at::Tensor map = projections_[i] ? projections_[i](feature_maps[i]) : feature_maps[i];
+      const at::Tensor map = projections_[i] ? projections_[i](feature_maps[i]).values() : feature_maps[i];
       const at::Tensor for_boxes = run(towers_.front(), map, i);
       at::Tensor for_classes = options_.share_tower ? for_boxes : run(towers_.back(), map, i);
       if (dropout_) for_classes = dropout_->forward(for_classes, context);
-      boxes.push_back(per_anchor(box_(for_boxes), options_.code_size));
-      classes.push_back(per_anchor(classes_(for_classes), num_class_slots_));
+      boxes.push_back(per_anchor(box_(for_boxes).values(), options_.code_size));
+      classes.push_back(per_anchor(classes_(for_classes).values(), num_class_slots_));
     }
     Output output{at::cat(boxes, 1), at::cat(classes, 1)};
     if (options_.clip) output.box_encodings = at::clamp(output.box_encodings, (*options_.clip)[0], (*options_.clip)[1]);
@@ -134,7 +134,7 @@ class WeightSharedBoxPredictor final : public BoxPredictor {
 
   at::Tensor run(const Tower& tower, at::Tensor x, size_t map) const {
     for (const TowerLayer& layer : tower) {
-      x = layer.convolution(x);
+      x = layer.convolution(x).values();
       x = layer.norms.empty() ? activate(x, activation_) : layer.norms[map]->forward(x, activation_);
     }
     return x;

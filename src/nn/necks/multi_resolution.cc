@@ -32,9 +32,9 @@ class MultiResolutionNeck final : public Neck {
   std::vector<at::Tensor> forward(const Endpoints& endpoints, const Context&) override {
     std::vector<at::Tensor> maps;
     for (const Level& level : levels_) {
-      at::Tensor x = level.endpoint.empty() ? maps.back() : endpoints.at(level.endpoint);
+      FeatureMap x = level.endpoint.empty() ? maps.back() : endpoints.at(level.endpoint);
       for (const auto& block : level.blocks) x = block(x);
-      maps.push_back(x);
+      maps.push_back(x.values());
     }
     return maps;
   }
@@ -51,7 +51,7 @@ class MultiResolutionNeck final : public Neck {
  private:
   struct Level {
     std::string endpoint;  // of the backbone; empty for a map made here
-    std::vector<std::function<at::Tensor(const at::Tensor&)>> blocks;
+    std::vector<std::function<FeatureMap(const FeatureMap&)>> blocks;
   };
 
   template <class Scaled>

@@ -116,11 +116,22 @@ OSPREY_INLINE void with_number(int64_t number, Body body) {
 /// Covers all taps of some pixels by tiles, for each pixel in the order of the taps: calls `body(tile, row, column)`.
 template <int kStride, int kPixels, class Body>
 OSPREY_INLINE void for_taps(const SeenPixels& seen, bool dense, Body body) {
-  if (dense && seen.rows == 3 && seen.columns == 3) {
+  constexpr int64_t kMost = 3;
+  if (dense && seen.rows == kMost && seen.columns == kMost) {
     body(Tile<kStride, 3, 3, kPixels, true>(), 0, 0);
     return;
   }
-  constexpr int64_t kMost = 3;
+  if (seen.rows == 0 || seen.columns == 0) return;
+  if (seen.rows < kMost && seen.columns <= kMost) {
+    with_number(
+        seen.rows, [&](auto rows) __attribute__((always_inline)) {
+          with_number(
+              seen.columns, [&](auto columns) __attribute__((always_inline)) {
+                body(Tile<kStride, decltype(rows)::value, decltype(columns)::value, kPixels, false>(), 0, 0);
+              });
+        });
+    return;
+  }
   for (int64_t row = 0; row < seen.rows; ++row)
     for (int64_t column = 0; column < seen.columns; column += kMost)
       with_number(

@@ -1,0 +1,39 @@
+#include "kernels/cpu/loops/floats.h"
+
+#include "kernels/cpu/loops/dispatch.h"
+
+namespace osprey::kernels::cpu {
+namespace {
+
+typedef float Lanes __attribute__((vector_size(32), aligned(4), may_alias));
+constexpr int64_t kWidth = 8;
+
+OSPREY_INLINE void move_lanes(const float* from, float* to) {
+  *reinterpret_cast<Lanes*>(to) = *reinterpret_cast<const Lanes*>(from);
+}
+
+OSPREY_INLINE void copy_pieces(const float* from, int64_t from_step, int64_t pieces, int64_t size, float* to,
+                               int64_t to_step) {
+  for (int64_t piece = 0; piece < pieces; ++piece, from += from_step, to += to_step) {
+    if (size < kWidth) {
+      for (int64_t i = 0; i < size; ++i) to[i] = from[i];
+      continue;
+    }
+    for (int64_t i = 0; i + kWidth < size; i += kWidth) move_lanes(from + i, to + i);
+    move_lanes(from + size - kWidth, to + size - kWidth);  // some of them again rather than one by one
+  }
+}
+
+OSPREY_INLINE void add_piece(const float* from, int64_t size, float* to) {
+  for (int64_t i = 0; i < size; ++i) to[i] += from[i];
+}
+
+}  // namespace
+
+OSPREY_DISPATCH(copy_floats, copy_pieces,
+                (const float* from, int64_t from_step, int64_t pieces, int64_t size, float* to, int64_t to_step), from,
+                from_step, pieces, size, to, to_step)
+
+OSPREY_DISPATCH(add_floats, add_piece, (const float* from, int64_t size, float* to), from, size, to)
+
+}  // namespace osprey::kernels::cpu
