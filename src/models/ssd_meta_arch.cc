@@ -200,7 +200,9 @@ std::map<std::string, std::string> SsdMetaArch::restore_map(RestoreType type) co
 }
 
 void SsdMetaArch::commit_statistics(const at::Tensor& proceed) {
-  for_each_batch_norm(*this, [&](nn::BatchNorm& batch_norm) { batch_norm.commit(proceed); });
+  std::vector<nn::BatchNorm*> layers;
+  for_each_batch_norm(*this, [&](nn::BatchNorm& batch_norm) { layers.push_back(&batch_norm); });
+  nn::BatchNorm::commit(layers, proceed);
 }
 
 void SsdMetaArch::discard_statistics() {

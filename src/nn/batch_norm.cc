@@ -2,6 +2,8 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <map>
+
 #include "nn/batch_norm_activation.h"
 #include "osprey/kernels/parameter_update.h"
 
@@ -36,35 +38,55 @@ kernels::PendingMap BatchNorm::leave(const kernels::MapWithStatistics& map, Acti
 }
 
 void BatchNorm::keep_aside(const at::Tensor& mean, const at::Tensor& inverse_deviation, int64_t values_per_channel) {
-  at::NoGradGuard no_grad;
-  const double unbiased = values_per_channel > 1 ? double(values_per_channel) / double(values_per_channel - 1) : 0.0;
-  at::Tensor variance = inverse_deviation.pow(-2).sub_(options_.epsilon).clamp_min_(0).mul_(unbiased);
-  if (pending_count_ == 0) {
-    pending_mean_ = mean.detach();
-    pending_variance_ = variance;
-  } else {
-    pending_mean_ = pending_mean_ + mean.detach();
-    pending_variance_ = pending_variance_ + variance;
+  const auto count = static_cast<double>(values_per_channel);
+  passes_.push_back({mean.detach(), inverse_deviation.detach(), count > 1 ? count / (count - 1) : 0.0});
+}
+
+void BatchNorm::commit(const std::vector<BatchNorm*>& layers, const at::Tensor& proceed) {
+  const at::NoGradGuard no_gradients;
+  std::vector<at::Tensor> deviations;
+  std::vector<at::Scalar> epsilons, factors;
+  for (const BatchNorm* layer : layers)
+    for (const Pass& pass : layer->passes_) {
+      deviations.push_back(pass.inverse_deviation);
+      epsilons.emplace_back(layer->options_.epsilon);
+      factors.emplace_back(pass.unbiased);
+    }
+  if (deviations.empty()) return;
+  const std::vector<at::Tensor> variances = at::_foreach_pow(deviations, -2);
+  at::_foreach_sub_(variances, epsilons);
+  at::_foreach_clamp_min_(variances, 0);
+  at::_foreach_mul_(variances, factors);
+
+  struct Averages {
+    at::Tensor rate;
+    std::vector<at::Tensor> moving, of_batch;
+  };
+  std::map<double, Averages> by_decay;
+  auto variance = variances.begin();
+  for (BatchNorm* layer : layers) {
+    if (layer->passes_.empty()) continue;
+    at::Tensor mean, spread;  // sums over the passes
+    for (const Pass& pass : layer->passes_) {
+      mean = mean.defined() ? mean + pass.mean : pass.mean;
+      spread = spread.defined() ? spread + *variance : *variance;
+      ++variance;
+    }
+    if (const auto count = static_cast<int64_t>(layer->passes_.size()); count > 1) {
+      mean = mean / count;
+      spread = spread / count;
+    }
+    if (!layer->rate_.defined() || layer->rate_.device() != layer->moving_mean_.device())
+      layer->rate_ = at::full({1}, 1 - layer->options_.decay, layer->moving_mean_.options());
+    Averages& averages = by_decay[layer->options_.decay];
+    averages.rate = layer->rate_;
+    averages.moving.insert(averages.moving.end(), {layer->moving_mean_, layer->moving_variance_});
+    averages.of_batch.insert(averages.of_batch.end(), {mean, spread});
+    layer->discard();
   }
-  ++pending_count_;
-}
-
-void BatchNorm::commit(const at::Tensor& proceed) {
-  if (pending_count_ == 0) return;
-  at::NoGradGuard no_grad;
-  if (!rate_.defined() || rate_.device() != moving_mean_.device())
-    rate_ = at::full({1}, 1 - options_.decay, moving_mean_.options());
-  const auto mean_of = [&](const at::Tensor& sum) { return pending_count_ == 1 ? sum : sum.div(pending_count_); };
-  kernels::update_parameters(kernels::UpdateRule::kAverage,
-                             {{moving_mean_, moving_variance_}, {mean_of(pending_mean_), mean_of(pending_variance_)}},
-                             rate_, proceed);
-  discard();
-}
-
-void BatchNorm::discard() {
-  pending_mean_ = at::Tensor();
-  pending_variance_ = at::Tensor();
-  pending_count_ = 0;
+  for (const auto& [decay, averages] : by_decay)
+    kernels::update_parameters(kernels::UpdateRule::kAverage, {averages.moving, averages.of_batch}, averages.rate,
+                               proceed);
 }
 
 }  // namespace osprey::nn

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "osprey/kernels/parameter_update.h"
+
 namespace osprey::nn {
 namespace {
 
@@ -14,8 +16,9 @@ class Penalty : public torch::autograd::Function<Penalty> {
     context->saved_data["squared"] = squared;
     context->saved_data["factor"] = factor;
     context->save_for_backward(weights.vec());
-    at::Tensor norms = at::stack(at::_foreach_norm(weights, squared ? 2 : 1));
-    return squared ? norms.square().sum().mul_(factor / 2) : norms.sum().mul_(factor);
+    const at::Tensor sum =
+        squared ? kernels::tensor_norms(weights.vec()).square().sum() : at::stack(at::_foreach_norm(weights, 1)).sum();
+    return (sum * (squared ? factor / 2 : factor)).to(at::kFloat);
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,

@@ -111,7 +111,7 @@ std::vector<at::Tensor> after_a_step(Chain& chain, const at::Tensor& y) {
   std::vector<at::Tensor> result;
   for (const at::Tensor& parameter : chain.parameters()) result.push_back(parameter.grad());
   for (const auto& module : chain.modules(/*include_self=*/false))
-    if (auto* norm = dynamic_cast<BatchNorm*>(module.get())) norm->commit();
+    if (auto* norm = dynamic_cast<BatchNorm*>(module.get())) BatchNorm::commit({norm});
   for (const at::Tensor& average : chain.buffers()) result.push_back(average);
   return result;
 }

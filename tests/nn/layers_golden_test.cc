@@ -80,7 +80,7 @@ TEST(BatchNorm, TrainsAsTensorFlow) {
       expect_close(nhwc(layer.forward(x)), tensor(item.at("y")), 1e-4, 1e-5, "y");
       expect_close(nhwc(layer.forward(x, nn::Activation::kRelu6)), tensor(item.at("y")).clamp(0, 6), 1e-4, 1e-5,
                    "relu6(y)");
-      layer.commit();  // a decay of 0 makes the averages those of the batch
+      nn::BatchNorm::commit({&layer});  // a decay of 0 makes the averages those of the batch
       expect_close(layer.named_buffers()["moving_mean"], tensor(item.at("batch_mean")), 1e-5, 1e-6, "mean");
       expect_close(layer.named_buffers()["moving_variance"],
                    tensor(item.at("variance_used_for_moving_average(unbiased)")), 1e-4, 1e-6, "variance");

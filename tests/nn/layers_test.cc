@@ -104,21 +104,40 @@ TEST(BatchNorm, KeepsItsAveragesUntilTheCommit) {
   layer.forward(x);
   layer.forward(x + 2);
   expect_close(layer.named_buffers()["moving_mean"], at::zeros({2}), 0, 0, "before");
-  layer.commit();
+  BatchNorm::commit({&layer});
   // Two passes before one commit count as one with the mean of both: 3 and 21; half of it is taken.
   expect_close(layer.named_buffers()["moving_mean"], at::tensor({1.5f, 10.5f}), 1e-6, 0, "after");
   expect_close(layer.named_buffers()["moving_variance"], at::tensor({1.5f, 100.5f}), 1e-4, 0, "variance");
   layer.forward(x * 100);
   layer.discard();
-  layer.commit();
+  BatchNorm::commit({&layer});
   expect_close(layer.named_buffers()["moving_mean"], at::tensor({1.5f, 10.5f}), 1e-6, 0, "after a discard");
+}
+
+TEST(BatchNorm, CommitsSeveralLayersAsEachByItself) {
+  std::vector<at::Tensor> results[2];
+  for (const bool together : {false, true}) {
+    BatchNorm first(3, {.decay = 0.5, .epsilon = 0.1}), second(5, {.decay = 0.75}), third(2, {.decay = 0.5}),
+        unused(2, {});
+    at::manual_seed(8);
+    first.forward(at::randn({4, 3, 2, 1}));
+    for (int pass = 0; pass < 3; ++pass) second.forward(at::randn({2, 5, 3, 3}));
+    third.forward(at::randn({1, 2, 1, 1}));
+    const std::vector<BatchNorm*> all = {&first, &second, &unused, &third};
+    if (together) BatchNorm::commit(all);
+    for (BatchNorm* layer : all) {
+      if (!together) BatchNorm::commit({layer});
+      for (const at::Tensor& average : layer->buffers()) results[together].push_back(average);
+    }
+  }
+  for (size_t i = 0; i < results[0].size(); ++i) EXPECT_TRUE(at::equal(results[0][i], results[1][i])) << i;
 }
 
 TEST(BatchNorm, FrozenUsesItsAveragesInTraining) {
   BatchNorm layer(1, {.center = false, .train = false});
   const at::Tensor x = at::tensor({1.0f, 5.0f}).view({2, 1, 1, 1});
   expect_close(layer.forward(x), x / std::sqrt(1.001), 1e-6, 0, "averages 0 and 1");
-  layer.commit();
+  BatchNorm::commit({&layer});
   expect_close(layer.named_buffers()["moving_mean"], at::zeros({1}), 0, 0, "untouched");
 }
 

@@ -233,7 +233,7 @@ Normed normed(const at::Tensor& map, const at::Tensor& gradient, Replicas* repli
   const at::Tensor x = map.detach().clone(at::MemoryFormat::ChannelsLast).requires_grad_(true);
   const at::Tensor y = batch_norm.forward(x, nn::Activation::kRelu6);
   y.backward(gradient);
-  batch_norm.commit();
+  nn::BatchNorm::commit({&batch_norm});
   const auto parameters = batch_norm.named_parameters();
   const auto buffers = batch_norm.named_buffers();
   return {y.detach(),

@@ -48,18 +48,23 @@ class BatchNorm : public Layer {
   /// From now on the statistics of a batch are those of all replicas together; null: of this one by itself.
   void synchronize(std::shared_ptr<const kernels::ReplicaSum> over) { over_ = std::move(over); }
 
-  /// proceed  scalar bool on the device: false, what was kept aside is thrown away; undefined: true
-  void commit(const at::Tensor& proceed = {});
-  void discard();
+  /// What was kept aside becomes part of the averages: of all these layers together, in few launches.
+  /// proceed  scalar bool on the device: false, it is thrown away; undefined: true
+  static void commit(const std::vector<BatchNorm*>& layers, const at::Tensor& proceed = {});
+  void discard() { passes_.clear(); }
 
  private:
+  /// The statistics of a forward pass.
+  struct Pass {
+    at::Tensor mean, inverse_deviation;
+    double unbiased;  ///< what the variance is multiplied with
+  };
   void keep_aside(const at::Tensor& mean, const at::Tensor& inverse_deviation, int64_t values_per_channel);
 
   BatchNormOptions options_;
   at::Tensor gamma_, beta_, moving_mean_, moving_variance_;
-  at::Tensor pending_mean_, pending_variance_;
-  int64_t pending_count_ = 0;
-  at::Tensor rate_;  ///< [1] 1 - decay, where the averages are
+  std::vector<Pass> passes_;  ///< kept aside
+  at::Tensor rate_;           ///< [1] 1 - decay, where the averages are
   std::shared_ptr<const kernels::ReplicaSum> over_;
 };
 
