@@ -6,6 +6,8 @@
 #include "kernels/batch_norm_steps.h"
 #include "kernels/cpu/normalized_convolution.h"
 #include "kernels/cpu/place_products.h"
+#include "kernels/device/batch_norm.h"
+#include "kernels/device/launch.h"
 #include "kernels/maps.h"
 #include "kernels/operator.h"
 #include "osprey/base/cpu.h"
@@ -126,17 +128,46 @@ cpu::ConvolvedGradients composed_backward(const cpu::ThroughStatistics& gradient
   return result;
 }
 
-/// What the sums over a pending map make of the gradients of its statistics and parameters: mean, inverse deviation,
-/// gamma, beta.
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> gradients_of_channels(const at::Tensor& moments,
-                                                                                 const Affine& affine,
-                                                                                 const at::Tensor& inverse_deviation) {
-  const at::Tensor sum = moments[0].to(at::kFloat), product = moments[1].to(at::kFloat);
-  return {affine.scale * sum.neg(), affine.gamma * product, inverse_deviation * product, sum};
-}
-
 at::Tensor empty_channels(const at::Tensor& x, bool any) {
   return at::empty({any ? x.size(1) : 0}, x.options().dtype(at::kFloat));
+}
+
+/// What the sums over a pending map make of the gradients of its statistics and parameters: mean, inverse deviation,
+/// gamma, beta.
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> gradients_of_channels(const at::Tensor& x,
+                                                                                 const at::Tensor& moments,
+                                                                                 const Affine& affine,
+                                                                                 const at::Tensor& inverse_deviation) {
+  const at::Tensor mean = empty_channels(x, true), deviation = empty_channels(x, true), gamma = empty_channels(x, true),
+                   beta = empty_channels(x, true);
+  const auto out = [](const at::Tensor& result) { return result.mutable_data_ptr<float>(); };
+  device::for_each(
+      x, x.size(1),
+      device::GradientsOfChannel{moments.const_data_ptr<double>(), x.size(1), affine.channels.scale,
+                                 affine.gamma.const_data_ptr<float>(), inverse_deviation.const_data_ptr<float>(),
+                                 out(mean), out(deviation), out(gamma), out(beta)});
+  return {mean, deviation, gamma, beta};
+}
+
+/// What the gradients of the statistics of y, where there are any, add to that of y: slope, offset.
+std::pair<at::Tensor, at::Tensor> through_statistics(const at::Tensor& y, const Optional& of_mean,
+                                                     const Optional& of_inverse_deviation,
+                                                     const at::Tensor& inverse_deviation) {
+  const auto channels = [&](const Optional& gradient) {
+    if (!gradient) return at::Tensor();
+    TORCH_CHECK(gradient->scalar_type() == at::kFloat && gradient->sizes() == inverse_deviation.sizes(), "expected ",
+                inverse_deviation.sizes(), " gradients of statistics, got ", gradient->toString(), " ",
+                gradient->sizes());
+    return gradient->contiguous();
+  };
+  const at::Tensor mean = channels(of_mean), deviation = channels(of_inverse_deviation),
+                   slope = at::empty_like(inverse_deviation), offset = at::empty_like(inverse_deviation);
+  device::for_each(
+      y, y.size(1),
+      device::ThroughStatisticsOf{device::data<const float>(mean), device::data<const float>(deviation),
+                                  inverse_deviation.const_data_ptr<float>(), static_cast<float>(y.numel() / y.size(1)),
+                                  slope.mutable_data_ptr<float>(), offset.mutable_data_ptr<float>()});
+  return {slope, offset};
 }
 
 SixTensors convolve_backward_operator(const Optional& gradient_y, const Optional& gradient_mean,
@@ -161,15 +192,9 @@ SixTensors convolve_backward_operator(const Optional& gradient_y, const Optional
   const at::Tensor x = channels_last(given), result_y = channels_last(y);
   check_normalizable(x);
   const auto affine = affine_of(x, mean, inverse_deviation, gamma, beta, low, high, curve);
-  const auto count = static_cast<double>(y.numel() / y.size(1));
-  const auto share = [&](const Optional& gradient) {
-    return gradient ? gradient->to(at::kFloat) / count : at::zeros_like(y_mean);
-  };
-  // inverse deviation = (variance + epsilon)^(-1/2), of which x has the slope -inverse deviation^3 (x - mean) / count
   const at::Tensor gradient = gradient_y ? channels_last(*gradient_y) : at::zeros_like(result_y);
-  const cpu::ThroughStatistics through{gradient, result_y, y_mean,
-                                       share(gradient_inverse_deviation) * y_inverse_deviation.pow(3).neg(),
-                                       share(gradient_mean)};
+  const auto [slope, offset] = through_statistics(y, gradient_mean, gradient_inverse_deviation, y_inverse_deviation);
+  const cpu::ThroughStatistics through{gradient, result_y, y_mean, slope, offset};
   cpu::ConvolvedGradients result;
   if (!plan.takes_loops(x)) {
     result = composed_backward(through, x, affine, weights, plan, of_x);
@@ -180,13 +205,13 @@ SixTensors convolve_backward_operator(const Optional& gradient_y, const Optional
   }
   if (!of_x) result.x = empty_map({0, 0, 0, 0}, x);
   // as a parameter of the trainer lies in memory, with the strides of its sizes even where these are one
-  const int64_t O = weights.size(0), I = weights.size(1), height = weights.size(2), width = weights.size(3);
+  const int64_t I = weights.size(1), width = weights.size(3);
   result.weights =
-      channels_last(result.weights).permute({0, 2, 3, 1}).flatten().view({O, height, width, I}).permute({0, 3, 1, 2});
+      channels_last(result.weights).as_strided(weights.sizes(), {I * weights.size(2) * width, 1, width * I, I});
   const at::Tensor none = empty_channels(x, false);
   if (!affine) return {result.x, none, none.clone(), none.clone(), none.clone(), result.weights};
   const auto [of_mean, of_deviation, of_gamma, of_beta] =
-      gradients_of_channels(result.moments, *affine, *inverse_deviation);
+      gradients_of_channels(x, result.moments, *affine, *inverse_deviation);
   return {result.x, of_mean, of_deviation, of_gamma, of_beta, result.weights};
 }
 
@@ -210,7 +235,7 @@ FiveTensors values_backward_operator(const at::Tensor& gradient, const at::Tenso
   check_normalizable(x);
   const Affine affine = affine_of(x, mean, inverse_deviation, gamma, beta, low, high, curve).value();
   const auto [of_mean, of_deviation, of_gamma, of_beta] =
-      gradients_of_channels(gradient_moments(wanted, x, affine), affine, inverse_deviation);
+      gradients_of_channels(x, gradient_moments(wanted, x, affine), affine, inverse_deviation);
   const at::Tensor none = at::zeros_like(affine.mean);
   return {spread(wanted, x, affine, none, none), of_mean, of_deviation, of_gamma, of_beta};
 }

@@ -12,13 +12,19 @@ namespace {
 
 constexpr int64_t kLinesOfATask = 16;  // about
 
-/// [C, 1, height, width] -> [C / lanes, height * width, lanes]
-at::Tensor to_lanes(const at::Tensor& weights) {
-  const int64_t groups = (weights.size(0) + kLanes - 1) / kLanes;
-  return at::constant_pad_nd(weights.flatten(1), {0, 0, 0, groups * kLanes - weights.size(0)})
-      .view({groups, kLanes, -1})
-      .transpose(1, 2)
-      .contiguous();
+/// [C, 1, height, width] -> [C / lanes, height * width, lanes], the taps as they are or the last one first.
+at::Tensor to_lanes(const at::Tensor& given, bool turned) {
+  const at::Tensor weights = given.contiguous();
+  const int64_t depth = weights.size(0), taps = weights.size(2) * weights.size(3),
+                groups = (depth + kLanes - 1) / kLanes;
+  const at::Tensor result = at::empty({groups, taps, kLanes}, weights.options());
+  const auto* const from = weights.const_data_ptr<float>();
+  auto* to = result.mutable_data_ptr<float>();
+  for (int64_t first = 0; first < groups * kLanes; first += kLanes)
+    for (int64_t tap = 0; tap < taps; ++tap)
+      for (int64_t c = first; c < first + kLanes; ++c, ++to)
+        *to = c < depth ? from[c * taps + (turned ? taps - 1 - tap : tap)] : 0;
+  return result;
 }
 
 }  // namespace
@@ -113,8 +119,8 @@ DepthwiseLines::DepthwiseLines(const Sides& sides, const at::Tensor& weights)
       pixels_(sides.pixels),
       depth_(weights.size(0)),
       sizes_(weights.sizes().vec()),
-      weights_(to_lanes(weights)),
-      turned_(weights_.flip(1)),
+      weights_(to_lanes(weights, false)),
+      turned_(to_lanes(weights, true)),
       forward_(forward_taps(lines_)),
       backward_(backward_taps(lines_)),
       forward_pixels_(forward_taps(pixels_), 1, pixels_.stride),
@@ -148,13 +154,13 @@ void DepthwiseLines::add_weight_gradient(const LineOf& map, const float* gradien
 }
 
 at::Tensor DepthwiseLines::weight_gradient(const at::Tensor& sums) const {
-  return sums.sum(0)
-      .view(weights_.sizes())
-      .transpose(1, 2)
-      .flatten(0, 1)
-      .narrow(0, 0, depth_)
-      .contiguous()
-      .view(sizes_);
+  const at::Tensor total = sums.sum(0), result = at::empty(sizes_, sums.options());
+  const int64_t taps = weights_.size(1);
+  const auto* const from = total.const_data_ptr<float>();
+  auto* const to = result.mutable_data_ptr<float>();
+  for (int64_t c = 0; c < depth_; ++c)
+    for (int64_t tap = 0; tap < taps; ++tap) to[c * taps + tap] = from[(c / kLanes * taps + tap) * kLanes + c % kLanes];
+  return result;
 }
 
 int64_t line_tasks(int64_t lines) { return (lines + kLinesOfATask - 1) / kLinesOfATask; }

@@ -15,5 +15,7 @@ OSPREY_FOR_TYPE(Float16);
 OSPREY_FOR_GPU(Each<AddParts>);
 OSPREY_FOR_GPU(Each<Statistics>);
 OSPREY_FOR_GPU(Each<GradientCoefficients>);
+OSPREY_FOR_GPU(Each<ThroughStatisticsOf>);
+OSPREY_FOR_GPU(Each<GradientsOfChannel>);
 
 }  // namespace osprey::kernels::device

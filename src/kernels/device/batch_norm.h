@@ -217,4 +217,32 @@ struct GradientCoefficients {
   }
 };
 
+/// What the gradients of a map's statistics add to that of the map, slope * (x - mean) + offset. Of each channel.
+struct ThroughStatisticsOf {
+  const float *of_mean, *of_inverse_deviation;  ///< null: 0
+  const float* inverse_deviation;               ///< (variance + epsilon)^(-1/2)
+  float count;                                  ///< values per channel
+  float *slope, *offset;
+  OSPREY_INLINE void operator()(int64_t c) const {
+    const float d = inverse_deviation[c];
+    slope[c] = of_inverse_deviation == nullptr ? 0.0f : -of_inverse_deviation[c] / count * d * d * d;
+    offset[c] = of_mean == nullptr ? 0.0f : of_mean[c] / count;
+  }
+};
+
+/// What `GradientMoments` of a normalised map are for its statistics and parameters. Of each channel.
+struct GradientsOfChannel {
+  const double* moments;  ///< [2, depth]
+  int64_t depth;
+  const float *scale, *gamma, *inverse_deviation;
+  float *of_mean, *of_inverse_deviation, *of_gamma, *of_beta;
+  OSPREY_INLINE void operator()(int64_t c) const {
+    const auto sum = static_cast<float>(moments[c]), product = static_cast<float>(moments[depth + c]);
+    of_mean[c] = -scale[c] * sum;
+    of_inverse_deviation[c] = gamma[c] * product;
+    of_gamma[c] = inverse_deviation[c] * product;
+    of_beta[c] = sum;
+  }
+};
+
 }  // namespace osprey::kernels::device
