@@ -28,7 +28,7 @@ struct Convolution {
   at::Tensor x, weights;
   std::vector<int64_t> stride, padding, dilation;
   int64_t groups = 1, count = 0;
-  std::optional<kernels::DepthwiseWindow> depthwise;  ///< it has been taken that way; `x` is without its padding
+  std::optional<kernels::SlidingWindow> depthwise;  ///< it has been taken that way; `x` is without its padding
 
   /// The same for the operations of libtorch.
   Convolution padded() const {
@@ -65,7 +65,7 @@ std::unique_ptr<at::ObserverContext> note(const at::RecordFunction& function) {
   const std::string_view name = function.name();
   const auto inputs = function.inputs();
   if (name == "osprey::depthwise_convolution") {
-    kernels::DepthwiseWindow window{inputs[2].toInt(), {}};
+    kernels::SlidingWindow window{inputs[2].toInt(), {}};
     std::ranges::copy(inputs[3].toIntVector(), window.padding.begin());
     Convolution call{
         inputs[0].toTensor().detach(), inputs[1].toTensor().detach(), {window.stride, window.stride}, {0, 0}, {1, 1}};

@@ -123,10 +123,13 @@ int run(int argc, char** argv) {
         const Losses losses = model->loss(predictions, batch);
         return (losses.terms[0].sum + losses.terms[1].sum) / losses.normalizer.clamp_min(1);
       });
-      const at::Tensor penalty = times.measure("regularization", [&] { return model->regularization_loss(); });
       times.measure("backward", [&] {
-        (loss + penalty).backward();
+        loss.backward();
         return 0;
+      });
+      times.measure("regularization", [&] {
+        model->add_regularization_gradients();
+        return model->regularization_loss();
       });
       return times.measure("update", [&] {
         optimizer->update(step);

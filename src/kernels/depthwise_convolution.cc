@@ -97,15 +97,15 @@ bool takes_depthwise(const at::Tensor& x, const at::Tensor& weights) {
          weights.size(1) == 1 && weights.size(2) <= cpu::kMostTaps && weights.size(3) <= cpu::kMostTaps;
 }
 
-at::Tensor depthwise_convolution(const at::Tensor& x, const at::Tensor& weights, const DepthwiseWindow& window) {
+at::Tensor depthwise_convolution(const at::Tensor& x, const at::Tensor& weights, const SlidingWindow& window) {
   const at::NoGradGuard no_gradients;
   static const auto operation = find_operator("depthwise_convolution", &depthwise_operator);
   return operation.call(x, weights, window.stride, window.padding);
 }
 
 std::pair<at::Tensor, at::Tensor> depthwise_convolution_backward(const at::Tensor& gradient_y, const at::Tensor& x,
-                                                                 const at::Tensor& weights,
-                                                                 const DepthwiseWindow& window, bool of_x) {
+                                                                 const at::Tensor& weights, const SlidingWindow& window,
+                                                                 bool of_x) {
   const at::NoGradGuard no_gradients;
   static const auto operation = find_operator("depthwise_convolution_backward", &depthwise_backward_operator);
   auto [gradient_x, of_weights] = operation.call(gradient_y, x, weights, window.stride, window.padding, of_x);

@@ -11,6 +11,7 @@
 #include "kernels/maps.h"
 #include "kernels/operator.h"
 #include "osprey/base/cpu.h"
+#include "osprey/kernels/depthwise_convolution.h"
 #include "osprey/kernels/device.h"
 #include "osprey/kernels/pointwise_convolution.h"
 
@@ -22,7 +23,7 @@ using ThreeTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 using FiveTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 using SixTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
-DepthwiseWindow window_of(int64_t stride, at::IntArrayRef padding) {
+SlidingWindow window_of(int64_t stride, at::IntArrayRef padding) {
   TORCH_CHECK(stride > 0 && padding.size() == 4, "a window has a stride > 0 and four paddings");
   return {stride, {padding[0], padding[1], padding[2], padding[3]}};
 }
@@ -34,7 +35,7 @@ bool is_depthwise(const at::Tensor& x, const at::Tensor& weights) {
 
 /// Which convolution it is and how its window moves over the map.
 struct Plan {
-  Plan(const at::Tensor& x, const at::Tensor& weights, const DepthwiseWindow& moves)
+  Plan(const at::Tensor& x, const at::Tensor& weights, const SlidingWindow& moves)
       : window(moves), sides(x, weights, moves.stride, moves.padding), depthwise(is_depthwise(x, weights)) {
     TORCH_CHECK(depthwise || weights.size(1) == x.size(1),
                 "expected maps [B, C, H, W] and weights [C, 1, height, width] or [O, C, height, width], got ",
@@ -43,7 +44,7 @@ struct Plan {
     TORCH_CHECK(weights.size(0) > 0, "expected weights of at least one channel, got ", weights.sizes());
     sizes = {x.size(0), weights.size(0), sides.lines.to, sides.pixels.to};
   }
-  DepthwiseWindow window;
+  SlidingWindow window;
   cpu::Sides sides;
   bool depthwise;
   std::vector<int64_t> sizes;  ///< of the result
@@ -54,8 +55,9 @@ struct Plan {
 };
 
 /// Whether products of the rows that windows see are the faster way. Where windows move by one, libtorch's own
-/// convolutions are near the machine's limit; with few channels, bringing rows together takes longer than multiplying.
-bool takes_windows(const at::Tensor& x, const at::Tensor& weights, const DepthwiseWindow& window) {
+/// convolutions are near the machine's limit; with few channels of the result, bringing rows together takes longer than
+/// multiplying.
+bool takes_windows(const at::Tensor& x, const at::Tensor& weights, const SlidingWindow& window) {
   return device::takes_loops(x) && !has_avx512() && x.scalar_type() == at::kFloat &&
          weights.scalar_type() == at::kFloat && x.is_contiguous(at::MemoryFormat::ChannelsLast) && window.stride > 1 &&
          weights.size(0) >= 32 && weights.size(1) == x.size(1) &&
@@ -63,7 +65,7 @@ bool takes_windows(const at::Tensor& x, const at::Tensor& weights, const Depthwi
 }
 
 /// Zeros around the map, as many as the window asks for; negative ones take them away again.
-at::Tensor pad(const at::Tensor& x, const DepthwiseWindow& window, int64_t sign = 1) {
+at::Tensor pad(const at::Tensor& x, const SlidingWindow& window, int64_t sign = 1) {
   const auto& [top, bottom, left, right] = window.padding;
   return at::constant_pad_nd(x, {sign * left, sign * right, sign * top, sign * bottom});
 }
@@ -264,7 +266,7 @@ TORCH_LIBRARY_FRAGMENT(osprey, library) {
 
 }  // namespace
 
-bool takes_normalized_convolution(const at::Tensor& x, const at::Tensor& weights, const DepthwiseWindow& window) {
+bool takes_normalized_convolution(const at::Tensor& x, const at::Tensor& weights, const SlidingWindow& window) {
   if (x.dim() != 4 || weights.dim() != 4 || x.numel() == 0) return false;
   if (is_depthwise(x, weights)) return takes_depthwise(x, weights);
   const bool one_by_one = weights.size(2) == 1 && weights.size(3) == 1 && window.stride == 1;
@@ -272,7 +274,7 @@ bool takes_normalized_convolution(const at::Tensor& x, const at::Tensor& weights
 }
 
 MapWithStatistics normalized_convolution(const PendingMap& input, const at::Tensor& weights,
-                                         const DepthwiseWindow& window, double epsilon) {
+                                         const SlidingWindow& window, double epsilon) {
   const at::NoGradGuard no_gradients;
   static const auto operation = find_operator("normalized_convolution", &convolve_operator);
   const auto [y, mean, inverse_deviation] =
@@ -284,7 +286,7 @@ MapWithStatistics normalized_convolution(const PendingMap& input, const at::Tens
 
 PendingGradients normalized_convolution_backward(const MapWithStatistics& gradient, const MapWithStatistics& result,
                                                  const PendingMap& input, const at::Tensor& weights,
-                                                 const DepthwiseWindow& window, bool of_x) {
+                                                 const SlidingWindow& window, bool of_x) {
   const at::NoGradGuard no_gradients;
   static const auto operation = find_operator("normalized_convolution_backward", &convolve_backward_operator);
   const auto [x, mean, inverse_deviation, gamma, beta, of_weights] = operation.call(

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <map>
+#include <utility>
 
 #include "nn/batch_norm_activation.h"
 #include "osprey/kernels/parameter_update.h"
@@ -44,14 +45,17 @@ void BatchNorm::keep_aside(const at::Tensor& mean, const at::Tensor& inverse_dev
 
 void BatchNorm::commit(const std::vector<BatchNorm*>& layers, const at::Tensor& proceed) {
   const at::NoGradGuard no_gradients;
+  std::vector<std::pair<BatchNorm*, std::vector<Pass>>> passes_of;
   std::vector<at::Tensor> deviations;
   std::vector<at::Scalar> epsilons, factors;
-  for (const BatchNorm* layer : layers)
-    for (const Pass& pass : layer->passes_) {
+  for (BatchNorm* layer : layers) {
+    passes_of.emplace_back(layer, std::exchange(layer->passes_, {}));
+    for (const Pass& pass : passes_of.back().second) {
       deviations.push_back(pass.inverse_deviation);
       epsilons.emplace_back(layer->options_.epsilon);
       factors.emplace_back(pass.unbiased);
     }
+  }
   if (deviations.empty()) return;
   const std::vector<at::Tensor> variances = at::_foreach_pow(deviations, -2);
   at::_foreach_sub_(variances, epsilons);
@@ -64,29 +68,33 @@ void BatchNorm::commit(const std::vector<BatchNorm*>& layers, const at::Tensor& 
   };
   std::map<double, Averages> by_decay;
   auto variance = variances.begin();
-  for (BatchNorm* layer : layers) {
-    if (layer->passes_.empty()) continue;
+  for (const auto& [layer, passes] : passes_of) {
+    if (passes.empty()) continue;
     at::Tensor mean, spread;  // sums over the passes
-    for (const Pass& pass : layer->passes_) {
+    for (const Pass& pass : passes) {
       mean = mean.defined() ? mean + pass.mean : pass.mean;
       spread = spread.defined() ? spread + *variance : *variance;
       ++variance;
     }
-    if (const auto count = static_cast<int64_t>(layer->passes_.size()); count > 1) {
+    if (const auto count = static_cast<int64_t>(passes.size()); count > 1) {
       mean = mean / count;
       spread = spread / count;
     }
-    if (!layer->rate_.defined() || layer->rate_.device() != layer->moving_mean_.device())
-      layer->rate_ = at::full({1}, 1 - layer->options_.decay, layer->moving_mean_.options());
     Averages& averages = by_decay[layer->options_.decay];
-    averages.rate = layer->rate_;
+    if (!averages.rate.defined()) averages.rate = layer->rate();
     averages.moving.insert(averages.moving.end(), {layer->moving_mean_, layer->moving_variance_});
     averages.of_batch.insert(averages.of_batch.end(), {mean, spread});
-    layer->discard();
   }
   for (const auto& [decay, averages] : by_decay)
     kernels::update_parameters(kernels::UpdateRule::kAverage, {averages.moving, averages.of_batch}, averages.rate,
                                proceed);
+}
+
+/// Made once: a recorded step reads it again and again.
+at::Tensor BatchNorm::rate() {
+  if (!rate_.defined() || rate_.device() != moving_mean_.device())
+    rate_ = at::full({1}, 1 - options_.decay, moving_mean_.options());
+  return rate_;
 }
 
 }  // namespace osprey::nn

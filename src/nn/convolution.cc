@@ -27,7 +27,7 @@ Padded pad(const at::Tensor& x, Padding padding, std::array<int64_t, 2> kernel, 
   return {at::constant_pad_nd(x, {z.before, z.after, y.before, y.after}, value)};
 }
 
-kernels::DepthwiseWindow window_over(const at::Tensor& x, const ConvolutionOptions& options) {
+kernels::SlidingWindow window_over(const at::Tensor& x, const ConvolutionOptions& options) {
   const PaddingAmount rows = padding_amount(options.padding, x.size(2), options.kernel[0], options.stride),
                       columns = padding_amount(options.padding, x.size(3), options.kernel[1], options.stride);
   return {options.stride, {rows.before, rows.after, columns.before, columns.after}};
@@ -106,7 +106,7 @@ ConvBlock::ConvBlock(const ConvBlockOptions& options, const Hyperparams& hyperpa
     batch_norm_ = register_module("BatchNorm", std::make_shared<BatchNorm>(out_depth_, *hyperparams.batch_norm));
 }
 
-at::Tensor ConvBlock::each(const at::Tensor& x) {
+at::Tensor ConvBlock::step_by_step(const at::Tensor& x) {
   const at::Tensor y = convolve(x, weights_, biases_, convolution_);
   return batch_norm_ ? batch_norm_->forward(y, activation_) : activate(y, activation_);
 }
@@ -116,15 +116,15 @@ at::Tensor ConvBlock::forward(const at::Tensor& x) { return forward_last(x); }
 at::Tensor ConvBlock::forward_last(const FeatureMap& x) {
   // Leaving a batch norm just to do it gains nothing, but where windows jump the convolution itself is faster so.
   const bool jumps = convolution_.groups == 1 && convolution_.stride > 1;
-  return x.is_pending() || jumps ? forward(x).values() : each(x.values());
+  return x.is_pending() || jumps ? forward(x).values() : step_by_step(x.values());
 }
 
 FeatureMap ConvBlock::forward(const FeatureMap& x) {
   const at::Tensor& map = x.pending().x;
-  const kernels::DepthwiseWindow window = window_over(map, convolution_);
+  const kernels::SlidingWindow window = window_over(map, convolution_);
   if (!batch_norm_ || !batch_norm_->can_be_left(activation_) || biases_.defined() ||
       !takes_normalized_operation(map, weights_, convolution_, window))
-    return each(x.values());
+    return step_by_step(x.values());
   const kernels::MapWithStatistics result = normalized_operation(x.pending(), weights_, window, batch_norm_->epsilon());
   count_multiply_adds(result.y.numel() * (weights_.numel() / weights_.size(0)));
   return FeatureMap(batch_norm_->leave(result, activation_));

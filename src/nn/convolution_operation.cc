@@ -7,6 +7,7 @@
 
 #include "kernels/if_defined.h"
 #include "osprey/kernels/convolution_gradient.h"
+#include "osprey/kernels/depthwise_convolution.h"
 #include "osprey/kernels/normalized_convolution.h"
 #include "osprey/kernels/pointwise_convolution.h"
 
@@ -82,7 +83,7 @@ class OwnConvolution : public torch::autograd::Function<OwnConvolution> {
 class DepthwiseConvolution : public torch::autograd::Function<DepthwiseConvolution> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weights,
-                            const kernels::DepthwiseWindow& window) {
+                            const kernels::SlidingWindow& window) {
     context->save_for_backward({x, weights});
     context->saved_data["stride"] = window.stride;
     context->saved_data["padding"] = std::vector<int64_t>(window.padding.begin(), window.padding.end());
@@ -91,7 +92,7 @@ class DepthwiseConvolution : public torch::autograd::Function<DepthwiseConvoluti
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
-    kernels::DepthwiseWindow window{context->saved_data["stride"].toInt(), {}};
+    kernels::SlidingWindow window{context->saved_data["stride"].toInt(), {}};
     const auto padding = context->saved_data["padding"].toIntVector();
     std::copy(padding.begin(), padding.end(), window.padding.begin());
     const auto [of_x, of_weights] =
@@ -103,7 +104,7 @@ class DepthwiseConvolution : public torch::autograd::Function<DepthwiseConvoluti
 }  // namespace
 
 at::Tensor depthwise_operation(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
-                               const kernels::DepthwiseWindow& window) {
+                               const kernels::SlidingWindow& window) {
   const at::Tensor y = DepthwiseConvolution::apply(x, weights, window);
   return biases.defined() ? y + biases.view({1, -1, 1, 1}) : y;
 }
@@ -114,7 +115,7 @@ bool takes_depthwise_operation(const at::Tensor& x, const at::Tensor& weights, c
 }
 
 bool takes_normalized_operation(const at::Tensor& x, const at::Tensor& weights, const ConvolutionOptions& options,
-                                const kernels::DepthwiseWindow& window) {
+                                const kernels::SlidingWindow& window) {
   return at::GradMode::is_enabled() && options.dilation == 1 && takes_own_operators() &&
          (options.groups == 1 || options.groups == x.size(1)) &&
          kernels::takes_normalized_convolution(x, weights, window);

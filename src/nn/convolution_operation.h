@@ -3,23 +3,23 @@
 
 #include <array>
 
-#include "osprey/kernels/depthwise_convolution.h"
+#include "osprey/kernels/sliding_window.h"
 #include "osprey/nn/convolution.h"
 
 namespace osprey::nn {
 
-/// A convolution of any network happens in one of the two that follow, or, where it does the batch norm of its input,
+/// A convolution of any network happens in one of the two that follow, or, where it may leave its batch norm pending,
 /// in that of nn/normalized_convolution.h. Gradients flow to x, weights and biases (may be undefined).
 
 /// A convolution of each channel by itself, where `takes_depthwise_operation` says that it is the faster way.
 at::Tensor depthwise_operation(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
-                               const kernels::DepthwiseWindow& window);
+                               const kernels::SlidingWindow& window);
 bool takes_depthwise_operation(const at::Tensor& x, const at::Tensor& weights, const ConvolutionOptions& options);
 
 /// Whether a convolution of a training step may leave its batch norm pending and do that of its input, see
 /// kernels/normalized_convolution.h.
 bool takes_normalized_operation(const at::Tensor& x, const at::Tensor& weights, const ConvolutionOptions& options,
-                                const kernels::DepthwiseWindow& window);
+                                const kernels::SlidingWindow& window);
 
 /// at::conv2d of a map whose padding is the same on both sides.
 at::Tensor convolution_operation(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,

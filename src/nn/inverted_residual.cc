@@ -48,7 +48,7 @@ at::Tensor InvertedResidual::forward(const FeatureMap& x, const Context& context
   const FeatureMap given = residual_ ? FeatureMap(x.values()) : x;
   FeatureMap inner = given;
   if (expand_) inner = expansion == nullptr ? expand_->forward(inner) : expand_->forward_last(inner);
-  if (expansion != nullptr) *expansion = inner.values();
+  if (expansion != nullptr) inner = *expansion = inner.values();
   if (depthwise_) inner = squeeze_excite_ ? depthwise_->forward_last(inner) : depthwise_->forward(inner);
   if (squeeze_excite_) inner = squeeze_excite_->forward(inner.values());
   at::Tensor y = project_->forward_last(inner);

@@ -28,7 +28,7 @@ class NormalizedConvolution : public torch::autograd::Function<NormalizedConvolu
   static variable_list forward(AutogradContext* context, const at::Tensor& x, const Optional& mean,
                                const Optional& inverse_deviation, const Optional& gamma, const Optional& beta,
                                const at::Tensor& weights, const kernels::Epilogue& epilogue,
-                               const kernels::DepthwiseWindow& window, double epsilon) {
+                               const kernels::SlidingWindow& window, double epsilon) {
     const auto or_none = [](const Optional& tensor) { return tensor.value_or(at::Tensor()); };
     const kernels::PendingMap input{x,       or_none(mean), or_none(inverse_deviation), or_none(gamma), or_none(beta),
                                     epilogue};
@@ -44,7 +44,7 @@ class NormalizedConvolution : public torch::autograd::Function<NormalizedConvolu
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
-    kernels::DepthwiseWindow window{context->saved_data["stride"].toInt(), {}};
+    kernels::SlidingWindow window{context->saved_data["stride"].toInt(), {}};
     const auto padding = context->saved_data["padding"].toIntVector();
     std::copy(padding.begin(), padding.end(), window.padding.begin());
     const auto all = kernels::normalized_convolution_backward(
@@ -91,7 +91,7 @@ class PendingValues : public torch::autograd::Function<PendingValues> {
 }  // namespace
 
 kernels::MapWithStatistics normalized_operation(const kernels::PendingMap& input, const at::Tensor& weights,
-                                                const kernels::DepthwiseWindow& window, double epsilon) {
+                                                const kernels::SlidingWindow& window, double epsilon) {
   const variable_list result = NormalizedConvolution::apply(
       input.x, if_defined(input.mean), if_defined(input.inverse_deviation), if_defined(input.gamma),
       if_defined(input.beta), weights, input.epilogue, window, epsilon);

@@ -1,54 +1,59 @@
 #include "osprey/nn/regularizer.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
+#include <ATen/core/grad_mode.h>
 
 #include "osprey/kernels/parameter_update.h"
 
 namespace osprey::nn {
 namespace {
 
-/// The penalty of many weights at once, with its gradient in closed form: weight * w for l2, weight * sign(w) for l1.
-class Penalty : public torch::autograd::Function<Penalty> {
- public:
-  static at::Tensor forward(torch::autograd::AutogradContext* context, at::TensorList weights, bool squared,
-                            double factor) {
-    context->saved_data["squared"] = squared;
-    context->saved_data["factor"] = factor;
-    context->save_for_backward(weights.vec());
-    const at::Tensor sum =
-        squared ? kernels::tensor_norms(weights.vec()).square().sum() : at::stack(at::_foreach_norm(weights, 1)).sum();
-    return (sum * (squared ? factor / 2 : factor)).to(at::kFloat);
-  }
-
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 torch::autograd::variable_list gradients) {
-    torch::autograd::variable_list weights = context->get_saved_variables();
-    const at::Tensor scale = gradients[0] * context->saved_data["factor"].toDouble();
-    if (!context->saved_data["squared"].toBool()) weights = at::_foreach_sign(weights);
-    torch::autograd::variable_list result = at::_foreach_mul(weights, scale);
-    result.resize(weights.size() + 2);  // no gradients for the two settings
-    return result;
-  }
+struct Group {
+  Regularizer regularizer;
+  std::vector<at::Tensor> weights;
 };
+
+/// Weights with the same penalty together, for which a few operations do.
+template <class Wanted>  // whether a weight takes part
+std::vector<Group> groups_of(const std::vector<RegularizedWeight>& weights, Wanted wanted) {
+  std::vector<Group> groups;
+  for (const RegularizedWeight& item : weights) {
+    if (item.regularizer.kind == Regularizer::Kind::kNone || item.regularizer.weight == 0 || !wanted(item.weight))
+      continue;
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&](const Group& other) { return other.regularizer == item.regularizer; });
+    if (group == groups.end()) group = groups.insert(groups.end(), {item.regularizer, {}});
+    group->weights.push_back(item.weight);
+  }
+  return groups;
+}
 
 }  // namespace
 
 at::Tensor regularization_loss(const std::vector<RegularizedWeight>& weights) {
-  std::vector<std::pair<Regularizer, std::vector<at::Tensor>>> groups;
-  for (const RegularizedWeight& item : weights) {
-    if (item.regularizer.kind == Regularizer::Kind::kNone || item.regularizer.weight == 0) continue;
-    auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == item.regularizer; });
-    if (group == groups.end()) group = groups.insert(groups.end(), {item.regularizer, {}});
-    group->second.push_back(item.weight);
-  }
+  const at::NoGradGuard no_gradients;
   at::Tensor total;
-  for (const auto& [regularizer, members] : groups) {
-    const at::Tensor loss =
-        Penalty::apply(at::TensorList(members), regularizer.kind == Regularizer::Kind::kL2, regularizer.weight);
+  for (const auto& [regularizer, members] : groups_of(weights, [](const at::Tensor&) { return true; })) {
+    const bool squared = regularizer.kind == Regularizer::Kind::kL2;
+    const at::Tensor sum =
+        squared ? kernels::tensor_norms(members).square().sum() : at::stack(at::_foreach_norm(members, 1)).sum();
+    const at::Tensor loss = (sum * (squared ? regularizer.weight / 2 : regularizer.weight)).to(at::kFloat);
     total = total.defined() ? total + loss : loss;
   }
   return total;
+}
+
+void add_regularization_gradients(const std::vector<RegularizedWeight>& weights) {
+  const at::NoGradGuard no_gradients;
+  for (const auto& [regularizer, members] : groups_of(weights, [](const at::Tensor& w) { return w.requires_grad(); })) {
+    std::vector<at::Tensor> gradients;
+    for (const at::Tensor& weight : members) {
+      if (!weight.grad().defined()) weight.mutable_grad() = at::zeros_like(weight);
+      gradients.push_back(weight.grad());
+    }
+    const bool squared = regularizer.kind == Regularizer::Kind::kL2;
+    at::_foreach_add_(gradients, squared ? members : at::_foreach_sign(members), regularizer.weight);
+  }
 }
 
 }  // namespace osprey::nn

@@ -31,11 +31,17 @@ struct Watch {
 };
 thread_local Watch* watch = nullptr;
 
+/// While it lives, operations are the check's own.
+struct Looking {
+  Looking() { watch->looking = true; }
+  ~Looking() { watch->looking = false; }
+};
+
 /// An operation that reads a variable belongs to that variable's layer; those after it, too, until the next. Of several
 /// it belongs to the first one that is not finite itself, or else to the first.
 std::unique_ptr<at::ObserverContext> before(const at::RecordFunction& function) {
   if (watch == nullptr || watch->looking || !watch->found.operation.empty()) return nullptr;
-  watch->looking = true;
+  const Looking looking;
   bool read = false;
   for (const c10::IValue& input : function.inputs()) {
     if (!input.isTensor() || !input.toTensor().defined() || !input.toTensor().has_storage()) continue;
@@ -46,7 +52,6 @@ std::unique_ptr<at::ObserverContext> before(const at::RecordFunction& function) 
     read = true;
     if (at_fault) break;
   }
-  watch->looking = false;
   return nullptr;
 }
 
@@ -61,13 +66,12 @@ void after(const at::RecordFunction& function, at::ObserverContext*) {
   if (watch == nullptr || watch->looking || !watch->found.operation.empty()) return;
   const std::string operation = function.name();
   if (only_allocates(operation)) return;
-  watch->looking = true;
+  const Looking looking;
   for (const c10::IValue& output : function.outputs()) {
     if (!output.isTensor() || !has_non_finite(output.toTensor())) continue;
     watch->found = {watch->last_variable, operation};
     break;
   }
-  watch->looking = false;
 }
 
 nlohmann::json number(double value) {

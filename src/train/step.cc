@@ -139,14 +139,10 @@ StepResult device_step(TrainState& state, const Batch& batch, optim::GradientPip
     total = total + result.losses.back().value;
   }
   if (options.add_regularization) {
-    at::Tensor penalty;
-    {
-      const at::AutoGradMode with_gradients(true);
-      penalty = model.regularization_loss();
-      if (penalty.requires_grad()) penalty.backward();
-    }
-    result.losses.push_back({"Loss/regularization_loss", penalty.detach()});
-    total = total + penalty.detach();
+    const at::Tensor penalty = model.regularization_loss();
+    model.add_regularization_gradients();
+    result.losses.push_back({"Loss/regularization_loss", penalty});
+    total = total + penalty;
   }
   if (scale.defined()) result.losses.push_back({"loss_scale", scale.clone()});
   result.losses.push_back({"Loss/total_loss", total});

@@ -14,7 +14,7 @@ using ::testing::ThrowsMessage;
 
 /// What libtorch makes of it in double precision: result, gradient of x, gradient of the weights.
 struct Defined {
-  Defined(const at::Tensor& x, const at::Tensor& weights, const DepthwiseWindow& window) {
+  Defined(const at::Tensor& x, const at::Tensor& weights, const SlidingWindow& window) {
     input = x.to(at::kDouble).requires_grad_(true);
     kernel = weights.to(at::kDouble).requires_grad_(true);
     const auto& [top, bottom, left, right] = window.padding;
@@ -26,9 +26,9 @@ struct Defined {
 
 TEST(DepthwiseConvolution, IsTheConvolutionOfEachChannelAndItsGradients) {
   at::manual_seed(11);
-  const DepthwiseWindow windows[] = {{1, {1, 1, 1, 1}}, {2, {0, 1, 0, 1}}, {2, {1, 1, 1, 1}},
-                                     {1, {0, 0, 0, 0}}, {3, {2, 0, 1, 2}}, {4, {0, 0, 3, 3}}};
-  for (const DepthwiseWindow& window : windows)
+  const SlidingWindow windows[] = {{1, {1, 1, 1, 1}}, {2, {0, 1, 0, 1}}, {2, {1, 1, 1, 1}},
+                                   {1, {0, 0, 0, 0}}, {3, {2, 0, 1, 2}}, {4, {0, 0, 3, 3}}};
+  for (const SlidingWindow& window : windows)
     for (const auto& [height, width] : {std::pair<int64_t, int64_t>{3, 3}, {1, 7}, {5, 5}, {2, 4}})
       for (const auto& [rows, columns, depth] :
            {std::tuple<int64_t, int64_t, int64_t>{7, 9, 5}, {40, 7, 16}, {8, 8, 33}}) {
@@ -52,7 +52,7 @@ TEST(DepthwiseConvolution, IsTheConvolutionOfEachChannelAndItsGradients) {
 
 TEST(DepthwiseConvolution, LeavesTheGradientOfTheMapOut) {
   const at::Tensor x = at::randn({1, 4, 5, 5}), weights = at::randn({4, 1, 3, 3});
-  const DepthwiseWindow window{1, {1, 1, 1, 1}};
+  const SlidingWindow window{1, {1, 1, 1, 1}};
   const auto [of_x, of_weights] = depthwise_convolution_backward(x, x, weights, window, /*of_x=*/false);
   EXPECT_FALSE(of_x.defined());
   EXPECT_TRUE(at::equal(of_weights, depthwise_convolution_backward(x, x, weights, window).second));

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include "osprey/base/cpu.h"
 #include "osprey/kernels/device.h"
 #include "support/golden.h"
 
@@ -31,7 +32,7 @@ PendingMap pending(const at::Tensor& x, const Epilogue& epilogue, bool with_para
 
 /// The same by operations of libtorch in double precision, with all that gradients flow to.
 struct Composed {
-  Composed(const PendingMap& input, const at::Tensor& kernel, const DepthwiseWindow& window) {
+  Composed(const PendingMap& input, const at::Tensor& kernel, const SlidingWindow& window) {
     const auto leaf = [](const at::Tensor& tensor) {
       return tensor.defined() ? tensor.to(at::kDouble).requires_grad_(true) : tensor;
     };
@@ -65,12 +66,12 @@ void expect_gradient(const at::Tensor& ours, const at::Tensor& leaf, const std::
   if (leaf.defined()) expect_close(ours, leaf.grad().to(at::kFloat), 2e-4, 2e-5, what);
 }
 
-void expect_as_defined(const PendingMap& input, const at::Tensor& weights, const DepthwiseWindow& window,
+void expect_as_defined(const PendingMap& input, const at::Tensor& weights, const SlidingWindow& window,
                        const std::string& what) {
   const Composed composed(input, weights, window);
   const MapWithStatistics result = normalized_convolution(input, weights, window, kEpsilon);
   EXPECT_TRUE(result.y.is_contiguous(at::MemoryFormat::ChannelsLast)) << what;
-  // Sums of up to 49 products of floats; statistics of up to 840 of these sums.
+  // Sums of up to 576 products of floats, small ones where they are many; statistics of up to 840 of these sums.
   expect_close(result.y, composed.y.detach().to(at::kFloat), 2e-5, 1e-5, what);
   expect_close(result.mean, composed.y_mean.detach().to(at::kFloat), 1e-5, 1e-5, what + ", mean");
   expect_close(result.inverse_deviation, composed.y_inverse_deviation.detach().to(at::kFloat), 1e-5, 2e-5,
@@ -104,8 +105,8 @@ TEST(NormalizedConvolution, OfEveryPlaceIsWhatItIsMadeOf) {
 
 TEST(NormalizedConvolution, OfEachChannelIsWhatItIsMadeOf) {
   at::manual_seed(22);
-  const DepthwiseWindow windows[] = {{1, {1, 1, 1, 1}}, {2, {0, 1, 0, 1}}, {1, {0, 0, 0, 0}}, {3, {2, 0, 1, 2}}};
-  for (const DepthwiseWindow& window : windows)
+  const SlidingWindow windows[] = {{1, {1, 1, 1, 1}}, {2, {0, 1, 0, 1}}, {1, {0, 0, 0, 0}}, {3, {2, 0, 1, 2}}};
+  for (const SlidingWindow& window : windows)
     for (const auto& [rows, columns, depth] :
          {std::tuple<int64_t, int64_t, int64_t>{3, 3, 5}, {40, 7, 16}, {9, 18, 33}}) {
       const std::string what = fmt::format("stride {}, {} x {} x {}", window.stride, rows, columns, depth);
@@ -118,8 +119,8 @@ TEST(NormalizedConvolution, OfEachChannelIsWhatItIsMadeOf) {
 
 TEST(NormalizedConvolution, OfAllChannelsIsWhatItIsMadeOf) {
   at::manual_seed(26);
-  const DepthwiseWindow windows[] = {{2, {0, 1, 0, 1}}, {1, {1, 1, 1, 1}}, {2, {0, 0, 0, 0}}, {3, {2, 0, 1, 2}}};
-  for (const DepthwiseWindow& window : windows)
+  const SlidingWindow windows[] = {{2, {0, 1, 0, 1}}, {1, {1, 1, 1, 1}}, {2, {0, 0, 0, 0}}, {3, {2, 0, 1, 2}}};
+  for (const SlidingWindow& window : windows)
     for (const auto& [rows, columns, in, out] :
          {std::tuple<int64_t, int64_t, int64_t, int64_t>{5, 6, 5, 7}, {40, 7, 3, 32}, {9, 18, 33, 20}}) {
       const std::string what = fmt::format("stride {}, {} x {}, {} to {}", window.stride, rows, columns, in, out);
@@ -150,8 +151,7 @@ TEST(NormalizedConvolution, LeavesOutGradientsThatNobodyWants) {
   at::manual_seed(24);
   const PendingMap plain{.x = map({2, 8, 6, 5})};
   for (const at::Tensor& weights : {at::randn({8, 1, 3, 3}), at::randn({4, 8, 1, 1}), at::randn({4, 8, 3, 3})}) {
-    const DepthwiseWindow window{1,
-                                 weights.size(2) == 3 ? std::array<int64_t, 4>{1, 1, 1, 1} : std::array<int64_t, 4>{}};
+    const SlidingWindow window{1, weights.size(2) == 3 ? std::array<int64_t, 4>{1, 1, 1, 1} : std::array<int64_t, 4>{}};
     const MapWithStatistics result = normalized_convolution(plain, weights, window, kEpsilon);
     const at::Tensor gradient = at::randn_like(result.y);
     const PendingGradients all = normalized_convolution_backward({gradient, {}, {}}, result, plain, weights, window),
@@ -190,6 +190,44 @@ TEST(NormalizedConvolution, ValuesAreThoseOfBatchNormAndActivation) {
   }
   const at::Tensor x = map({1, 2, 3, 3});
   EXPECT_TRUE(pending_values({.x = x}).is_same(x));
+}
+
+TEST(NormalizedConvolution, IsTakenWhereItPays) {
+  const auto taken = [](at::IntArrayRef x, at::IntArrayRef weights, const SlidingWindow& window) {
+    return takes_normalized_convolution(at::empty(x).contiguous(at::MemoryFormat::ChannelsLast), at::empty(weights),
+                                        window);
+  };
+  const SlidingWindow beside{1, {1, 1, 1, 1}}, jumping{2, {0, 1, 0, 1}};
+  const bool on_loops = !device::Emulation::active();
+  EXPECT_EQ(taken({2, 8, 9, 9}, {8, 1, 3, 3}, beside), on_loops);
+  EXPECT_EQ(taken({2, 8, 9, 9}, {16, 8, 1, 1}, {}), on_loops && !has_avx512());
+  EXPECT_EQ(taken({2, 3, 9, 9}, {32, 3, 3, 3}, jumping), on_loops && !has_avx512());
+  EXPECT_FALSE(taken({2, 3, 9, 9}, {31, 3, 3, 3}, jumping)) << "few channels";
+  EXPECT_FALSE(taken({2, 3, 9, 9}, {32, 3, 3, 3}, beside)) << "libtorch does well";
+  EXPECT_FALSE(taken({2, 3, 19, 19}, {32, 3, 9, 9}, jumping)) << "a large kernel";
+  EXPECT_FALSE(takes_normalized_convolution(at::empty({2, 3, 9, 9}), at::empty({32, 3, 3, 3}), jumping))
+      << "not channels_last";
+}
+
+TEST(NormalizedConvolution, GoesThroughManyPicturesSomeAtATime) {
+  at::manual_seed(28);
+  // 7 pictures of 24 x 24 places of 49 x 128 numbers are 100 MB.
+  const at::Tensor x = map({7, 128, 48, 48}), weights = at::randn({32, 128, 7, 7}) * 0.01;
+  const SlidingWindow window{2, {2, 3, 2, 3}};
+  const PendingMap input = pending(x, relu6());
+  const MapWithStatistics result = normalized_convolution(input, weights, window, kEpsilon);
+  const MapWithStatistics gradient{at::randn_like(result.y), at::randn_like(result.mean), at::randn_like(result.mean)};
+  const PendingGradients ours = normalized_convolution_backward(gradient, result, input, weights, window);
+  PendingGradients composed;
+  {
+    const device::Emulation emulation;
+    composed = normalized_convolution_backward(gradient, result, input, weights, window);
+  }
+  // Sums over 4032 places, and over 32 x 16 products.
+  expect_close(ours.weights, composed.weights, 2e-3, 1e-4, "weights");
+  expect_close(ours.x, composed.x, 2e-5, 1e-4, "x");
+  expect_close(ours.gamma, composed.gamma, 1e-2, 1e-4, "gamma");
+  expect_close(ours.beta, composed.beta, 1e-2, 1e-4, "beta");
 }
 
 TEST(NormalizedConvolution, NamesSizesThatDisagree) {

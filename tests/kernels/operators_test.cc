@@ -145,36 +145,40 @@ std::vector<Sample> samples() {
     const auto channel = [=](double from) { return any ? IValue(at::rand({19}) + from) : IValue(); };
     return std::vector<IValue>{channel(-0.5), channel(0.5), channel(0.5), IValue(), 0.0, 6.0, int64_t{0}};
   };
-  for (const auto& [any, weights] : {std::pair{true, std::vector<int64_t>{5, 19, 1, 1}},
-                                     {true, {19, 1, 3, 3}},
-                                     {true, {5, 19, 3, 3}},
-                                     {false, {5, 19, 1, 1}},
-                                     {false, {19, 1, 3, 3}},
-                                     {false, {5, 19, 3, 3}}}) {
-    const int64_t beside = weights[2] / 2;
-    const std::vector<int64_t> padding(4, beside);
-    const int64_t depth = weights[0];
-    all.push_back({"normalized_convolution",
-                   [=] {
-                     Stack stack = {map(at::kFloat)};
-                     for (const IValue& value : pending(any)) stack.push_back(value);
-                     stack.insert(stack.end(), {at::randn(weights) * 0.3, int64_t{1}, padding, 1e-3});
-                     return stack;
-                   },
-                   1e-5, 1e-5});
-    all.push_back(
-        {"normalized_convolution_backward",
-         [=] {
-           const auto of_y = [=] { return at::randn({3, depth, 7, 11}).contiguous(at::MemoryFormat::ChannelsLast); };
-           const auto channel = [=](double from) { return at::rand({depth}) + from; };
-           Stack stack = {of_y(), channel(-0.5), channel(-0.5), of_y(), channel(-0.5), channel(0.5), map(at::kFloat)};
-           for (const IValue& value : pending(any)) stack.push_back(value);
-           stack.insert(stack.end(), {at::randn(weights) * 0.3, int64_t{1}, padding, any});
-           return stack;
-         },
-         // sums over 231 places of numbers that are differences themselves
-         1e-4, 1e-4});
-  }
+  struct Convolution {
+    std::vector<int64_t> weights, padding, result;
+    int64_t stride = 1;
+  };
+  const Convolution convolutions[] = {{{5, 19, 1, 1}, {0, 0, 0, 0}, {3, 5, 7, 11}},
+                                      {{19, 1, 3, 3}, {1, 1, 1, 1}, {3, 19, 7, 11}},
+                                      {{5, 19, 3, 3}, {1, 0, 2, 1}, {3, 5, 6, 12}},
+                                      {{5, 19, 3, 3}, {0, 1, 0, 1}, {3, 5, 3, 5}, 2},
+                                      {{1600, 19, 3, 3}, {0, 1, 0, 1}, {3, 1600, 3, 5}, 2}};  // more than a MiB
+  for (const bool any : {true, false})
+    for (const Convolution& convolution : convolutions) {
+      const auto [weights, padding, sizes, stride] = convolution;
+      const int64_t depth = weights[0];
+      all.push_back({"normalized_convolution",
+                     [=] {
+                       Stack stack = {map(at::kFloat)};
+                       for (const IValue& value : pending(any)) stack.push_back(value);
+                       stack.insert(stack.end(), {at::randn(weights) * 0.3, stride, padding, 1e-3});
+                       return stack;
+                     },
+                     1e-5, 1e-5});
+      all.push_back({"normalized_convolution_backward",
+                     [=] {
+                       const auto of_y = [=] { return at::randn(sizes).contiguous(at::MemoryFormat::ChannelsLast); };
+                       const auto channel = [=](double from) { return at::rand({depth}) + from; };
+                       Stack stack = {of_y(),        channel(-0.5), channel(-0.5),  of_y(),
+                                      channel(-0.5), channel(0.5),  map(at::kFloat)};
+                       for (const IValue& value : pending(any)) stack.push_back(value);
+                       stack.insert(stack.end(), {at::randn(weights) * 0.3, stride, padding, any});
+                       return stack;
+                     },
+                     // sums over 231 places, or of 9600 products, of numbers that are differences themselves
+                     1e-4, 1e-4});
+    }
   all.push_back({"pending_values",
                  [=] {
                    Stack stack = {map(at::kFloat)};

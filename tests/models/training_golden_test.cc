@@ -53,9 +53,8 @@ Step run_step(
   }
   total.backward();
   without_penalty();
-  const at::Tensor penalty = trained.model->regularization_loss();
-  penalty.backward();
-  step.regularization = penalty.item<double>();
+  trained.model->add_regularization_gradients();
+  step.regularization = trained.model->regularization_loss().item<double>();
   step.total = total.item<double>() + step.regularization;
   return step;
 }

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "osprey/base/cpu.h"
 #include "osprey/config/parse.h"
 #include "osprey/nn/builder.h"
 #include "osprey/nn/convolution.h"
@@ -99,7 +100,7 @@ struct Chain : torch::nn::Module {
     add({.in_depth = 16, .out_depth = 24});
     add({.in_depth = 24, .kernel = {5, 5}, .stride = 2, .depthwise = true});
     add({.in_depth = 24, .out_depth = 40});
-    add({.in_depth = 40, .out_depth = 24, .kernel = {3, 3}, .stride = 2});
+    add({.in_depth = 40, .out_depth = 32, .kernel = {3, 3}, .stride = 2});
     initialize_model(*this, 4);
   }
   std::vector<std::shared_ptr<ConvBlock>> blocks;
@@ -131,6 +132,37 @@ TEST(ConvBlock, MayLeaveItsBatchNormToTheNextOne) {
     for (size_t i = 0; i < found.size(); ++i)
       expect_close(found[i], expected[i], 1e-4, 1e-4, fmt::format("gradient or average {}", i));
   }
+}
+
+TEST(ConvBlock, WhoseWindowJumpsIsConvolutionBatchNormAndActivation) {
+  Hyperparams hyperparams = plain();
+  hyperparams.activation = Activation::kRelu6;
+  hyperparams.batch_norm = BatchNormOptions{.decay = 0.9, .scale = true};
+  torch::nn::Module parent;
+  const auto block = parent.register_module(
+      "block", std::make_shared<ConvBlock>(
+                   ConvBlockOptions{.in_depth = 3, .out_depth = 32, .kernel = {3, 3}, .stride = 2}, hyperparams));
+  initialize_model(parent, 4);
+  const at::Tensor x = ramp({2, 3, 20, 18}).contiguous(at::MemoryFormat::ChannelsLast);
+  EXPECT_EQ(block->forward(FeatureMap(x)).is_pending(), !has_avx512());
+  const at::Tensor weights = block->named_parameters()["weights"];
+  const auto norm = std::dynamic_pointer_cast<BatchNorm>(block->named_modules()["BatchNorm"]);
+  norm->discard();
+
+  const at::Tensor y = block->forward(x);
+  (y * ramp(y.sizes())).sum().backward();
+  BatchNorm::commit({norm.get()});
+  const at::Tensor gradient = weights.grad().clone(), average = norm->named_buffers()["moving_variance"].clone();
+  weights.mutable_grad() = at::Tensor();
+  norm->named_buffers()["moving_variance"].fill_(1);
+
+  const at::Tensor expected =
+      norm->forward(at::conv2d(at::constant_pad_nd(x, {0, 1, 0, 1}), weights, {}, 2), Activation::kRelu6);
+  (expected * ramp(y.sizes())).sum().backward();
+  BatchNorm::commit({norm.get()});
+  expect_close(y, expected.detach(), 1e-5, 1e-5, "values");
+  expect_close(gradient, weights.grad(), 1e-4, 1e-4, "gradient of the weights");
+  expect_close(average, norm->named_buffers()["moving_variance"], 1e-6, 1e-5, "average");
 }
 
 TEST(ConvBlock, LeavesNothingPendingWhereStatisticsAreNotOfTheBatch) {

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "osprey/boxes/non_max_suppression.h"
+#include "osprey/nn/regularizer.h"
 
 namespace osprey::testing {
 namespace {
@@ -100,8 +101,10 @@ class ToyModel final : public models::DetectionModel {
   const boxes::NmsOptions& nms_options() const override { return nms_options_; }
 
   at::Tensor regularization_loss() override {
-    return (net_->conv1_weights.square().sum() + net_->conv2_weights.square().sum()) * (0.5 * options_.weight_decay);
+    const at::Tensor loss = nn::regularization_loss(regularized_weights());
+    return loss.defined() ? loss : at::zeros({});
   }
+  void add_regularization_gradients() override { nn::add_regularization_gradients(regularized_weights()); }
 
   std::map<std::string, std::string> restore_map(models::RestoreType type) const override {
     std::map<std::string, std::string> result;
@@ -128,6 +131,11 @@ class ToyModel final : public models::DetectionModel {
   std::array<int64_t, 2> input_size() const override { return {kSide, kSide}; }
 
  private:
+  std::vector<nn::RegularizedWeight> regularized_weights() const {
+    const nn::Regularizer decay{nn::Regularizer::Kind::kL2, options_.weight_decay};
+    return {{net_->conv1_weights, decay}, {net_->conv2_weights, decay}};
+  }
+
   ToyOptions options_;
   boxes::NmsOptions nms_options_;
   std::shared_ptr<ToyNet> net_;

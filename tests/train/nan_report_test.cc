@@ -38,6 +38,15 @@ TEST(NanReport, NamesTheFirstLayerThatIsNotFinite) {
   }
 }
 
+TEST(NanReport, NamesTheVariableThatIsNotFiniteOfThoseOfAnOperation) {
+  const Batch batch = *make_toy_source(2)->next();
+  for (const char* name : {"net.conv2_weights", "net.conv2_biases"}) {
+    ToyRun toy({});
+    poison(*toy.state.model, name);
+    EXPECT_EQ(first_non_finite(*toy.state.model, batch, {}).layer, name);
+  }
+}
+
 TEST(NanReport, HoldsWhatIsNeededToFindTheCause) {
   const TempDir folder;
   ToyRun toy({});

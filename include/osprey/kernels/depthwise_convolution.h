@@ -1,17 +1,11 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include <array>
-#include <cstdint>
 #include <utility>
 
-namespace osprey::kernels {
+#include "osprey/kernels/sliding_window.h"
 
-/// How the window of a depthwise convolution moves over a map with zeros around it.
-struct DepthwiseWindow {
-  int64_t stride = 1;
-  std::array<int64_t, 4> padding = {0, 0, 0, 0};  ///< zeros above, below, left and right
-};
+namespace osprey::kernels {
 
 /// Whether the loops below are the faster way: float32 maps in channels_last on a CPU, kernels of at most 7 x 7.
 /// (bench/models/convolution_bench.cc prints the rates of both ways.)
@@ -24,7 +18,7 @@ bool takes_depthwise(const at::Tensor& x, const at::Tensor& weights);
 /// returns   [B, C, H', W'] float32, channels_last
 /// throws    c10::Error where sizes or types are not as above, or the window does not fit
 /// operator  osprey::depthwise_convolution
-at::Tensor depthwise_convolution(const at::Tensor& x, const at::Tensor& weights, const DepthwiseWindow& window);
+at::Tensor depthwise_convolution(const at::Tensor& x, const at::Tensor& weights, const SlidingWindow& window);
 
 /// Its gradients of x, like x, and of the weights, like the weights, in one pass over both maps. On a CPU the sums over
 /// places are made in an order that does not depend on the number of threads.
@@ -33,7 +27,7 @@ at::Tensor depthwise_convolution(const at::Tensor& x, const at::Tensor& weights,
 /// of_x        false: the first result is undefined
 /// operator    osprey::depthwise_convolution_backward
 std::pair<at::Tensor, at::Tensor> depthwise_convolution_backward(const at::Tensor& gradient_y, const at::Tensor& x,
-                                                                 const at::Tensor& weights,
-                                                                 const DepthwiseWindow& window, bool of_x = true);
+                                                                 const at::Tensor& weights, const SlidingWindow& window,
+                                                                 bool of_x = true);
 
 }  // namespace osprey::kernels

@@ -1,8 +1,8 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include "osprey/kernels/depthwise_convolution.h"
 #include "osprey/kernels/epilogue.h"
+#include "osprey/kernels/sliding_window.h"
 
 namespace osprey::kernels {
 
@@ -27,20 +27,22 @@ struct PendingGradients {
 };
 
 /// Whether `normalized_convolution` is the faster way: weights of a depthwise convolution or of one of 1 x 1 that
-/// `takes_depthwise` or `takes_pointwise` takes, or of one whose window jumps, on a CPU without AVX-512.
-bool takes_normalized_convolution(const at::Tensor& x, const at::Tensor& weights, const DepthwiseWindow& window);
+/// `takes_depthwise` or `takes_pointwise` takes; or of one whose window jumps, of at most 7 x 7 and with at least 32
+/// channels of the result, float32 maps in channels_last on a CPU without AVX-512.
+bool takes_normalized_convolution(const at::Tensor& x, const at::Tensor& weights, const SlidingWindow& window);
 
 /// A convolution that normalises and activates the map as it reads it, and gathers the statistics of its result as it
-/// writes it. In a chain of them every map is written once and read once on the way forward, instead of twice and three
-/// times, and only what the convolutions make is kept for the gradients.
+/// writes it. In a chain of them every map is written once and read once on the way forward (by windows as often as
+/// they overlap), instead of twice and three times, and only what the convolutions make is kept for the gradients.
 ///
 /// input    B C H W: of at least one value
-/// weights  [C, 1, kernel height, kernel width]: depthwise; [O, C, kernel height, kernel width]: of all channels
+/// weights  [C, 1, kernel height, kernel width]: depthwise; [O, C, kernel height, kernel width]: of all channels;
+///          O > 0, kernels of at most 7 x 7
 /// epsilon  of the statistics
 /// throws   c10::Error where sizes or types are not as above
 /// operator osprey::normalized_convolution
 MapWithStatistics normalized_convolution(const PendingMap& input, const at::Tensor& weights,
-                                         const DepthwiseWindow& window, double epsilon);
+                                         const SlidingWindow& window, double epsilon);
 
 /// Its gradients.
 /// gradient  of the result, each part may be undefined: 0
@@ -49,7 +51,7 @@ MapWithStatistics normalized_convolution(const PendingMap& input, const at::Tens
 /// operator  osprey::normalized_convolution_backward
 PendingGradients normalized_convolution_backward(const MapWithStatistics& gradient, const MapWithStatistics& result,
                                                  const PendingMap& input, const at::Tensor& weights,
-                                                 const DepthwiseWindow& window, bool of_x = true);
+                                                 const SlidingWindow& window, bool of_x = true);
 
 /// The values of a pending map, and the gradients of its parts.
 /// gradient  like x

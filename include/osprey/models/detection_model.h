@@ -66,8 +66,10 @@ class DetectionModel : public torch::nn::Module {
   /// How `postprocess` suppresses the candidates.
   virtual const boxes::NmsOptions& nms_options() const = 0;
 
-  /// Scalar: the configured penalty on the weights, added once per step; zero where there is none.
+  /// Scalar: the configured penalty on the weights, added once per step; zero where there is none. No gradient flows
+  /// through it: `add_regularization_gradients` adds it to those of the weights.
   virtual at::Tensor regularization_loss() = 0;
+  virtual void add_regularization_gradients() = 0;
 
   /// Which of our variables (value) a checkpoint's variable (key) restores; both are names as in `variables()`.
   virtual std::map<std::string, std::string> restore_map(RestoreType type) const = 0;

@@ -48,7 +48,8 @@ class BatchNorm : public Layer {
   /// From now on the statistics of a batch are those of all replicas together; null: of this one by itself.
   void synchronize(std::shared_ptr<const kernels::ReplicaSum> over) { over_ = std::move(over); }
 
-  /// What was kept aside becomes part of the averages: of all these layers together, in few launches.
+  /// What was kept aside since the last commit or discard becomes part of the averages: of all these layers together,
+  /// in few launches.
   /// proceed  scalar bool on the device: false, it is thrown away; undefined: true
   static void commit(const std::vector<BatchNorm*>& layers, const at::Tensor& proceed = {});
   void discard() { passes_.clear(); }
@@ -59,6 +60,7 @@ class BatchNorm : public Layer {
     at::Tensor mean, inverse_deviation;
     double unbiased;  ///< what the variance is multiplied with
   };
+  at::Tensor rate();
   void keep_aside(const at::Tensor& mean, const at::Tensor& inverse_deviation, int64_t values_per_channel);
 
   BatchNormOptions options_;

@@ -78,7 +78,7 @@ class ConvBlock : public Layer {
 
  private:
   /// Convolution, batch norm and activation one after the other.
-  at::Tensor each(const at::Tensor& x);
+  at::Tensor step_by_step(const at::Tensor& x);
 
   ConvolutionOptions convolution_;
   Activation activation_;

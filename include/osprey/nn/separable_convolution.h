@@ -52,7 +52,8 @@ struct KerasSeparable {
 KerasSeparable keras_separable(const Hyperparams& given, bool pointwise_too);
 
 /// Adds a convolution to `parent` under `scope`: a ConvBlock or, with `separable`, the SeparableConvBlock of the same
-/// depths, kernel and stride, whose depthwise half may have an initializer of its own. Returns its forward.
+/// depths, kernel and stride, whose depthwise half may have an initializer of its own. Returns its forward, which may
+/// leave a batch norm pending.
 std::function<FeatureMap(const FeatureMap&)> add_convolution(
     torch::nn::Module& parent, const std::string& scope, bool separable, const ConvBlockOptions& options,
     const Hyperparams& hyperparams, const std::optional<Initializer>& depthwise_initializer = {});

@@ -6,31 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cpu/sides.h"
+
 /// A convolution of each channel by itself, line by line of one picture, wherever the lines come from.
 namespace osprey::kernels::cpu {
-
-/// One side of a map, of its result, and of the kernel between them.
-struct Side {
-  int64_t from, to, kernel, stride, before;
-
-  bool sees(int64_t target, int64_t tap) const {
-    const int64_t source = target * stride - before + tap;
-    return source >= 0 && source < from;
-  }
-};
-
-/// Both sides of a convolution.
-struct Sides {
-  /// x        [B, C, H, W]      weights  [.., .., kernel height, kernel width]
-  /// padding  zeros above, below, left and right
-  /// throws   c10::Error where the window does not move over the map, or has more taps than kMostTaps
-  Sides(const at::Tensor& x, const at::Tensor& weights, int64_t stride, at::IntArrayRef padding);
-  Side lines, pixels;
-
-  bool are_those_of_1x1() const;  ///< with stride 1 and no padding
-};
-
-constexpr int64_t kMostTaps = 7;  ///< of a side; what has been measured
 
 /// A line by its number: [pixels, channels]. Those that one call below asks for have to stay until it returns; they are
 /// at most `DepthwiseLines::window` successive ones.
@@ -90,8 +69,8 @@ class DepthwiseLines {
 };
 
 /// Calls `work(task, picture, first line, last + 1)` for the lines of all pictures, few at a time; the tasks do not
-/// depend on the number of threads. The last go first: before and after such a convolution there mostly is one of
-/// 1 x 1, which begins with the first, so each finds in the cache what the other one wrote last.
+/// depend on the number of threads. The last go first: before and after such a convolution there mostly is one of all
+/// channels, which begins with the first, so each finds in the cache what the other one wrote last.
 void for_lines(int64_t pictures, int64_t lines,
                c10::function_ref<void(int64_t task, int64_t picture, int64_t begin, int64_t end)> work);
 /// How many there are of one picture.

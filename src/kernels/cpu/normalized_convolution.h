@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "kernels/batch_norm_steps.h"
-#include "kernels/cpu/depthwise_lines.h"
+#include "kernels/cpu/sides.h"
 
 /// Convolutions that normalise what they read, piece by piece of the map: loops for CPUs.
 namespace osprey::kernels::cpu {
@@ -32,7 +32,8 @@ struct ConvolvedGradients {
 /// weights  [O, C, kernel height, kernel width]; places of the result: at least kLeastPlaces
 Convolved normalized_dense(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights,
                            const Sides& sides);
-/// The gradient of the weights has their sizes.
+/// The gradient of the weights has their sizes. What windows see and its gradients are brought together for some
+/// pictures at a time, up to 64 MiB of each. of_x  true where there is an affine
 ConvolvedGradients normalized_dense_backward(const ThroughStatistics& gradient, const at::Tensor& x,
                                              const std::optional<Affine>& affine, const at::Tensor& weights,
                                              const Sides& sides, bool of_x);

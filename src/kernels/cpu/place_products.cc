@@ -10,8 +10,8 @@
 namespace osprey::kernels::cpu {
 namespace {
 
-// What a task has at a time stays in the core's own cache, as often as its weights pass by; with few channels it has
-// many places, lest beginning it take longer than doing it.
+// What a task has at a time should stay in the core's own cache, as often as its weights pass by; but the fewer places,
+// the more often these and the sums of their gradients pass by, and the less there is to do for what beginning costs.
 constexpr int64_t kFloatsOfATask = 24 << 10, kLeastTiles = 16, kMostTiles = 64;
 
 int64_t round_up(int64_t count, int64_t unit) { return (count + unit - 1) / unit * unit; }

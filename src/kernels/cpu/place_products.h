@@ -12,7 +12,7 @@ namespace osprey::kernels::cpu {
 
 class PlaceProducts {
  public:
-  /// weights     [O, I, 1, 1] float32 on a CPU
+  /// weights     [O, I] or [O, I, 1, 1] float32 on a CPU
   /// biases      [O], or undefined; not with `transposed`
   /// transposed  false: what a place has I of becomes O; true: the other way round
   PlaceProducts(const at::Tensor& weights, const at::Tensor& biases, bool transposed);
@@ -59,10 +59,11 @@ extern const int64_t kLeastPlaces;
 /// Places divided into tasks of at least kLeastPlaces; how does not depend on the number of threads.
 class PlaceTasks {
  public:
-  /// places  at least kLeastPlaces
-  /// width   channels that a place has before or after its product, whichever are more
-  /// shares  that tasks should divide into evenly: as many threads have the same to do
   static constexpr int64_t kShares = 8;
+
+  /// places  at least kLeastPlaces
+  /// width   numbers that a place has before or after its product, whichever are more
+  /// shares  that tasks should divide into evenly: as many threads have the same to do
   PlaceTasks(int64_t places, int64_t width, int64_t shares = kShares);
 
   int64_t count() const { return count_; }

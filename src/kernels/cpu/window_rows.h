@@ -4,8 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/depthwise_lines.h"
-#include "kernels/maps.h"
+#include "kernels/cpu/sides.h"
 
 /// What the windows of a convolution of all channels see, as rows: a convolution then is a product of matrices.
 namespace osprey::kernels::cpu {

@@ -1,0 +1,13 @@
+#pragma once
+#include <array>
+#include <cstdint>
+
+namespace osprey::kernels {
+
+/// How the window of a convolution moves over a map with zeros around it, not necessarily as many on both sides.
+struct SlidingWindow {
+  int64_t stride = 1;
+  std::array<int64_t, 4> padding = {0, 0, 0, 0};  ///< zeros above, below, left and right
+};
+
+}  // namespace osprey::kernels
