@@ -1,6 +1,34 @@
 #include "osprey/base/cpu.h"
 
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
 namespace osprey {
+namespace {
+
+InstructionSet best_of_machine() {
+#if defined(__x86_64__) && defined(__GNUC__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512dq"))
+    return InstructionSet::kAvx512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return InstructionSet::kAvx2;
+#endif
+  return InstructionSet::kAny;
+}
+
+InstructionSet allowed() {
+  const char* const value = std::getenv("OSPREY_MAX_CPU_ISA");
+  const std::string_view name = value == nullptr ? "AVX512" : value;
+  if (name == "ANY") return InstructionSet::kAny;
+  if (name == "AVX2") return InstructionSet::kAvx2;
+  if (name != "AVX512") SPDLOG_WARN("OSPREY_MAX_CPU_ISA={} is none of ANY, AVX2 and AVX512: all are allowed", name);
+  return InstructionSet::kAvx512;
+}
+
+}  // namespace
 
 bool has_bfloat16_arithmetic() {
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -10,13 +38,9 @@ bool has_bfloat16_arithmetic() {
 #endif
 }
 
-bool has_avx512() {
-#if defined(__x86_64__) && defined(__GNUC__)
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-#else
-  return false;
-#endif
+InstructionSet instruction_set() {
+  static const InstructionSet result = std::min(best_of_machine(), allowed());
+  return result;
 }
 
 }  // namespace osprey

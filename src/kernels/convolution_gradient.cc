@@ -6,7 +6,6 @@
 
 #include "kernels/cpu/loops/product_panels.h"
 #include "kernels/operator.h"
-#include "osprey/base/cpu.h"
 #include "osprey/kernels/device.h"
 #include "osprey/kernels/parallel.h"
 
@@ -63,6 +62,9 @@ at::Tensor phase(const at::Tensor& x, const ConvolutionWindow& window, const Sid
   return result;
 }
 
+/// How many units it takes.
+int64_t up(int64_t count, int64_t unit) { return (count + unit - 1) / unit; }
+
 /// How the work on a weight gradient is divided: what a task needs at a time lies in the core's own cache, and the more
 /// places it sums at a time, the less often it goes through the sums of all taps. (Sizes as measured, see
 /// bench/models/convolution_bench.cc.)
@@ -71,7 +73,6 @@ struct PanelTasks {
   static constexpr int64_t kSeenBytes = 64 << 10;               ///< of a panel of the map at a time
 
   PanelTasks(int64_t O, int64_t I, const ConvolutionWindow& window, const Sides& output) {
-    const auto up = [](int64_t count, int64_t unit) { return (count + unit - 1) / unit; };
     const int64_t row_panels = up(O, cpu::kPanelRows), column_panels = up(I, cpu::kPanelColumns);
     column_tasks = up(column_panels, kColumnPanels);
     row_tasks = std::max<int64_t>(1, (row_panels + kRowPanels / 2) / kRowPanels);
@@ -123,15 +124,10 @@ at::Tensor multiply_in_panels(const at::Tensor& gradient, const at::Tensor& x, c
         const int64_t lines = std::min(tasks.lines, output[0] - first);
         cpu::pack_panels(g + (picture * output[0] + first) * output[1] * O + o, O, lines * output[1], own_rows,
                          cpu::kPanelRows, a.data(), a_step);
-        for (int64_t c = 0; c * cpu::kPanelColumns < own_columns; ++c)
-          for (int64_t r = 0; r * cpu::kPanelRows < own_rows; ++r)
-            for (int64_t tap = 0; tap < taps; ++tap) {
-              const int64_t line = tap / window.kernel[1], place = tap % window.kernel[1];
-              cpu::add_panel_products(
-                  a.data() + r * a_step, b.data() + c * b_step + (first + line) * b_line + place * cpu::kPanelColumns,
-                  b_line, lines, output[1],
-                  sums + (tap * rows + o + r * cpu::kPanelRows) * columns + i + c * cpu::kPanelColumns, columns);
-            }
+        cpu::add_window_products(a.data(), a_step, up(own_rows, cpu::kPanelRows), b.data() + first * b_line, b_line,
+                                 b_step, up(own_columns, cpu::kPanelColumns),
+                                 {lines, output[1], window.kernel[0], window.kernel[1]}, sums + o * columns + i,
+                                 columns, rows * columns);
       }
     }
   });
@@ -191,7 +187,7 @@ TORCH_LIBRARY_FRAGMENT(osprey, library) {
 }  // namespace
 
 bool multiplies_weight_gradient(const at::Tensor& x, const at::Tensor& weights, const ConvolutionWindow& window) {
-  if (!x.is_cpu() || x.scalar_type() != at::kFloat || weights.scalar_type() != at::kFloat || has_avx512() ||
+  if (!x.is_cpu() || x.scalar_type() != at::kFloat || weights.scalar_type() != at::kFloat ||
       !x.is_contiguous(at::MemoryFormat::ChannelsLast) || x.numel() == 0)
     return false;
   const bool has_taps = window.kernel[0] * window.kernel[1] > 1;

@@ -10,7 +10,6 @@
 #include "kernels/device/launch.h"
 #include "kernels/maps.h"
 #include "kernels/operator.h"
-#include "osprey/base/cpu.h"
 #include "osprey/kernels/depthwise_convolution.h"
 #include "osprey/kernels/device.h"
 #include "osprey/kernels/pointwise_convolution.h"
@@ -58,10 +57,9 @@ struct Plan {
 /// convolutions are near the machine's limit; with few channels of the result, bringing rows together takes longer than
 /// multiplying.
 bool takes_windows(const at::Tensor& x, const at::Tensor& weights, const SlidingWindow& window) {
-  return device::takes_loops(x) && !has_avx512() && x.scalar_type() == at::kFloat &&
-         weights.scalar_type() == at::kFloat && x.is_contiguous(at::MemoryFormat::ChannelsLast) && window.stride > 1 &&
-         weights.size(0) >= 32 && weights.size(1) == x.size(1) &&
-         std::max(weights.size(2), weights.size(3)) <= cpu::kMostTaps;
+  return device::takes_loops(x) && x.scalar_type() == at::kFloat && weights.scalar_type() == at::kFloat &&
+         x.is_contiguous(at::MemoryFormat::ChannelsLast) && window.stride > 1 && weights.size(0) >= 32 &&
+         weights.size(1) == x.size(1) && std::max(weights.size(2), weights.size(3)) <= cpu::kMostTaps;
 }
 
 /// Zeros around the map, as many as the window asks for; negative ones take them away again.

@@ -6,7 +6,6 @@
 #include "kernels/cpu/place_products.h"
 #include "kernels/maps.h"
 #include "kernels/operator.h"
-#include "osprey/base/cpu.h"
 #include "osprey/kernels/device.h"
 
 namespace osprey::kernels {
@@ -56,9 +55,9 @@ at::Tensor multiply_places(const at::Tensor& x, const at::Tensor& weights, const
 }  // namespace
 
 bool takes_pointwise(const at::Tensor& x, const at::Tensor& weights) {
-  return device::takes_loops(x) && !has_avx512() && x.scalar_type() == at::kFloat &&
-         weights.scalar_type() == at::kFloat && x.is_contiguous(at::MemoryFormat::ChannelsLast) && weights.dim() == 4 &&
-         weights.size(1) == x.size(1) && weights.size(2) == 1 && weights.size(3) == 1;
+  return device::takes_loops(x) && x.scalar_type() == at::kFloat && weights.scalar_type() == at::kFloat &&
+         x.is_contiguous(at::MemoryFormat::ChannelsLast) && weights.dim() == 4 && weights.size(1) == x.size(1) &&
+         weights.size(2) == 1 && weights.size(3) == 1;
 }
 
 at::Tensor pointwise_convolution(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases) {

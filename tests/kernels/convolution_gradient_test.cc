@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "osprey/base/cpu.h"
 #include "osprey/kernels/device.h"
 #include "support/golden.h"
 
@@ -90,8 +89,8 @@ TEST(ConvolutionWeightGradient, IsTakenWhereItPays) {
                                       window);
   };
   const ConvolutionWindow square{{3, 3}, 1, {1, 1}};
-  EXPECT_EQ(taken({2, 256, 40, 40}, {256, 256, 3, 3}, square), !has_avx512());
-  EXPECT_EQ(taken({2, 256, 40, 40}, {512, 256, 1, 1}, {{1, 1}, 2, {0, 0}}), !has_avx512());
+  EXPECT_TRUE(taken({2, 256, 40, 40}, {256, 256, 3, 3}, square));
+  EXPECT_TRUE(taken({2, 256, 40, 40}, {512, 256, 1, 1}, {{1, 1}, 2, {0, 0}}));
   const ConvolutionWindow stepping{{3, 3}, 2, {1, 1}};
   EXPECT_FALSE(taken({2, 3, 64, 64}, {64, 3, 3, 3}, square)) << "few channels";
   EXPECT_FALSE(taken({2, 32, 64, 64}, {64, 32, 3, 3}, stepping)) << "few channels";

@@ -14,10 +14,16 @@ using ::testing::ThrowsMessage;
 
 TEST(PointwiseConvolution, IsTheConvolutionAndItsGradient) {
   at::manual_seed(5);
-  // Fewer places than a tile has, one tile, tiles and some more, several tasks; channels that fill panels and do not.
-  for (const auto& [batch, height, width] :
-       {std::tuple<int64_t, int64_t, int64_t>{1, 1, 1}, {1, 2, 3}, {2, 5, 1}, {3, 11, 17}, {1, 40, 41}})
-    for (const auto& [in, out] : {std::pair<int64_t, int64_t>{1, 1}, {3, 16}, {16, 5}, {33, 47}, {64, 32}}) {
+  // Fewer places than a tile has, one tile, tiles and some more, several tasks; channels that fill one panel, several
+  // and some of the last.
+  for (const auto& [batch, height, width] : {std::tuple<int64_t, int64_t, int64_t>{1, 1, 1},
+                                             {1, 2, 3},
+                                             {2, 6, 1},
+                                             {1, 1, 13},
+                                             {1, 4, 5},
+                                             {3, 11, 17},
+                                             {1, 40, 41}})
+    for (const auto& [in, out] : {std::pair<int64_t, int64_t>{1, 1}, {3, 16}, {16, 5}, {33, 47}, {20, 60}, {64, 32}}) {
       const at::Tensor x = at::randn({batch, in, height, width}).contiguous(at::MemoryFormat::ChannelsLast),
                        weights = at::randn({out, in, 1, 1}), biases = at::randn({out});
       const at::Tensor exact = x.to(at::kDouble).requires_grad_(true);

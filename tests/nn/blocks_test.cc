@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "osprey/base/cpu.h"
 #include "osprey/config/parse.h"
 #include "osprey/nn/builder.h"
 #include "osprey/nn/convolution.h"
@@ -144,7 +143,7 @@ TEST(ConvBlock, WhoseWindowJumpsIsConvolutionBatchNormAndActivation) {
                    ConvBlockOptions{.in_depth = 3, .out_depth = 32, .kernel = {3, 3}, .stride = 2}, hyperparams));
   initialize_model(parent, 4);
   const at::Tensor x = ramp({2, 3, 20, 18}).contiguous(at::MemoryFormat::ChannelsLast);
-  EXPECT_EQ(block->forward(FeatureMap(x)).is_pending(), !has_avx512());
+  EXPECT_TRUE(block->forward(FeatureMap(x)).is_pending());
   const at::Tensor weights = block->named_parameters()["weights"];
   const auto norm = std::dynamic_pointer_cast<BatchNorm>(block->named_modules()["BatchNorm"]);
   norm->discard();

@@ -6,7 +6,11 @@ namespace osprey {
 /// float32, without AVX-512 many times.
 bool has_bfloat16_arithmetic();
 
-/// Whether it has the 512 bit registers that libraries write kernels of their own for (AVX-512 F, BW, VL and DQ).
-bool has_avx512();
+/// What loops are compiled for: any machine, AVX2 with FMA, AVX-512 (F, BW, VL, DQ).
+enum class InstructionSet { kAny, kAvx2, kAvx512 };
+
+/// The best that this CPU has and that the environment allows: OSPREY_MAX_CPU_ISA=ANY, AVX2 or AVX512. Found out once;
+/// another value is warned of and allows all.
+InstructionSet instruction_set();
 
 }  // namespace osprey

@@ -28,7 +28,7 @@ struct PendingGradients {
 
 /// Whether `normalized_convolution` is the faster way: weights of a depthwise convolution or of one of 1 x 1 that
 /// `takes_depthwise` or `takes_pointwise` takes; or of one whose window jumps, of at most 7 x 7 and with at least 32
-/// channels of the result, float32 maps in channels_last on a CPU without AVX-512.
+/// channels of the result, float32 maps in channels_last on a CPU.
 bool takes_normalized_convolution(const at::Tensor& x, const at::Tensor& weights, const SlidingWindow& window);
 
 /// A convolution that normalises and activates the map as it reads it, and gathers the statistics of its result as it

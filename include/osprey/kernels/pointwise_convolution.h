@@ -4,7 +4,7 @@
 namespace osprey::kernels {
 
 /// Whether `pointwise_convolution` is the faster way for a convolution of 1 x 1, stride 1 and no groups: float32 maps
-/// in channels_last on a CPU without AVX-512. (bench/models/convolution_bench.cc prints the rates of both ways.)
+/// in channels_last on a CPU. (bench/models/convolution_bench.cc prints the rates of both ways.)
 bool takes_pointwise(const at::Tensor& x, const at::Tensor& weights);
 
 /// A convolution of 1 x 1: the channels of each place times a matrix.

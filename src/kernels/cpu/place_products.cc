@@ -12,7 +12,7 @@ namespace {
 
 // What a task has at a time should stay in the core's own cache, as often as its weights pass by; but the fewer places,
 // the more often these and the sums of their gradients pass by, and the less there is to do for what beginning costs.
-constexpr int64_t kFloatsOfATask = 24 << 10, kLeastTiles = 16, kMostTiles = 64;
+constexpr int64_t kFloatsOfATask = 24 << 10, kLeastTiles = 8, kMostTiles = 32;
 
 int64_t round_up(int64_t count, int64_t unit) { return (count + unit - 1) / unit * unit; }
 
@@ -38,8 +38,6 @@ at::Tensor to_panels(const at::Tensor& weights, bool transposed) {
 }
 
 }  // namespace
-
-const int64_t kLeastPlaces = kPanelRows;
 
 PlaceProducts::PlaceProducts(const at::Tensor& weights, const at::Tensor& biases, bool transposed)
     : columns_(weights.size(transposed ? 1 : 0)), panels_(to_panels(weights, transposed)) {
@@ -96,16 +94,16 @@ at::Tensor PlaceSums::total() const {
   return result;
 }
 
-PlaceTasks::PlaceTasks(int64_t places, int64_t width, int64_t shares) : places_(places), tiles_(places / kPanelRows) {
-  const int64_t of_a_task = std::clamp(kFloatsOfATask / (kPanelRows * width), kLeastTiles, kMostTiles);
+PlaceTasks::PlaceTasks(int64_t places, int64_t width, int64_t shares) : places_(places), tiles_(places / kLeastRows) {
+  const int64_t of_a_task = std::clamp(kFloatsOfATask / (kLeastRows * width), kLeastTiles, kMostTiles);
   count_ = std::min(tiles_, round_up(tiles_ / of_a_task + 1, shares));
 }
 
-int64_t PlaceTasks::most() const { return (tiles_ + count_ - 1) / count_ * kPanelRows + places_ % kPanelRows; }
+int64_t PlaceTasks::most() const { return (tiles_ + count_ - 1) / count_ * kLeastRows + places_ % kLeastRows; }
 
 std::pair<int64_t, int64_t> PlaceTasks::places(int64_t task) const {
-  const int64_t end = (task + 1) * tiles_ / count_ * kPanelRows;
-  return {task * tiles_ / count_ * kPanelRows, task + 1 == count_ ? places_ : end};  // the last has what is left over
+  const int64_t end = (task + 1) * tiles_ / count_ * kLeastRows;
+  return {task * tiles_ / count_ * kLeastRows, task + 1 == count_ ? places_ : end};  // the last has what is left over
 }
 
 void PlaceTasks::for_each(c10::function_ref<void(int64_t task, int64_t begin, int64_t end)> work) const {

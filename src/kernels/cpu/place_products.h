@@ -54,7 +54,7 @@ class PlaceSums {
   at::Tensor tiles_;  ///< [groups, column panels, row panels, kPanelRows, kPanelColumns]
 };
 
-extern const int64_t kLeastPlaces;
+constexpr int64_t kLeastPlaces = kLeastRows;
 
 /// Places divided into tasks of at least kLeastPlaces; how does not depend on the number of threads.
 class PlaceTasks {

@@ -1,33 +1,39 @@
 #pragma once
 #include "kernels/arithmetic/inline.h"
+#include "osprey/base/cpu.h"
 
 /// One loop compiled for several instruction sets, of which the best that the machine has is taken at run time.
 
 #if defined(__x86_64__) && defined(__GNUC__)
-/// Defines a function once per instruction set and one that calls the best of them.
-#define OSPREY_DISPATCH(name, inner, parameters, ...)                                                            \
+/// Defines a function for AVX-512, one for AVX2, one for any machine, and one that calls the best of them.
+#define OSPREY_DISPATCH_EACH(name, avx512, avx2, any, parameters, ...)                                           \
   namespace {                                                                                                    \
   __attribute__((                                                                                                \
       target("avx512f,avx512bw,avx512vl,avx512dq,fma,prefer-vector-width=512"))) void name##_avx512 parameters { \
-    inner(__VA_ARGS__);                                                                                          \
+    avx512(__VA_ARGS__);                                                                                         \
   }                                                                                                              \
-  __attribute__((target("avx2,fma"))) void name##_avx2 parameters { inner(__VA_ARGS__); }                        \
-  void name##_any parameters { inner(__VA_ARGS__); }                                                             \
+  __attribute__((target("avx2,fma"))) void name##_avx2 parameters { avx2(__VA_ARGS__); }                         \
+  void name##_any parameters { any(__VA_ARGS__); }                                                               \
   }                                                                                                              \
   void name parameters {                                                                                         \
-    static const int level = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&          \
-                                     __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")    \
-                                 ? 2                                                                             \
-                                 : (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 1 : 0);    \
-    if (level == 2) {                                                                                            \
+    static const InstructionSet best = instruction_set();                                                        \
+    if (best == InstructionSet::kAvx512) {                                                                       \
       name##_avx512(__VA_ARGS__);                                                                                \
-    } else if (level == 1) {                                                                                     \
+    } else if (best == InstructionSet::kAvx2) {                                                                  \
       name##_avx2(__VA_ARGS__);                                                                                  \
     } else {                                                                                                     \
       name##_any(__VA_ARGS__);                                                                                   \
     }                                                                                                            \
   }
 #else
-#define OSPREY_DISPATCH(name, inner, parameters, ...) \
-  void name parameters { inner(__VA_ARGS__); }
+#define OSPREY_DISPATCH_EACH(name, avx512, avx2, any, parameters, ...) \
+  void name parameters { any(__VA_ARGS__); }
 #endif
+
+/// `inner` as it is for all of them.
+#define OSPREY_DISPATCH(name, inner, parameters, ...) \
+  OSPREY_DISPATCH_EACH(name, inner, inner, inner, parameters, __VA_ARGS__)
+
+/// `inner<floats of a register>`
+#define OSPREY_DISPATCH_LANES(name, inner, parameters, ...) \
+  OSPREY_DISPATCH_EACH(name, inner<16>, inner<8>, inner<8>, parameters, __VA_ARGS__)

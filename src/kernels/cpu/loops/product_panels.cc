@@ -1,129 +1,214 @@
 #include "kernels/cpu/loops/product_panels.h"
 
+#include <algorithm>
+
 #include "kernels/cpu/loops/dispatch.h"
 
-/// All of these loops take two steps at a time: measured on Zen 3, that is 0.98 of the machine's peak, whereas one or
-/// four depend on how the compiler happens to place the code (0.8 to 0.98).
 namespace osprey::kernels::cpu {
 namespace {
 
-typedef float Lanes __attribute__((vector_size(32), aligned(4), may_alias));
-constexpr int kHalf = 8;   // lanes
-constexpr int kLine = 16;  // floats of a line of the cache
+constexpr int64_t kLine = 16;  // floats of a line of the cache
 
-/// Divides what is to be fetched among so many steps.
-struct Fetch {
-  const float* next;
-  int64_t lines;
-  OSPREY_INLINE Fetch(const Ahead& ahead, int64_t steps)
-      : next(ahead.from), lines((ahead.size / kLine + steps - 1) / steps) {}
+/// Memory fetched a little with every step of a product, of which there are about so many. (All at once, fetching would
+/// keep the loads of the product itself waiting.)
+class Fetch {
+ public:
+  /// instead  some memory, for where there is nothing to be fetched
+  OSPREY_INLINE Fetch(const Ahead& ahead, int64_t steps, const float* instead)
+      : next_(ahead.size > 0 ? ahead.from : instead),
+        floats_(steps > 0 ? std::min((ahead.size + steps - 1) / steps, kLine) : 0) {}
   OSPREY_INLINE void step() {
-    for (int64_t line = 0; line < lines; ++line, next += kLine) __builtin_prefetch(next, 0, 2);
+    __builtin_prefetch(next_, 0, 2);
+    next_ += floats_;
   }
+
+ private:
+  const float* next_;
+  int64_t floats_;
 };
-static_assert(kPanelColumns == 2 * kHalf);
 
-OSPREY_INLINE const Lanes& lanes(const float* place) { return *reinterpret_cast<const Lanes*>(place); }
-OSPREY_INLINE Lanes& lanes(float* place) { return *reinterpret_cast<Lanes*>(place); }
+/// Sums of products that stay in registers, for the rows and columns of some panels.
+/// kLanes  floats that a register holds
+template <int kLanes, int kRowPanels, int kColumnPanels>
+struct Tile {
+  typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float)), aligned(4), may_alias));
+  static constexpr int kParts = kPanelColumns / kLanes,  // registers for the columns of a panel
+      kRows = kRowPanels * kPanelRows, kWidth = kColumnPanels * kParts;
+  Lanes sums[kRows][kWidth];
 
-/// sums[r][c] += sum over places of a[place][r] * b[place][c], see add_panel_products
-/// goes_on  false: what the sums are does not count
-OSPREY_INLINE void multiply(const float* a, const float* b, int64_t b_step, int64_t lines, int64_t length, bool goes_on,
-                            float* sums, int64_t sums_step) {
-  Lanes left[kPanelRows], right[kPanelRows];
-  for (int r = 0; r < kPanelRows; ++r) {
-    left[r] = goes_on ? lanes(sums + r * sums_step) : Lanes{};
-    right[r] = goes_on ? lanes(sums + r * sums_step + kHalf) : Lanes{};
+  static OSPREY_INLINE const Lanes& at(const float* place) { return *reinterpret_cast<const Lanes*>(place); }
+  static OSPREY_INLINE Lanes& at(float* place) { return *reinterpret_cast<Lanes*>(place); }
+
+  /// place  (row, panel of columns) -> where the numbers of that row begin, or null: zeros
+  template <class Place>
+  OSPREY_INLINE void load(const Place& place) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 4
+      for (int c = 0; c < kWidth; ++c) {
+        const float* const from = place(r, c / kParts);
+        sums[r][c] = from != nullptr ? at(from + c % kParts * kLanes) : Lanes{};
+      }
   }
-  for (int64_t line = 0; line < lines; ++line) {
-    const float* of_line = b + line * b_step;
-    const auto add = [&](int place) __attribute__((always_inline)) {
-      const Lanes first = lanes(of_line + place * kPanelColumns),
-                  second = lanes(of_line + place * kPanelColumns + kHalf);
-      for (int r = 0; r < kPanelRows; ++r) {
-        left[r] += a[place * kPanelRows + r] * first;
-        right[r] += a[place * kPanelRows + r] * second;
+  template <class Place>
+  OSPREY_INLINE void store(const Place& place) const {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 4
+      for (int c = 0; c < kWidth; ++c) at(place(r, c / kParts) + c % kParts * kLanes) = sums[r][c];
+  }
+
+  /// Adds the products of `length` steps.
+  /// a, a_panel, a_row, a_step  numbers of the first panel of rows; from panel to panel, row to row, step to step
+  /// b, b_panel                 [length, kPanelColumns], the first panel of columns; from panel to panel
+  /// meanwhile                  called now and then
+  template <class Meanwhile>
+  OSPREY_INLINE void add(const float* a, int64_t a_panel, int64_t a_row, int64_t a_step, const float* b,
+                         int64_t b_panel, int64_t length, const Meanwhile& meanwhile) {
+    constexpr int kThree = kPanelRows / 2;  // rows: as many as an instruction finds from one pointer and one distance
+    const float* threes[2 * kRowPanels];
+#pragma GCC unroll 4
+    for (int k = 0; k < 2 * kRowPanels; ++k) threes[k] = a + k / 2 * a_panel + k % 2 * kThree * a_row;
+    const auto add_step = [&](int64_t ahead, const float* of_columns) __attribute__((always_inline)) {
+      Lanes factors[kWidth];
+#pragma GCC unroll 4
+      for (int c = 0; c < kWidth; ++c) factors[c] = at(of_columns + c / kParts * b_panel + c % kParts * kLanes);
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        const float factor = threes[r / kThree][r % kThree * a_row + ahead];
+#pragma GCC unroll 4
+        for (int c = 0; c < kWidth; ++c) sums[r][c] += factor * factors[c];
       }
     };
-    int64_t place = 0;
-    for (; place + 2 <= length; place += 2, a += 2 * kPanelRows, of_line += 2 * kPanelColumns) {
-      add(0);
-      add(1);
+    // Two steps at a time: measured on Zen 3, that is 0.98 of the machine's peak, whereas one or four depend on how the
+    // compiler happens to place the code (0.8 to 0.98). On Ice Lake with AVX-512 it is 0.9.
+    int64_t i = 0;
+    for (; i + 2 <= length; i += 2, b += 2 * kPanelColumns) {
+      meanwhile();
+      add_step(0, b);
+      meanwhile();
+      add_step(a_step, b + kPanelColumns);
+#pragma GCC unroll 4
+      for (int k = 0; k < 2 * kRowPanels; ++k) {
+        threes[k] += 2 * a_step;
+        asm("" : "+r"(threes[k]));  // or the compiler keeps a pointer to each row, of which most are not in registers
+      }
     }
-    for (; place < length; ++place, a += kPanelRows, of_line += kPanelColumns) add(0);
+    if (i < length) add_step(0, b);
   }
-  for (int r = 0; r < kPanelRows; ++r) {
-    lanes(sums + r * sums_step) = left[r];
-    lanes(sums + r * sums_step + kHalf) = right[r];
-  }
+};
+
+/// How many panels of rows, and of columns, a tile has: wide registers are 32 (AVX-512), others 16.
+constexpr int at_once(int lanes) { return lanes == 16 ? 2 : 1; }
+static_assert(at_once(16) * kPanelRows <= kLeastRows);
+
+/// Calls `tile.operator()<row panels, column panels>(first of rows, first of columns)` until all panels have been met.
+template <int kLanes, class TileWork>
+OSPREY_INLINE void for_tiles(int64_t row_panels, int64_t column_panels, const TileWork& tile) {
+  constexpr int kMost = at_once(kLanes);
+  const auto across_rows = [&]<int kColumnPanels>(int64_t column) __attribute__((always_inline)) {
+    int64_t row = 0;
+    for (; row + kMost <= row_panels; row += kMost) tile.template operator()<kMost, kColumnPanels>(row, column);
+    if constexpr (kMost > 1)
+      for (; row < row_panels; ++row) tile.template operator()<1, kColumnPanels>(row, column);
+  };
+  int64_t column = 0;
+  for (; column + kMost <= column_panels; column += kMost) across_rows.template operator()<kMost>(column);
+  if constexpr (kMost > 1)
+    for (; column < column_panels; ++column) across_rows.template operator()<1>(column);
 }
 
-OSPREY_INLINE void add_to_sums(const float* a, const float* b, int64_t b_step, int64_t lines, int64_t length,
-                               float* sums, int64_t sums_step) {
-  multiply(a, b, b_step, lines, length, /*goes_on=*/true, sums, sums_step);
+/// How many tiles for_tiles makes, at least.
+template <int kLanes>
+OSPREY_INLINE int64_t tiles_of(int64_t row_panels, int64_t column_panels) {
+  return ((row_panels + at_once(kLanes) - 1) / at_once(kLanes)) *
+         ((column_panels + at_once(kLanes) - 1) / at_once(kLanes));
 }
 
+template <int kLanes>
+OSPREY_INLINE void add_windows(const float* a, int64_t a_panel, int64_t a_panels, const float* b, int64_t b_line,
+                               int64_t b_panel, int64_t b_panels, const PlaceWindow& window, float* sums,
+                               int64_t sums_row, int64_t sums_tap) {
+  for_tiles<kLanes>(
+      a_panels, b_panels, [&]<int kRowPanels, int kColumnPanels>(int64_t i, int64_t j) __attribute__((always_inline)) {
+        for (int64_t tap = 0; tap < window.high * window.wide; ++tap) {
+          float* const of_tap = sums + tap * sums_tap + i * kPanelRows * sums_row + j * kPanelColumns;
+          const float* const seen = b + j * b_panel + tap / window.wide * b_line + tap % window.wide * kPanelColumns;
+          const auto place = [&](int row, int panel) __attribute__((always_inline)) {
+            return of_tap + row * sums_row + panel * kPanelColumns;
+          };
+          Tile<kLanes, kRowPanels, kColumnPanels> tile;
+          tile.load(place);
+          for (int64_t line = 0; line < window.lines; ++line)
+            tile.add(a + i * a_panel + line * window.length * kPanelRows, a_panel, 1, kPanelRows, seen + line * b_line,
+                     b_panel, window.length, [] {});
+          tile.store(place);
+        }
+      });
+}
+
+template <int kLanes>
 OSPREY_INLINE void add_to_tiles(const float* a, int64_t a_panels, const float* b, int64_t b_panels, int64_t length,
                                 const Ahead& ahead, const Ahead& more, bool goes_on, float* tiles) {
   constexpr int64_t kTile = kPanelRows * kPanelColumns;
-  Fetch fetch(ahead, a_panels * b_panels), fetch_more(more, a_panels * b_panels);
-  for (int64_t j = 0; j < b_panels; ++j)
-    for (int64_t i = 0; i < a_panels; ++i, tiles += kTile) {
-      fetch.step();
-      fetch_more.step();
-      for (int64_t line = 0; line < kTile; line += kLine) __builtin_prefetch(tiles + kTile + line, 1, 3);
-      multiply(a + i * length * kPanelRows, b + j * length * kPanelColumns, 0, 1, length, goes_on, tiles,
-               kPanelColumns);
-    }
+  const int64_t a_panel = length * kPanelRows, b_panel = length * kPanelColumns;
+  const int64_t steps = tiles_of<kLanes>(a_panels, b_panels) * length;
+  Fetch fetch(ahead, steps, a), fetch_more(more, steps, a);
+  for_tiles<kLanes>(
+      a_panels, b_panels, [&]<int kRowPanels, int kColumnPanels>(int64_t i, int64_t j) __attribute__((always_inline)) {
+        float* const first = tiles + (j * a_panels + i) * kTile;
+        for (int64_t line = 0; line < kRowPanels * kTile; line += kLine)
+          for (int panel = 0; panel < kColumnPanels; ++panel)
+            __builtin_prefetch(first + panel * a_panels * kTile + kRowPanels * kTile + line, 1, 3);
+        const auto place = [&](int row, int panel) __attribute__((always_inline)) {
+          return goes_on ? first + panel * a_panels * kTile + row * kPanelColumns : nullptr;
+        };
+        Tile<kLanes, kRowPanels, kColumnPanels> tile;
+        tile.load(place);
+        tile.add(
+            a + i * a_panel, a_panel, 1, kPanelRows, b + j * b_panel, b_panel,
+            length, [&]() __attribute__((always_inline)) {
+              fetch.step();
+              fetch_more.step();
+            });
+        tile.store([&](int row, int panel) __attribute__((always_inline)) {
+          return first + panel * a_panels * kTile + row * kPanelColumns;
+        });
+      });
 }
 
-/// One tile of multiply_rows.
-OSPREY_INLINE void multiply_tile(const float* rows, int64_t depth, const float* panel, const float* start,
-                                 float* result, int64_t result_step) {
-  Lanes left[kPanelRows], right[kPanelRows];
-  for (int r = 0; r < kPanelRows; ++r) {
-    left[r] = start != nullptr ? lanes(start) : Lanes{};
-    right[r] = start != nullptr ? lanes(start + kHalf) : Lanes{};
-  }
-  const auto add = [&](int64_t i) __attribute__((always_inline)) {
-    const Lanes first = lanes(panel + i * kPanelColumns), second = lanes(panel + i * kPanelColumns + kHalf);
-    for (int r = 0; r < kPanelRows; ++r) {
-      left[r] += rows[r * depth + i] * first;
-      right[r] += rows[r * depth + i] * second;
-    }
-  };
-  int64_t i = 0;
-  for (; i + 2 <= depth; i += 2) {
-    add(i);
-    add(i + 1);
-  }
-  for (; i < depth; ++i) add(i);
-  for (int r = 0; r < kPanelRows; ++r) {
-    lanes(result + r * result_step) = left[r];
-    lanes(result + r * result_step + kHalf) = right[r];
-  }
-}
-
+template <int kLanes>
 OSPREY_INLINE void multiply_by_panels(const float* rows, int64_t count, int64_t depth, const float* panels,
                                       const float* start, int64_t columns, const Ahead& ahead, float* result) {
-  Fetch fetch(ahead, (columns + kPanelColumns - 1) / kPanelColumns * ((count + kPanelRows - 1) / kPanelRows));
-  for (int64_t c = 0; c < columns; c += kPanelColumns) {
-    const float* panel = panels + c * depth;
-    const float* start_here = start != nullptr ? start + c : nullptr;
-    for (int64_t r = 0; r < count; r += kPanelRows) {
-      const int64_t row = r + kPanelRows <= count ? r : count - kPanelRows;  // the last ones again rather than fewer
-      float* const to = result + row * columns + c;
-      fetch.step();
-      if (c + kPanelColumns <= columns) {
-        multiply_tile(rows + row * depth, depth, panel, start_here, to, columns);
-        continue;
-      }
-      float tile[kPanelRows * kPanelColumns];
-      multiply_tile(rows + row * depth, depth, panel, start_here, tile, kPanelColumns);
-      for (int64_t i = 0; i < kPanelRows; ++i)
-        for (int64_t j = 0; j < columns - c; ++j) to[i * columns + j] = tile[i * kPanelColumns + j];
-    }
-  }
+  const int64_t row_panels = (count + kPanelRows - 1) / kPanelRows,
+                column_panels = (columns + kPanelColumns - 1) / kPanelColumns;
+  Fetch fetch(ahead, tiles_of<kLanes>(row_panels, column_panels) * depth, rows);
+  for_tiles<kLanes>(
+      row_panels,
+      column_panels, [&]<int kRowPanels, int kColumnPanels>(int64_t i, int64_t j) __attribute__((always_inline)) {
+        using Sums = Tile<kLanes, kRowPanels, kColumnPanels>;
+        const int64_t row = std::min(i * kPanelRows, count - Sums::kRows),  // the last ones again rather than fewer
+            column = j * kPanelColumns;
+        Sums tile;
+        tile.load([&](int, int panel) __attribute__((always_inline)) {
+          return start != nullptr ? start + column + panel * kPanelColumns : nullptr;
+        });
+        tile.add(
+            rows + row * depth, kPanelRows * depth, depth, 1, panels + column * depth, kPanelColumns * depth,
+            depth, [&]() __attribute__((always_inline)) { fetch.step(); });
+        float* const to = result + row * columns + column;
+        if (column + kColumnPanels * kPanelColumns <= columns) {
+          tile.store([&](int r, int panel)
+                         __attribute__((always_inline)) { return to + r * columns + panel * kPanelColumns; });
+          return;
+        }
+        constexpr int64_t kWhole = kColumnPanels * kPanelColumns;
+        float whole[Sums::kRows * kWhole];
+        tile.store([&](int r, int panel)
+                       __attribute__((always_inline)) { return whole + r * kWhole + panel * kPanelColumns; });
+        for (int64_t r = 0; r < Sums::kRows; ++r)
+          for (int64_t c = 0; c < columns - column; ++c) to[r * columns + c] = whole[r * kWhole + c];
+      });
 }
 
 OSPREY_INLINE void transpose_into(const float* rows, int64_t count, int64_t depth, float* panel) {
@@ -134,13 +219,14 @@ OSPREY_INLINE void transpose_into(const float* rows, int64_t count, int64_t dept
 template <int kWidth>
 OSPREY_INLINE void pack_of_width(const float* map, int64_t map_step, int64_t pixels, int64_t channels, float* panels,
                                  int64_t panel_step) {
-  constexpr int kMoved = (kWidth + kHalf - 1) / kHalf * kHalf;  // whole lanes; what is too much is overwritten later
+  constexpr int kLanes = 8, kMoved = (kWidth + kLanes - 1) / kLanes * kLanes;  // what is too much is overwritten later
+  using Moved = Tile<kLanes, 1, 1>;
   for (int64_t c = 0; c < channels; c += kWidth, panels += panel_step) {
     const float* from = map + c;
     float* to = panels;
     if (c + kMoved <= channels) {
       for (int64_t p = 0; p < pixels; ++p, from += map_step, to += kWidth)
-        for (int i = 0; i < kMoved; i += kHalf) lanes(to + i) = lanes(from + i);
+        for (int i = 0; i < kMoved; i += kLanes) Moved::at(to + i) = Moved::at(from + i);
     } else {
       for (int64_t p = 0; p < pixels; ++p, from += map_step, to += kWidth)
         for (int i = 0; i < kWidth; ++i) to[i] = c + i < channels ? from[i] : 0;
@@ -164,19 +250,20 @@ OSPREY_DISPATCH(pack_panels, pack,
 OSPREY_DISPATCH(pack_across, transpose_into, (const float* rows, int64_t count, int64_t depth, float* panel), rows,
                 count, depth, panel)
 
-OSPREY_DISPATCH(multiply_rows, multiply_by_panels,
-                (const float* rows, int64_t count, int64_t depth, const float* panels, const float* start,
-                 int64_t columns, const Ahead& ahead, float* result),
-                rows, count, depth, panels, start, columns, ahead, result)
+OSPREY_DISPATCH_LANES(multiply_rows, multiply_by_panels,
+                      (const float* rows, int64_t count, int64_t depth, const float* panels, const float* start,
+                       int64_t columns, const Ahead& ahead, float* result),
+                      rows, count, depth, panels, start, columns, ahead, result)
 
-OSPREY_DISPATCH(add_panel_products, add_to_sums,
-                (const float* a, const float* b, int64_t b_step, int64_t lines, int64_t length, float* sums,
-                 int64_t sums_step),
-                a, b, b_step, lines, length, sums, sums_step)
+OSPREY_DISPATCH_LANES(add_window_products, add_windows,
+                      (const float* a, int64_t a_panel, int64_t a_panels, const float* b, int64_t b_line,
+                       int64_t b_panel, int64_t b_panels, const PlaceWindow& window, float* sums, int64_t sums_row,
+                       int64_t sums_tap),
+                      a, a_panel, a_panels, b, b_line, b_panel, b_panels, window, sums, sums_row, sums_tap)
 
-OSPREY_DISPATCH(add_tiles, add_to_tiles,
-                (const float* a, int64_t a_panels, const float* b, int64_t b_panels, int64_t length, const Ahead& ahead,
-                 const Ahead& more, bool goes_on, float* tiles),
-                a, a_panels, b, b_panels, length, ahead, more, goes_on, tiles)
+OSPREY_DISPATCH_LANES(add_tiles, add_to_tiles,
+                      (const float* a, int64_t a_panels, const float* b, int64_t b_panels, int64_t length,
+                       const Ahead& ahead, const Ahead& more, bool goes_on, float* tiles),
+                      a, a_panels, b, b_panels, length, ahead, more, goes_on, tiles)
 
 }  // namespace osprey::kernels::cpu

@@ -1,11 +1,12 @@
 #pragma once
 #include <cstdint>
 
-/// Matrix products by tiles of sums that stay in registers: plain pointers, compiled for several instruction sets of
-/// which the best that the machine has is taken.
+/// Matrix products by tiles of sums that stay in registers, of as many panels as these hold: plain pointers, compiled
+/// for several instruction sets of which the best that the machine has is taken.
 namespace osprey::kernels::cpu {
 
-constexpr int64_t kPanelRows = 6, kPanelColumns = 16;  ///< of a tile
+constexpr int64_t kPanelRows = 6, kPanelColumns = 16;
+constexpr int64_t kLeastRows = 2 * kPanelRows;  ///< that can be multiplied
 
 /// Memory that is fetched into the cache while something else is computed, a little at a time.
 struct Ahead {
@@ -27,7 +28,7 @@ void pack_panels(const float* map, int64_t map_step, int64_t pixels, int64_t cha
 void pack_across(const float* rows, int64_t count, int64_t depth, float* panel);
 
 /// result[r][c] = start[c] + sum over i of rows[r][i] * panels[c / kPanelColumns][i][c % kPanelColumns].
-/// rows    [count, depth]; at least kPanelRows of them
+/// rows    [count, depth]; at least kLeastRows of them
 /// panels  [panel_count, depth, kPanelColumns]
 /// start   [panel_count * kPanelColumns], or null: zeros
 /// ahead   fetched meanwhile
@@ -35,12 +36,20 @@ void pack_across(const float* rows, int64_t count, int64_t depth, float* panel);
 void multiply_rows(const float* rows, int64_t count, int64_t depth, const float* panels, const float* start,
                    int64_t columns, const Ahead& ahead, float* result);
 
-/// sums[r][c] += sum over places of a[place][r] * b[place][c].
-/// a       [lines, length, kPanelRows]
-/// b       [.., kPanelColumns] lines of such places, b_step floats apart
-/// sums    [kPanelRows, ..] rows sums_step floats apart
-void add_panel_products(const float* a, const float* b, int64_t b_step, int64_t lines, int64_t length, float* sums,
-                        int64_t sums_step);
+/// Lines of places, and the taps of a window that moves over them by one.
+struct PlaceWindow {
+  int64_t lines, length;  ///< of what the window has made
+  int64_t high, wide;     ///< taps
+};
+
+/// sums[tap][i * kPanelRows + r][j * kPanelColumns + c] += sum over lines and places of a[i][line][place][r] *
+/// b[j][line + tap / wide][place + tap % wide][c].
+/// a     a_panels of [lines, length, kPanelRows], a_panel floats apart
+/// b     b_panels of lines of [.., kPanelColumns], b_panel and b_line floats apart
+/// sums  taps and rows, sums_tap and sums_row floats apart
+void add_window_products(const float* a, int64_t a_panel, int64_t a_panels, const float* b, int64_t b_line,
+                         int64_t b_panel, int64_t b_panels, const PlaceWindow& window, float* sums, int64_t sums_row,
+                         int64_t sums_tap);
 
 /// tiles[j][i][r][c] = (what it is, or 0) + sum over places of a[i][place][r] * b[j][place][c].
 /// a            [a_panels, length, kPanelRows]
