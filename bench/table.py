@@ -1,6 +1,6 @@
 """Osprey's kernels and training steps beside PyTorch and torchvision, in one run: prints a table of ratios in Markdown.
 
-usage: table.py [--build build/release] [--configs DIR] [--rounds 2]
+usage: table.py [--build build/release] [--configs DIR] [--rounds 2] [--precisions fp32 bf16]
 DIR holds the configs of the TF Object Detection API whose networks the peers have: ssd_mobilenet_v1_300x300_coco14_sync.config and
 ssd_resnet50_v1_fpn_shared_box_predictor_640x640_coco14_sync.config; without it the rows of whole steps are left out.
 Needs a build with -DOSPREY_BUILD_BENCH=ON and a Python with torch and torchvision (scripts/setup.sh --tests makes build/venv).
@@ -91,27 +91,33 @@ def outside(step):
     return 1 - step["of_it_convolutions"]["total"] / total
 
 
-def steps(bench, mobilenet, resnet):
-    config = ["--pipeline_config", mobilenet, "--batch_size", 8, "--steps", 8]
-    found, others = bench.pairs(lambda: bench.ours("step_bench", *config),
-                                lambda: bench.peer("ssd_mobilenet_v1_pytorch.py", (), ("--channels_last",)))
-    best = max(found, key=lambda step: step["images_per_second"])
-    other = max(step["images_per_second"] for step in others)
-    row("training step, SSD MobileNet v1 300, batch 8, fp32; PyTorch", f"{best['images_per_second']:.1f} images/s", f"{other:.1f} images/s",
-        f"{best['images_per_second'] / other:.2f} times", "1.5 times")
+def step(bench, what, config, batch, steps, peer, precision, target):
+    """A row for a whole step beside both memory layouts of the peer. returns  the better one of ours"""
+    reduced = ("--bf16",) if precision == "bf16" else ()
+    script, *arguments = peer
+    variants = [(*arguments, "--steps", steps, *reduced, *layout) for layout in ((), ("--channels_last",))]
+    found, others = bench.pairs(
+        lambda: bench.ours("step_bench", "--pipeline_config", config, "--batch_size", batch, "--steps", steps, "--precision", precision),
+        lambda: bench.peer(script, *variants))
+    best, other = (max(some, key=lambda one: one["images_per_second"]) for some in (found, others))
+    rates = [f"{one['images_per_second']:.3g} images/s, {one['peak_memory_mib']:.0f} MiB" for one in (best, other)]
+    row(f"training step, {what}, batch {batch}, {precision}", *rates, f"{best['images_per_second'] / other['images_per_second']:.2f} times", target)
+    return best
+
+
+def steps(bench, mobilenet, resnet, precision):
+    target = "twice" if precision == "bf16" else "1.5 times"
+    best = step(bench, "SSD MobileNet v1 300; PyTorch", mobilenet, 8, 8, ("ssd_mobilenet_v1_pytorch.py",), precision, target)
     row("of it outside convolutions", f"{100 * outside(best):.0f} %", "", "", "35 %")
+    peer = ("torchvision_detectors.py", "retinanet_resnet50_fpn", "--batch_size", 2, "--size", 640)
+    best = step(bench, "SSD ResNet-50 v1 FPN 640; torchvision's RetinaNet", resnet, 2, 3, peer, precision, "twice" if precision == "bf16" else "")
+    row("of it outside convolutions", f"{100 * outside(best):.1f} %", "", "", "10 %")
+    if precision != "fp32":
+        return
     peak = bench.ours("convolution_bench", "--pipeline_config", resnet, "--batch_size", 2)
-    config = ["--pipeline_config", resnet, "--batch_size", 2, "--steps", 3]
-    variants = [("retinanet_resnet50_fpn", "--batch_size", 2, "--size", 640, "--steps", 3, *layout) for layout in ((), ("--channels_last",))]
-    found, others = bench.pairs(lambda: bench.ours("step_bench", *config), lambda: bench.peer("torchvision_detectors.py", *variants))
-    best = max(found, key=lambda step: step["images_per_second"])
-    other = max(step["images_per_second"] for step in others)
-    row("training step, SSD ResNet-50 v1 FPN 640, batch 2, fp32; torchvision's RetinaNet", f"{best['images_per_second']:.3f} images/s",
-        f"{other:.3f} images/s", f"{best['images_per_second'] / other:.2f} times", "")
     work = sum(peak["directions"][name]["gflop"] for name in ("forward", "gradient of weights", "gradient of x"))
     share = work / best["median_seconds"]["total"] / peak["peak_gflops"]
     row("of the convolution peak", f"{share:.2f}", f"{peak['peak_gflops']:.0f} GFLOP/s", "", "0.75")
-    row("of it outside convolutions", f"{100 * outside(best):.1f} %", "", "", "10 %")
 
 
 def main():
@@ -119,6 +125,7 @@ def main():
     flags.add_argument("--build", default="build/release")
     flags.add_argument("--configs", type=pathlib.Path, help="folder of public configs")
     flags.add_argument("--rounds", type=int, default=2)
+    flags.add_argument("--precisions", nargs="*", default=["fp32"], choices=["fp32", "bf16"], help="of whole steps")
     flags = flags.parse_args()
     bench = Bench(flags.build, flags.rounds)
     print("| what; beside | Osprey | peer | ratio | to reach |\n|---|---|---|---|---|")
@@ -126,8 +133,8 @@ def main():
                          ("ssd_mobilenet_v1_300x300_coco14_sync.config",
                           "ssd_resnet50_v1_fpn_shared_box_predictor_640x640_coco14_sync.config"))
     kernels(bench, resnet)
-    if flags.configs:
-        steps(bench, mobilenet, resnet)
+    for precision in flags.precisions if flags.configs else ():
+        steps(bench, mobilenet, resnet, precision)
 
 
 main()

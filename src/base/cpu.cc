@@ -1,6 +1,9 @@
 #include "osprey/base/cpu.h"
 
 #include <spdlog/spdlog.h>
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <cpuid.h>
+#endif
 
 #include <algorithm>
 #include <cstdlib>
@@ -33,6 +36,15 @@ InstructionSet allowed() {
 bool has_bfloat16_arithmetic() {
 #if defined(__x86_64__) && defined(__GNUC__)
   return __builtin_cpu_supports("avx512bf16") != 0;
+#else
+  return false;
+#endif
+}
+
+bool has_bfloat16_tiles() {
+#if defined(__x86_64__) && defined(__GNUC__)
+  unsigned int eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & bit_AMX_BF16) != 0;
 #else
   return false;
 #endif

@@ -11,6 +11,7 @@
 #include "kernels/device/batch_norm.h"
 #include "kernels/maps.h"
 #include "kernels/operator.h"
+#include "kernels/with_elements.h"
 
 namespace osprey::kernels {
 namespace {
@@ -164,8 +165,7 @@ TORCH_LIBRARY_FRAGMENT(osprey, library) {
 }  // namespace
 
 bool fuses_batch_norm(const at::Tensor& x) {
-  const at::ScalarType type = x.scalar_type();
-  return has_kernels(x) && x.dim() == 4 && (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf) &&
+  return has_kernels(x) && x.dim() == 4 && is_element(x.scalar_type()) &&
          x.is_contiguous(at::MemoryFormat::ChannelsLast);
 }
 

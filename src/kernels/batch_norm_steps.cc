@@ -10,6 +10,7 @@
 #include "kernels/device/batch_norm.h"
 #include "kernels/device/launch.h"
 #include "kernels/maps.h"
+#include "kernels/with_elements.h"
 #include "osprey/kernels/parallel.h"
 
 namespace osprey::kernels {
@@ -67,14 +68,6 @@ at::Tensor or_value(const at::Tensor& values, const at::Tensor& x, double otherw
   return values.contiguous();
 }
 
-/// Calls `work` with a pointer of the type of the tensor's elements.
-template <class Work>
-void with_elements(const at::Tensor& x, Work work) {
-  if (x.scalar_type() == at::kFloat) work(static_cast<float*>(nullptr));
-  if (x.scalar_type() == at::kBFloat16) work(static_cast<Bfloat16*>(nullptr));
-  if (x.scalar_type() == at::kHalf) work(static_cast<Float16*>(nullptr));
-}
-
 }  // namespace
 
 void check_normalizable(const at::Tensor& x) {
@@ -99,7 +92,7 @@ Affine::Affine(const at::Tensor& x, const at::Tensor& gamma_or_none, const at::T
 
 at::Tensor moments(const at::Tensor& x) {
   at::Tensor result;
-  with_elements(x, [&](auto* type) {
+  with_elements(x.scalar_type(), [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const T* in = device::data<const T>(x);
     const int64_t depth = x.size(1);
@@ -134,7 +127,7 @@ std::pair<at::Tensor, at::Tensor> statistics(const at::Tensor& moments, double c
 at::Tensor normalize(const at::Tensor& x, const Affine& affine) {
   const at::Tensor result = empty_map(x.sizes(), x);
   const int64_t depth = x.size(1);
-  with_elements(x, [&](auto* type) {
+  with_elements(x.scalar_type(), [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const T* in = device::data<const T>(x);
     T* const out = device::data<T>(result);
@@ -153,7 +146,7 @@ at::Tensor normalize(const at::Tensor& x, const Affine& affine) {
 at::Tensor gradient_moments(const at::Tensor& gradient, const at::Tensor& x, const Affine& affine) {
   at::Tensor result;
   const int64_t depth = x.size(1);
-  with_elements(x, [&](auto* type) {
+  with_elements(x.scalar_type(), [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const T *in = device::data<const T>(x), *wanted = device::data<const T>(gradient);
     if (!device::takes_loops(x)) {
@@ -173,7 +166,7 @@ at::Tensor spread(const at::Tensor& gradient, const at::Tensor& x, const Affine&
   const at::Tensor result = empty_map(x.sizes(), x);
   const auto *slopes = slope.const_data_ptr<float>(), *offsets = offset.const_data_ptr<float>();
   const int64_t depth = x.size(1);
-  with_elements(x, [&](auto* type) {
+  with_elements(x.scalar_type(), [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const T *in = device::data<const T>(x), *wanted = device::data<const T>(gradient);
     T* const out = device::data<T>(result);

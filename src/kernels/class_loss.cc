@@ -5,6 +5,7 @@
 #include "kernels/cpu/loops/class_loss_rows.h"
 #include "kernels/device/class_loss.h"
 #include "kernels/operator.h"
+#include "kernels/with_elements.h"
 #include "kernels/with_slope.h"
 #include "osprey/kernels/parallel.h"
 
@@ -65,7 +66,7 @@ struct Arguments {
   /// The kernel for a device. make(arguments) -> kernel
   template <class Make>
   LossAndSlopeTensors run_kernel(Make make) const {
-    const auto launch = [&](auto* type) {
+    with_elements(x.scalar_type(), [&](auto* type) {
       using T = std::remove_pointer_t<decltype(type)>;
       const device::ClassLossArguments<T> of{device::data<const T>(x),
                                              rows.const_data_ptr<float>(),
@@ -79,10 +80,7 @@ struct Arguments {
                                              loss.mutable_data_ptr<float>(),
                                              with_slope() ? device::data<device::SlopeOf<T>>(slope) : nullptr};
       device::launch(x, device::blocks_for(B * A, device::kAnchorsOfBlock), make(of));
-    };
-    if (x.scalar_type() == at::kFloat) launch(static_cast<float*>(nullptr));
-    if (x.scalar_type() == at::kBFloat16) launch(static_cast<Bfloat16*>(nullptr));
-    if (x.scalar_type() == at::kHalf) launch(static_cast<Float16*>(nullptr));
+    });
     return {loss, slope};
   }
 
@@ -163,9 +161,7 @@ LossAndSlope named(LossAndSlopeTensors result, bool with_slope) {
 }  // namespace
 
 bool takes_class_loss(const at::Tensor& logits) {
-  const at::ScalarType type = logits.scalar_type();
-  return has_kernels(logits) && logits.dim() == 3 && logits.is_contiguous() &&
-         (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf);
+  return has_kernels(logits) && logits.dim() == 3 && logits.is_contiguous() && is_element(logits.scalar_type());
 }
 
 LossAndSlope sigmoid_focal(const at::Tensor& logits, const ClassTargets& targets, const SigmoidFocalOptions& options,

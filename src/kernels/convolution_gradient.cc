@@ -5,7 +5,10 @@
 #include <ATen/core/grad_mode.h>
 
 #include "kernels/cpu/loops/product_panels.h"
+#include "kernels/maps.h"
 #include "kernels/operator.h"
+#include "kernels/with_elements.h"
+#include "kernels/without_autocast.h"
 #include "osprey/kernels/device.h"
 #include "osprey/kernels/parallel.h"
 
@@ -162,10 +165,10 @@ at::Tensor weight_gradient(const at::Tensor& gradient_y, const at::Tensor& x, at
   TORCH_CHECK(x.dim() == 4 && gradient_y.dim() == 4 && x.size(0) == gradient_y.size(0) &&
                   sides(gradient_y) == output_sides(x, window),
               "a convolution of ", x.sizes(), " has no gradient of ", gradient_y.sizes());
-  TORCH_CHECK(x.scalar_type() == at::kFloat && gradient_y.scalar_type() == at::kFloat, "expected float32");
-  const auto places = [](const at::Tensor& map) {
-    return map.contiguous(at::MemoryFormat::ChannelsLast).permute({0, 2, 3, 1});
-  };
+  TORCH_CHECK(is_element(x.scalar_type()) && is_element(gradient_y.scalar_type()),
+              "expected maps of float32 or half the bits, got ", gradient_y.toString(), " and ", x.toString());
+  const auto places = [](const at::Tensor& map) { return channels_last(map.to(at::kFloat)).permute({0, 2, 3, 1}); };
+  const WithoutAutocast scope;
   const at::Tensor input = places(x), gradient = places(gradient_y);
   const int64_t O = gradient.size(3), I = input.size(3);
   if (window.kernel == Sides{1, 1} && window.padding == Sides{0, 0}) {
@@ -187,7 +190,7 @@ TORCH_LIBRARY_FRAGMENT(osprey, library) {
 }  // namespace
 
 bool multiplies_weight_gradient(const at::Tensor& x, const at::Tensor& weights, const ConvolutionWindow& window) {
-  if (!x.is_cpu() || x.scalar_type() != at::kFloat || weights.scalar_type() != at::kFloat ||
+  if (!x.is_cpu() || !is_element(x.scalar_type()) || weights.scalar_type() != at::kFloat ||
       !x.is_contiguous(at::MemoryFormat::ChannelsLast) || x.numel() == 0)
     return false;
   const bool has_taps = window.kernel[0] * window.kernel[1] > 1;

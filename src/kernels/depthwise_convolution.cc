@@ -6,6 +6,8 @@
 #include "kernels/cpu/depthwise_lines.h"
 #include "kernels/maps.h"
 #include "kernels/operator.h"
+#include "kernels/with_elements.h"
+#include "kernels/without_autocast.h"
 #include "osprey/kernels/device.h"
 
 namespace osprey::kernels {
@@ -15,7 +17,9 @@ cpu::Sides sides_of(const at::Tensor& x, const at::Tensor& weights, int64_t stri
   TORCH_CHECK(x.dim() == 4 && weights.dim() == 4 && weights.size(0) == x.size(1) && weights.size(1) == 1,
               "expected maps [B, C, H, W] and weights [C, 1, height, width], got ", x.sizes(), " and ",
               weights.sizes());
-  TORCH_CHECK(x.scalar_type() == at::kFloat && weights.scalar_type() == at::kFloat, "expected float32");
+  TORCH_CHECK(is_element(x.scalar_type()) && weights.scalar_type() == at::kFloat,
+              "expected maps of float32 or half the bits and weights of float32, got ", x.toString(), " and ",
+              weights.toString());
   return {x, weights, stride, padding};
 }
 
@@ -25,12 +29,16 @@ at::Tensor padded(const at::Tensor& x, at::IntArrayRef padding) {
 
 at::Tensor depthwise_operator(const at::Tensor& x, const at::Tensor& weights, int64_t stride, at::IntArrayRef padding) {
   const cpu::Sides sides = sides_of(x, weights, stride, padding);
-  at::Tensor result = empty_map({x.size(0), x.size(1), sides.lines.to, sides.pixels.to}, x);
-  if (x.is_meta() || x.numel() == 0) return result;
-  if (!device::takes_loops(x))
-    return channels_last(
-        at::conv2d(padded(x, padding), weights, {}, {stride, stride}, at::IntArrayRef{0, 0}, {1, 1}, x.size(1)));
-  const at::Tensor maps = channels_last(x);
+  const int64_t sizes[] = {x.size(0), x.size(1), sides.lines.to, sides.pixels.to};
+  if (x.is_meta() || x.numel() == 0) return empty_map(sizes, x);
+  const at::Tensor maps = channels_last(x.to(at::kFloat));
+  if (!device::takes_loops(x)) {
+    const WithoutAutocast scope;
+    return channels_last(at::conv2d(padded(maps, padding), weights, {}, {stride, stride}, at::IntArrayRef{0, 0}, {1, 1},
+                                    x.size(1)))
+        .to(x.scalar_type());
+  }
+  const at::Tensor result = empty_map(sizes, maps);
   const cpu::DepthwiseLines lines(sides, weights);
   const auto* const in = maps.const_data_ptr<float>();
   float* const out = result.mutable_data_ptr<float>();
@@ -39,7 +47,7 @@ at::Tensor depthwise_operator(const at::Tensor& x, const at::Tensor& weights, in
     const auto line = [&](int64_t source) { return in + map.at(source); };
     for (int64_t y = begin; y < end; ++y) lines.forward(line, y, out + to.at(y));
   });
-  return result;
+  return result.to(x.scalar_type());
 }
 
 std::tuple<at::Tensor, at::Tensor> depthwise_backward_operator(const at::Tensor& gradient_y, const at::Tensor& x,
@@ -47,23 +55,25 @@ std::tuple<at::Tensor, at::Tensor> depthwise_backward_operator(const at::Tensor&
                                                                at::IntArrayRef padding, bool of_x) {
   const cpu::Sides sides = sides_of(x, weights, stride, padding);
   TORCH_CHECK(gradient_y.sizes() == at::IntArrayRef({x.size(0), x.size(1), sides.lines.to, sides.pixels.to}) &&
-                  gradient_y.scalar_type() == at::kFloat,
-              "a convolution of ", x.sizes(), " has no gradient of ", gradient_y.sizes());
-  at::Tensor gradient_x = empty_map(of_x ? x.sizes() : at::IntArrayRef{0, 0, 0, 0}, x);
-  if (x.is_meta()) return {gradient_x, at::empty(weights.sizes(), weights.options())};
-  if (x.numel() == 0) return {gradient_x, at::zeros(weights.sizes(), weights.options())};
+                  is_element(gradient_y.scalar_type()),
+              "a convolution of ", x.sizes(), " has no gradient of ", gradient_y.toString(), " ", gradient_y.sizes());
+  const std::vector<int64_t> sizes = of_x ? x.sizes().vec() : std::vector<int64_t>{0, 0, 0, 0};
+  if (x.is_meta()) return {empty_map(sizes, x), at::empty(weights.sizes(), weights.options())};
+  if (x.numel() == 0) return {empty_map(sizes, x), at::zeros(weights.sizes(), weights.options())};
+  const at::Tensor maps = channels_last(x.to(at::kFloat)), gradients = channels_last(gradient_y.to(at::kFloat)),
+                   gradient_x = empty_map(sizes, maps);
   if (!device::takes_loops(x)) {
-    const at::Tensor wide = padded(x, padding);
+    const WithoutAutocast scope;
+    const at::Tensor wide = padded(maps, padding);
     const auto [of_wide, of_weights, none] =
-        at::convolution_backward(gradient_y, wide, weights, at::OptionalIntArrayRef(), {stride, stride}, {0, 0}, {1, 1},
+        at::convolution_backward(gradients, wide, weights, at::OptionalIntArrayRef(), {stride, stride}, {0, 0}, {1, 1},
                                  /*transposed=*/false, {0, 0}, x.size(1), {of_x, true, false});
-    if (of_x) gradient_x = channels_last(of_wide.narrow(2, padding[0], x.size(2)).narrow(3, padding[2], x.size(3)));
-    return {gradient_x, of_weights.contiguous()};
+    if (of_x) gradient_x.copy_(of_wide.narrow(2, padding[0], x.size(2)).narrow(3, padding[2], x.size(3)));
+    return {gradient_x.to(x.scalar_type()), of_weights.clone(at::MemoryFormat::Contiguous)};
   }
-  const at::Tensor maps = channels_last(x), gradients = channels_last(gradient_y);
   const cpu::DepthwiseLines lines(sides, weights);
   const auto *const in = maps.const_data_ptr<float>(), *const wanted = gradients.const_data_ptr<float>();
-  const at::Tensor sums = at::zeros({x.size(0) * cpu::line_tasks(sides.lines.to), lines.weight_numbers()}, x.options());
+  const at::Tensor sums = at::zeros({x.size(0) * cpu::line_tasks(sides.lines.to), lines.weight_numbers()}, at::kFloat);
   float* const sum_data = sums.mutable_data_ptr<float>();
   float* const out = of_x ? gradient_x.mutable_data_ptr<float>() : nullptr;
   cpu::for_lines(x.size(0), sides.lines.to, [&](int64_t task, int64_t b, int64_t begin, int64_t end) {
@@ -77,7 +87,7 @@ std::tuple<at::Tensor, at::Tensor> depthwise_backward_operator(const at::Tensor&
       for (int64_t source = first; source < last; ++source) lines.backward(gradient, source, out + map.at(source));
     }
   });
-  return {gradient_x, lines.weight_gradient(sums)};
+  return {gradient_x.to(x.scalar_type()), lines.weight_gradient(sums)};
 }
 
 TORCH_LIBRARY_FRAGMENT(osprey, library) {
@@ -92,7 +102,7 @@ TORCH_LIBRARY_FRAGMENT(osprey, library) {
 }  // namespace
 
 bool takes_depthwise(const at::Tensor& x, const at::Tensor& weights) {
-  return device::takes_loops(x) && x.scalar_type() == at::kFloat && weights.scalar_type() == at::kFloat &&
+  return device::takes_loops(x) && is_element(x.scalar_type()) && weights.scalar_type() == at::kFloat &&
          x.is_contiguous(at::MemoryFormat::ChannelsLast) && weights.dim() == 4 && weights.size(0) == x.size(1) &&
          weights.size(1) == 1 && weights.size(2) <= cpu::kMostTaps && weights.size(3) <= cpu::kMostTaps;
 }

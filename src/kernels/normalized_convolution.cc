@@ -10,9 +10,10 @@
 #include "kernels/device/launch.h"
 #include "kernels/maps.h"
 #include "kernels/operator.h"
+#include "kernels/with_elements.h"
+#include "kernels/without_autocast.h"
 #include "osprey/kernels/depthwise_convolution.h"
 #include "osprey/kernels/device.h"
-#include "osprey/kernels/pointwise_convolution.h"
 
 namespace osprey::kernels {
 namespace {
@@ -39,7 +40,9 @@ struct Plan {
     TORCH_CHECK(depthwise || weights.size(1) == x.size(1),
                 "expected maps [B, C, H, W] and weights [C, 1, height, width] or [O, C, height, width], got ",
                 x.sizes(), " and ", weights.sizes());
-    TORCH_CHECK(x.scalar_type() == at::kFloat && weights.scalar_type() == at::kFloat, "expected float32");
+    TORCH_CHECK(is_element(x.scalar_type()) && weights.scalar_type() == at::kFloat,
+                "expected maps of float32 or half the bits and weights of float32, got ", x.toString(), " and ",
+                weights.toString());
     TORCH_CHECK(weights.size(0) > 0, "expected weights of at least one channel, got ", weights.sizes());
     sizes = {x.size(0), weights.size(0), sides.lines.to, sides.pixels.to};
   }
@@ -56,10 +59,8 @@ struct Plan {
 /// Whether products of the rows that windows see are the faster way. Where windows move by one, libtorch's own
 /// convolutions are near the machine's limit; with few channels of the result, bringing rows together takes longer than
 /// multiplying.
-bool takes_windows(const at::Tensor& x, const at::Tensor& weights, const SlidingWindow& window) {
-  return device::takes_loops(x) && x.scalar_type() == at::kFloat && weights.scalar_type() == at::kFloat &&
-         x.is_contiguous(at::MemoryFormat::ChannelsLast) && window.stride > 1 && weights.size(0) >= 32 &&
-         weights.size(1) == x.size(1) && std::max(weights.size(2), weights.size(3)) <= cpu::kMostTaps;
+bool takes_windows(const at::Tensor& weights, const SlidingWindow& window) {
+  return window.stride > 1 && weights.size(0) >= 32 && std::max(weights.size(2), weights.size(3)) <= cpu::kMostTaps;
 }
 
 /// Zeros around the map, as many as the window asks for; negative ones take them away again.
@@ -83,16 +84,19 @@ ThreeTensors convolve_operator(const at::Tensor& given, const Optional& mean, co
                                const at::Tensor& weights, int64_t stride, at::IntArrayRef padding, double epsilon) {
   const Plan plan(given, weights, window_of(stride, padding));
   if (given.is_meta())
-    return {empty_map(plan.sizes, given), at::empty({weights.size(0)}, given.options()),
-            at::empty({weights.size(0)}, given.options())};
+    return {empty_map(plan.sizes, given), at::empty({weights.size(0)}, weights.options()),
+            at::empty({weights.size(0)}, weights.options())};
   const at::Tensor x = channels_last(given);
   check_normalizable(x);
   const auto affine = affine_of(x, mean, inverse_deviation, gamma, beta, low, high, curve);
   cpu::Convolved result;
   if (!plan.takes_loops(x)) {
-    const at::Tensor values = affine ? normalize(x, *affine) : x;
-    result.y = plan.depthwise ? depthwise_convolution(values, weights, plan.window)
-                              : channels_last(at::conv2d(pad(values, plan.window), weights, {}, plan.window.stride));
+    const WithoutAutocast scope;
+    const at::Tensor floats = x.to(at::kFloat), values = affine ? normalize(floats, *affine) : floats;
+    const at::Tensor y = plan.depthwise
+                             ? depthwise_convolution(values, weights, plan.window)
+                             : channels_last(at::conv2d(pad(values, plan.window), weights, {}, plan.window.stride));
+    result.y = y.to(x.scalar_type());
     result.moments = moments(result.y);
   } else if (plan.depthwise) {
     result = cpu::normalized_depthwise(x, affine, weights, plan.sides);
@@ -105,11 +109,13 @@ ThreeTensors convolve_operator(const at::Tensor& given, const Optional& mean, co
 }
 
 /// The gradient of a map, that which flows through its statistics included.
-cpu::ConvolvedGradients composed_backward(const cpu::ThroughStatistics& gradient, const at::Tensor& x,
+cpu::ConvolvedGradients composed_backward(const cpu::ThroughStatistics& gradient, const at::Tensor& map,
                                           const std::optional<Affine>& affine, const at::Tensor& weights,
                                           const Plan& plan, bool of_x) {
+  const WithoutAutocast scope;
   const Affine plain(gradient.y, {}, {}, gradient.mean, at::ones_like(gradient.mean), Epilogue{});
-  const at::Tensor total = spread(gradient.gradient, gradient.y, plain, gradient.slope, gradient.offset);
+  const at::Tensor x = map.to(at::kFloat), total = spread(gradient.gradient.to(at::kFloat), gradient.y.to(at::kFloat),
+                                                          plain, gradient.slope, gradient.offset);
   const at::Tensor values = affine ? normalize(x, *affine) : x;
   cpu::ConvolvedGradients result;
   if (plan.depthwise) {
@@ -121,10 +127,12 @@ cpu::ConvolvedGradients composed_backward(const cpu::ThroughStatistics& gradient
         /*dilation=*/{1, 1}, /*transposed=*/false, /*output_padding=*/{0, 0}, /*groups=*/1, {of_x, true, false});
     if (of_x) result.x = channels_last(pad(result.x, plan.window, /*sign=*/-1));
   }
-  if (!affine) return result;
-  result.moments = gradient_moments(result.x, x, *affine);
-  const at::Tensor none = at::zeros_like(affine->mean);
-  result.x = spread(result.x, x, *affine, none, none);
+  if (affine) {
+    result.moments = gradient_moments(result.x, x, *affine);
+    const at::Tensor none = at::zeros_like(affine->mean);
+    result.x = spread(result.x, x, *affine, none, none);
+  }
+  if (of_x) result.x = result.x.to(map.scalar_type());
   return result;
 }
 
@@ -178,8 +186,10 @@ SixTensors convolve_backward_operator(const Optional& gradient_y, const Optional
                                       int64_t curve, const at::Tensor& weights, int64_t stride, at::IntArrayRef padding,
                                       bool of_x) {
   const Plan plan(given, weights, window_of(stride, padding));
-  TORCH_CHECK(y.sizes() == at::IntArrayRef(plan.sizes) && (!gradient_y || gradient_y->sizes() == y.sizes()),
-              "a convolution of ", given.sizes(), " has no gradient of ", gradient_y.value_or(y).sizes());
+  TORCH_CHECK(y.sizes() == at::IntArrayRef(plan.sizes) && y.scalar_type() == given.scalar_type() &&
+                  (!gradient_y || gradient_y->sizes() == y.sizes()),
+              "a convolution of ", given.toString(), " ", given.sizes(), " has no gradient of ", y.toString(), " ",
+              gradient_y.value_or(y).sizes());
   const bool pending = mean.has_value();
   of_x = of_x || pending;
   if (given.is_meta())
@@ -192,7 +202,8 @@ SixTensors convolve_backward_operator(const Optional& gradient_y, const Optional
   const at::Tensor x = channels_last(given), result_y = channels_last(y);
   check_normalizable(x);
   const auto affine = affine_of(x, mean, inverse_deviation, gamma, beta, low, high, curve);
-  const at::Tensor gradient = gradient_y ? channels_last(*gradient_y) : at::zeros_like(result_y);
+  const at::Tensor gradient =
+      gradient_y ? channels_last(gradient_y->to(result_y.scalar_type())) : at::zeros_like(result_y);
   const auto [slope, offset] = through_statistics(y, gradient_mean, gradient_inverse_deviation, y_inverse_deviation);
   const cpu::ThroughStatistics through{gradient, result_y, y_mean, slope, offset};
   cpu::ConvolvedGradients result;
@@ -265,10 +276,12 @@ TORCH_LIBRARY_FRAGMENT(osprey, library) {
 }  // namespace
 
 bool takes_normalized_convolution(const at::Tensor& x, const at::Tensor& weights, const SlidingWindow& window) {
-  if (x.dim() != 4 || weights.dim() != 4 || x.numel() == 0) return false;
-  if (is_depthwise(x, weights)) return takes_depthwise(x, weights);
+  if (x.dim() != 4 || weights.dim() != 4 || x.numel() == 0 || !device::takes_loops(x) || !is_element(x.scalar_type()) ||
+      weights.scalar_type() != at::kFloat || !x.is_contiguous(at::MemoryFormat::ChannelsLast))
+    return false;
+  if (is_depthwise(x, weights)) return std::max(weights.size(2), weights.size(3)) <= cpu::kMostTaps;
   const bool one_by_one = weights.size(2) == 1 && weights.size(3) == 1 && window.stride == 1;
-  return one_by_one ? takes_pointwise(x, weights) : takes_windows(x, weights, window);
+  return weights.size(1) == x.size(1) && (one_by_one || takes_windows(weights, window));
 }
 
 MapWithStatistics normalized_convolution(const PendingMap& input, const at::Tensor& weights,

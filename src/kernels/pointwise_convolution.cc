@@ -3,20 +3,41 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "kernels/cpu/floats_of_map.h"
 #include "kernels/cpu/place_products.h"
+#include "kernels/device/launch.h"
 #include "kernels/maps.h"
 #include "kernels/operator.h"
+#include "kernels/with_elements.h"
+#include "kernels/without_autocast.h"
 #include "osprey/kernels/device.h"
 
 namespace osprey::kernels {
 namespace {
+
+template <class T>
+void multiply_all(const T* maps, int64_t places, const cpu::PlaceProducts& products, T* result) {
+  const int64_t depth = products.depth(), columns = products.columns();
+  const cpu::PlaceTasks tasks(places, std::max(depth, columns));
+  tasks.for_each([&](int64_t, int64_t begin, int64_t end) {
+    const int64_t count = end - begin;
+    const auto space = cpu::scratch(std::is_same_v<T, float> ? 0 : count * depth);
+    const cpu::Drafts<T> drafts(count * columns);
+    T* const target = result + begin * columns;
+    products.multiply(cpu::floats_of(maps + begin * depth, count * depth, space.get()), count,
+                      cpu::Ahead::of(maps + end * depth, count * depth), drafts.of(target));
+    drafts.write(count * columns, target);
+  });
+}
 
 at::Tensor pointwise_operator(const at::Tensor& x, const at::Tensor& weights, const std::optional<at::Tensor>& biases,
                               bool transposed) {
   TORCH_CHECK(x.dim() == 4 && weights.dim() == 4 && weights.size(2) == 1 && weights.size(3) == 1 &&
                   x.size(1) == weights.size(transposed ? 0 : 1),
               "expected maps [B, I, H, W] and weights [O, I, 1, 1], got ", x.sizes(), " and ", weights.sizes());
-  TORCH_CHECK(x.scalar_type() == at::kFloat && weights.scalar_type() == at::kFloat, "expected float32");
+  TORCH_CHECK(is_element(x.scalar_type()) && weights.scalar_type() == at::kFloat,
+              "expected maps of float32 or half the bits and weights of float32, got ", x.toString(), " and ",
+              weights.toString());
   const int64_t depth = x.size(1), columns = weights.size(transposed ? 1 : 0);
   TORCH_CHECK(!biases || (biases->scalar_type() == at::kFloat && biases->sizes() == at::IntArrayRef{columns}),
               "expected ", columns, " biases of float32");
@@ -25,18 +46,18 @@ at::Tensor pointwise_operator(const at::Tensor& x, const at::Tensor& weights, co
   const int64_t places = x.size(0) * x.size(2) * x.size(3);
   const at::Tensor maps = channels_last(x);
   if (!device::takes_loops(x) || places < cpu::kLeastPlaces) {
+    const WithoutAutocast scope;
     const at::Tensor matrix = weights.flatten(1);
-    at::Tensor rows = result.permute({0, 2, 3, 1}).view({places, columns});
-    at::mm_out(rows, maps.permute({0, 2, 3, 1}).reshape({places, depth}), transposed ? matrix : matrix.t());
+    at::Tensor rows =
+        at::mm(maps.permute({0, 2, 3, 1}).reshape({places, depth}).to(at::kFloat), transposed ? matrix : matrix.t());
     if (biases) rows.add_(*biases);
+    result.permute({0, 2, 3, 1}).view({places, columns}).copy_(rows);
     return result;
   }
   const cpu::PlaceProducts products(weights, biases.value_or(at::Tensor()), transposed);
-  const auto* const in = maps.const_data_ptr<float>();
-  auto* const out = result.mutable_data_ptr<float>();
-  cpu::PlaceTasks(places, std::max(depth, columns)).for_each([&](int64_t, int64_t begin, int64_t end) {
-    products.multiply(in + begin * depth, end - begin, {in + end * depth, (end - begin) * depth},
-                      out + begin * columns);
+  with_elements(x.scalar_type(), [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    multiply_all(device::data<const T>(maps), places, products, device::data<T>(result));
   });
   return result;
 }
@@ -55,7 +76,7 @@ at::Tensor multiply_places(const at::Tensor& x, const at::Tensor& weights, const
 }  // namespace
 
 bool takes_pointwise(const at::Tensor& x, const at::Tensor& weights) {
-  return device::takes_loops(x) && x.scalar_type() == at::kFloat && weights.scalar_type() == at::kFloat &&
+  return device::takes_loops(x) && is_element(x.scalar_type()) && weights.scalar_type() == at::kFloat &&
          x.is_contiguous(at::MemoryFormat::ChannelsLast) && weights.dim() == 4 && weights.size(1) == x.size(1) &&
          weights.size(2) == 1 && weights.size(3) == 1;
 }

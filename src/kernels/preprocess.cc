@@ -4,6 +4,7 @@
 
 #include "kernels/device/preprocess.h"
 #include "kernels/operator.h"
+#include "kernels/with_elements.h"
 
 namespace osprey::kernels {
 namespace {
@@ -46,7 +47,7 @@ at::Tensor preprocess_operator(const at::Tensor& images, const std::optional<at:
                                  source_shapes->size(1) == 2 && source_shapes->scalar_type() == at::kLong),
               "expected int64 source_shapes [", images.size(0), ", 2]");
   TORCH_CHECK(scale.size() == 3 && offset.size() == 3 && pad.size() == 3, "expected a number for each of 3 channels");
-  TORCH_CHECK(type == at::kFloat || type == at::kBFloat16 || type == at::kHalf, "a network does not take ", type);
+  TORCH_CHECK(is_element(type), "a network does not take ", type);
   at::Tensor result =
       at::empty({images.size(0), 3, size.empty() ? images.size(2) : size[0], size.empty() ? images.size(3) : size[1]},
                 images.options().dtype(type), at::MemoryFormat::ChannelsLast);
@@ -56,9 +57,9 @@ at::Tensor preprocess_operator(const at::Tensor& images, const std::optional<at:
                    sources = source_shapes ? source_shapes->contiguous() : at::Tensor();
   const auto of_input = [&](auto* in) {
     using In = std::remove_pointer_t<decltype(in)>;
-    if (type == at::kFloat) run<In, float>(x, shapes, sources, scale, offset, pad, result);
-    if (type == at::kBFloat16) run<In, Bfloat16>(x, shapes, sources, scale, offset, pad, result);
-    if (type == at::kHalf) run<In, Float16>(x, shapes, sources, scale, offset, pad, result);
+    with_elements(type, [&](auto* out) {
+      run<In, std::remove_pointer_t<decltype(out)>>(x, shapes, sources, scale, offset, pad, result);
+    });
   };
   if (x.scalar_type() == at::kByte) {
     of_input(static_cast<uint8_t*>(nullptr));

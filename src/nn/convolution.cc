@@ -120,12 +120,13 @@ at::Tensor ConvBlock::forward_last(const FeatureMap& x) {
 }
 
 FeatureMap ConvBlock::forward(const FeatureMap& x) {
-  const at::Tensor& map = x.pending().x;
-  const kernels::SlidingWindow window = window_over(map, convolution_);
+  const kernels::SlidingWindow window = window_over(x.pending().x, convolution_);
   if (!batch_norm_ || !batch_norm_->can_be_left(activation_) || biases_.defined() ||
-      !takes_normalized_operation(map, weights_, convolution_, window))
+      !takes_normalized_operation(x.pending().x, weights_, convolution_, window))
     return step_by_step(x.values());
-  const kernels::MapWithStatistics result = normalized_operation(x.pending(), weights_, window, batch_norm_->epsilon());
+  kernels::PendingMap input = x.pending();
+  input.x = as_autocast(input.x);
+  const kernels::MapWithStatistics result = normalized_operation(input, weights_, window, batch_norm_->epsilon());
   count_multiply_adds(result.y.numel() * (weights_.numel() / weights_.size(0)));
   return FeatureMap(batch_norm_->leave(result, activation_));
 }

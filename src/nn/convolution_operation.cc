@@ -6,6 +6,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/if_defined.h"
+#include "kernels/without_autocast.h"
+#include "osprey/base/cpu.h"
 #include "osprey/kernels/convolution_gradient.h"
 #include "osprey/kernels/depthwise_convolution.h"
 #include "osprey/kernels/normalized_convolution.h"
@@ -17,10 +19,19 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Whether the network may be made of our operators: an exported one has to do with those of libtorch, and autocast
-/// knows no others.
+/// Whether the network may be made of our operators: an exported one has to do with those of libtorch, which also know
+/// how to multiply tiles of bfloat16 numbers.
 bool takes_own_operators() {
-  return !at::tracer::impl::is_dispatch_enabled() && !at::autocast::is_autocast_enabled(at::kCPU);
+  const bool by_tiles = has_bfloat16_tiles() && at::autocast::is_autocast_enabled(at::kCPU) &&
+                        at::autocast::get_autocast_dtype(at::kCPU) == at::kBFloat16;
+  return !at::tracer::impl::is_dispatch_enabled() && !by_tiles;
+}
+
+/// Whether the numbers of a map should become floats before libtorch multiplies them: those that a CPU has no
+/// instructions for.
+bool widens(const at::Tensor& map) {
+  return map.is_cpu() &&
+         (map.scalar_type() == at::kHalf || (map.scalar_type() == at::kBFloat16 && !has_bfloat16_arithmetic()));
 }
 
 /// Whether the map is multiplied place by place.
@@ -30,33 +41,38 @@ bool is_pointwise(const at::Tensor& x, const at::Tensor& weights, const kernels:
 
 at::Tensor convolved(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
                      const kernels::ConvolutionWindow& window) {
-  return is_pointwise(x, weights, window)
-             ? kernels::pointwise_convolution(x, weights, biases)
-             : at::conv2d(x, weights, biases, {window.stride, window.stride}, window.padding);
+  if (is_pointwise(x, weights, window)) return kernels::pointwise_convolution(x, weights, biases);
+  return at::conv2d(x.to(at::kFloat), weights, biases, {window.stride, window.stride}, window.padding)
+      .to(x.scalar_type());
 }
 
 at::Tensor gradient_of_x(const at::Tensor& gradient, const at::Tensor& x, const at::Tensor& weights,
                          const kernels::ConvolutionWindow& window) {
   if (is_pointwise(x, weights, window)) return kernels::pointwise_convolution_gradient(gradient, weights);
-  return std::get<0>(at::convolution_backward(
-      gradient, x, weights, at::OptionalIntArrayRef(), {window.stride, window.stride}, window.padding,
-      /*dilation=*/{1, 1}, /*transposed=*/false, /*output_padding=*/{0, 0}, /*groups=*/1, {true, false, false}));
+  return std::get<0>(at::convolution_backward(gradient.to(at::kFloat), x.to(at::kFloat), weights,
+                                              at::OptionalIntArrayRef(), {window.stride, window.stride}, window.padding,
+                                              /*dilation=*/{1, 1}, /*transposed=*/false, /*output_padding=*/{0, 0},
+                                              /*groups=*/1, {true, false, false}))
+      .to(x.scalar_type());
 }
 
 at::Tensor gradient_of_weights(const at::Tensor& gradient, const at::Tensor& x, const at::Tensor& weights,
                                const kernels::ConvolutionWindow& window) {
   if (kernels::multiplies_weight_gradient(x, weights, window))
     return kernels::convolution_weight_gradient(gradient, x, window);
-  return std::get<1>(at::convolution_backward(
-      gradient, x, weights, at::OptionalIntArrayRef(), {window.stride, window.stride}, window.padding,
-      /*dilation=*/{1, 1}, /*transposed=*/false, /*output_padding=*/{0, 0}, /*groups=*/1, {false, true, false}));
+  return std::get<1>(at::convolution_backward(gradient.to(at::kFloat), x.to(at::kFloat), weights,
+                                              at::OptionalIntArrayRef(), {window.stride, window.stride}, window.padding,
+                                              /*dilation=*/{1, 1}, /*transposed=*/false, /*output_padding=*/{0, 0},
+                                              /*groups=*/1, {false, true, false}));
 }
 
-/// A convolution by our own operators in those directions where they are faster than libtorch's.
+/// A convolution by our own operators in those directions where they are faster than libtorch's. Maps may have half the
+/// bits, weights are float32 and so is all arithmetic.
 class OwnConvolution : public torch::autograd::Function<OwnConvolution> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weights,
                             const std::optional<at::Tensor>& biases, const kernels::ConvolutionWindow& window) {
+    const kernels::WithoutAutocast scope;
     context->save_for_backward({x, weights});
     context->saved_data["biased"] = biases.has_value();
     context->saved_data["window"] =
@@ -74,7 +90,7 @@ class OwnConvolution : public torch::autograd::Function<OwnConvolution> {
     if (context->needs_input_grad(0)) result[0] = gradient_of_x(gradient, x, weights, window);
     if (context->needs_input_grad(1)) result[1] = gradient_of_weights(gradient, x, weights, window);
     if (context->saved_data["biased"].toBool() && context->needs_input_grad(2))
-      result[2] = gradient.sum(at::IntArrayRef{0, 2, 3});
+      result[2] = gradient.sum(at::IntArrayRef{0, 2, 3}, /*keepdim=*/false, at::kFloat);
     return result;
   }
 };
@@ -103,10 +119,15 @@ class DepthwiseConvolution : public torch::autograd::Function<DepthwiseConvoluti
 
 }  // namespace
 
+at::Tensor as_autocast(const at::Tensor& x) {
+  return x.is_cpu() && at::autocast::is_autocast_enabled(at::kCPU) ? x.to(at::autocast::get_autocast_dtype(at::kCPU))
+                                                                   : x;
+}
+
 at::Tensor depthwise_operation(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
                                const kernels::SlidingWindow& window) {
-  const at::Tensor y = DepthwiseConvolution::apply(x, weights, window);
-  return biases.defined() ? y + biases.view({1, -1, 1, 1}) : y;
+  const at::Tensor y = DepthwiseConvolution::apply(as_autocast(x), weights, window);
+  return biases.defined() ? y + biases.view({1, -1, 1, 1}).to(y.scalar_type()) : y;
 }
 
 bool takes_depthwise_operation(const at::Tensor& x, const at::Tensor& weights, const ConvolutionOptions& options) {
@@ -124,13 +145,22 @@ bool takes_normalized_operation(const at::Tensor& x, const at::Tensor& weights, 
 at::Tensor convolution_operation(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
                                  const ConvolutionOptions& options, std::array<int64_t, 2> padding) {
   const kernels::ConvolutionWindow window{options.kernel, options.stride, padding};
-  if (options.groups == 1 && options.dilation == 1 && takes_own_operators()) {
+  const auto by_libtorch = [&](const at::Tensor& map) {
+    return at::conv2d(map, weights, biases, {options.stride, options.stride}, padding,
+                      {options.dilation, options.dilation}, options.groups);
+  };
+  if (!takes_own_operators()) return by_libtorch(x);
+  const at::Tensor map = as_autocast(x);
+  const bool wide = widens(map), of_floats = wide || map.scalar_type() == at::kFloat;
+  if (options.groups == 1 && options.dilation == 1) {
     const bool wants_gradient = at::GradMode::is_enabled() && weights.requires_grad();
-    if (is_pointwise(x, weights, window) || (wants_gradient && kernels::multiplies_weight_gradient(x, weights, window)))
-      return OwnConvolution::apply(x, weights, kernels::if_defined(biases), window);
+    if (is_pointwise(map, weights, window) ||
+        (of_floats && wants_gradient && kernels::multiplies_weight_gradient(map, weights, window)))
+      return OwnConvolution::apply(map, weights, kernels::if_defined(biases), window);
   }
-  return at::conv2d(x, weights, biases, {options.stride, options.stride}, padding, {options.dilation, options.dilation},
-                    options.groups);
+  if (!wide) return by_libtorch(map);
+  const kernels::WithoutAutocast scope;
+  return by_libtorch(map.to(at::kFloat)).to(map.scalar_type());
 }
 
 }  // namespace osprey::nn

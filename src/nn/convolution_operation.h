@@ -9,7 +9,9 @@
 namespace osprey::nn {
 
 /// A convolution of any network happens in one of the two that follow, or, where it may leave its batch norm pending,
-/// in that of nn/normalized_convolution.h. Gradients flow to x, weights and biases (may be undefined).
+/// in that of nn/normalized_convolution.h. Gradients flow to x, weights and biases (may be undefined). On a CPU where
+/// autocast is on maps have half the bits, but weights and biases are float32 and so is the arithmetic, unless the CPU
+/// has instructions for half the bits and libtorch makes use of them.
 
 /// A convolution of each channel by itself, where `takes_depthwise_operation` says that it is the faster way.
 at::Tensor depthwise_operation(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
@@ -20,6 +22,9 @@ bool takes_depthwise_operation(const at::Tensor& x, const at::Tensor& weights, c
 /// kernels/normalized_convolution.h.
 bool takes_normalized_operation(const at::Tensor& x, const at::Tensor& weights, const ConvolutionOptions& options,
                                 const kernels::SlidingWindow& window);
+
+/// The map in the numbers that maps on a CPU consist of where autocast is on; elsewhere as it is.
+at::Tensor as_autocast(const at::Tensor& x);
 
 /// at::conv2d of a map whose padding is the same on both sides.
 at::Tensor convolution_operation(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "osprey/base/clock.h"
-#include "osprey/base/cpu.h"
 #include "osprey/base/error.h"
 #include "osprey/base/logging.h"
 #include "osprey/base/memory.h"
@@ -119,14 +118,6 @@ void take_state_of_chief(Replicas& replicas, Assembly& assembly, const JobOption
   state.data_position = numbers[1].item<int64_t>();
 }
 
-void warn_of_slow_precision(Precision precision, const std::string& device) {
-  if (device != "cpu") return;
-  if (precision == Precision::kFloat16)
-    SPDLOG_WARN("FP16 is for GPUs: on a CPU its steps take many times as long as FP32");
-  if (precision == Precision::kBfloat16 && !has_bfloat16_arithmetic())
-    SPDLOG_WARN("this CPU has no bfloat16 arithmetic: BF16 steps take many times as long as FP32");
-}
-
 }  // namespace
 
 RunOutcome train(config::Pipeline pipeline, const JobOptions& options) {
@@ -172,7 +163,6 @@ RunOutcome train(config::Pipeline pipeline, const JobOptions& options) {
 
   save_description(assembly, options, folder, *source, num_steps);
   SPDLOG_INFO("{}", plan_text(num_steps, assembly.batch_size, source->num_examples()));
-  warn_of_slow_precision(assembly.step.precision, options.device);
   SPDLOG_INFO("{}, {} threads, {}{}{}", options.device, at::get_num_threads(), name_of(assembly.step.precision),
               assembly.step.micro_batches > 1 ? fmt::format(", {} parts per batch", assembly.step.micro_batches) : "",
               replicas != nullptr ? fmt::format(", {} replicas of {} images each", replicas->size(),

@@ -67,7 +67,7 @@ TEST(DepthwiseConvolution, NamesSizesThatDisagree) {
   EXPECT_THAT([&] { depthwise_convolution_backward(x, x, weights, {}); },
               ThrowsMessage<c10::Error>(HasSubstr("no gradient of")));
   EXPECT_THAT([&] { depthwise_convolution(x.to(at::kDouble), weights, {}); },
-              ThrowsMessage<c10::Error>(HasSubstr("expected float32")));
+              ThrowsMessage<c10::Error>(HasSubstr("expected maps of float32 or half the bits")));
 }
 
 }  // namespace

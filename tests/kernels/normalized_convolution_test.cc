@@ -206,6 +206,12 @@ TEST(NormalizedConvolution, IsTakenWhereItPays) {
   EXPECT_FALSE(taken({2, 3, 19, 19}, {32, 3, 9, 9}, jumping)) << "a large kernel";
   EXPECT_FALSE(takes_normalized_convolution(at::empty({2, 3, 9, 9}), at::empty({32, 3, 3, 3}), jumping))
       << "not channels_last";
+  const auto of_type = [&](at::ScalarType type) {
+    return takes_normalized_convolution(map({2, 8, 9, 9}).to(type), at::empty({16, 8, 1, 1}), {});
+  };
+  EXPECT_EQ(of_type(at::kBFloat16), on_loops);
+  EXPECT_EQ(of_type(at::kHalf), on_loops);
+  EXPECT_FALSE(of_type(at::kDouble));
 }
 
 TEST(NormalizedConvolution, GoesThroughManyPicturesSomeAtATime) {
@@ -246,15 +252,20 @@ TEST(NormalizedConvolution, NamesSizesThatDisagree) {
         normalized_convolution(plain, at::zeros({4, 1, 7, 7}), {}, kEpsilon);
       },
       ThrowsMessage<c10::Error>(HasSubstr("does not move over")));
-  PendingMap half = plain;
-  half.mean = at::zeros({3});
-  half.inverse_deviation = at::ones({3});
   EXPECT_THAT(
       [&] {
-        normalized_convolution(half, at::zeros({3, 4, 1, 1}), {}, kEpsilon);
+        normalized_convolution({.x = plain.x.to(at::kDouble)}, at::zeros({3, 4, 1, 1}), {}, kEpsilon);
+      },
+      ThrowsMessage<c10::Error>(HasSubstr("expected maps of float32 or half the bits")));
+  PendingMap partly = plain;
+  partly.mean = at::zeros({3});
+  partly.inverse_deviation = at::ones({3});
+  EXPECT_THAT(
+      [&] {
+        normalized_convolution(partly, at::zeros({3, 4, 1, 1}), {}, kEpsilon);
       },
       ThrowsMessage<c10::Error>(HasSubstr("expected 4 means")));
-  EXPECT_THAT([&] { pending_values(half); }, ThrowsMessage<c10::Error>(HasSubstr("expected 4 means")));
+  EXPECT_THAT([&] { pending_values(partly); }, ThrowsMessage<c10::Error>(HasSubstr("expected 4 means")));
 }
 
 }  // namespace

@@ -154,31 +154,38 @@ std::vector<Sample> samples() {
                                       {{5, 19, 3, 3}, {1, 0, 2, 1}, {3, 5, 6, 12}},
                                       {{5, 19, 3, 3}, {0, 1, 0, 1}, {3, 5, 3, 5}, 2},
                                       {{1600, 19, 3, 3}, {0, 1, 0, 1}, {3, 1600, 3, 5}, 2}};  // more than a MiB
-  for (const bool any : {true, false})
-    for (const Convolution& convolution : convolutions) {
-      const auto [weights, padding, sizes, stride] = convolution;
-      const int64_t depth = weights[0];
-      all.push_back({"normalized_convolution",
-                     [=] {
-                       Stack stack = {map(at::kFloat)};
-                       for (const IValue& value : pending(any)) stack.push_back(value);
-                       stack.insert(stack.end(), {at::randn(weights) * 0.3, stride, padding, 1e-3});
-                       return stack;
-                     },
-                     1e-5, 1e-5});
-      all.push_back({"normalized_convolution_backward",
-                     [=] {
-                       const auto of_y = [=] { return at::randn(sizes).contiguous(at::MemoryFormat::ChannelsLast); };
-                       const auto channel = [=](double from) { return at::rand({depth}) + from; };
-                       Stack stack = {of_y(),        channel(-0.5), channel(-0.5),  of_y(),
-                                      channel(-0.5), channel(0.5),  map(at::kFloat)};
-                       for (const IValue& value : pending(any)) stack.push_back(value);
-                       stack.insert(stack.end(), {at::randn(weights) * 0.3, stride, padding, any});
-                       return stack;
-                     },
-                     // sums over 231 places, or of 9600 products, of numbers that are differences themselves
-                     1e-4, 1e-4});
-    }
+  struct Kind {
+    at::ScalarType type;
+    double relative;  // what rounding to it may change
+  };
+  const Kind kinds[] = {{at::kFloat, 1e-5}, {at::kBFloat16, 1e-2}, {at::kHalf, 2e-3}};
+  for (const Kind& kind : kinds)
+    for (const bool any : {true, false})
+      for (const Convolution& convolution : convolutions) {
+        const auto [type, relative] = kind;
+        const auto [weights, padding, sizes, stride] = convolution;
+        const int64_t depth = weights[0];
+        all.push_back({"normalized_convolution",
+                       [=] {
+                         Stack stack = {map(type)};
+                         for (const IValue& value : pending(any)) stack.push_back(value);
+                         stack.insert(stack.end(), {at::randn(weights) * 0.3, stride, padding, 1e-3});
+                         return stack;
+                       },
+                       relative, relative});
+        all.push_back(
+            {"normalized_convolution_backward",
+             [=] {
+               const auto of_y = [=] { return at::randn(sizes).contiguous(at::MemoryFormat::ChannelsLast).to(type); };
+               const auto channel = [=](double from) { return at::rand({depth}) + from; };
+               Stack stack = {of_y(), channel(-0.5), channel(-0.5), of_y(), channel(-0.5), channel(0.5), map(type)};
+               for (const IValue& value : pending(any)) stack.push_back(value);
+               stack.insert(stack.end(), {at::randn(weights) * 0.3, stride, padding, any});
+               return stack;
+             },
+             // sums over 231 places, or of 9600 products, of numbers that are differences themselves
+             std::max(relative, 1e-4), std::max(relative, 1e-4)});
+      }
   all.push_back({"pending_values",
                  [=] {
                    Stack stack = {map(at::kFloat)};

@@ -67,7 +67,7 @@ TEST(PointwiseConvolution, NamesSizesThatDisagree) {
   EXPECT_THAT([&] { pointwise_convolution(x, weights, at::zeros({4})); },
               ThrowsMessage<c10::Error>(HasSubstr("expected 3 biases")));
   EXPECT_THAT([&] { pointwise_convolution(x.to(at::kDouble), weights); },
-              ThrowsMessage<c10::Error>(HasSubstr("expected float32")));
+              ThrowsMessage<c10::Error>(HasSubstr("expected maps of float32 or half the bits")));
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
-// Blocks that networks are made of: squeeze and excitation, separable convolutions, weighted fusion, dropped branches.
+// Blocks that networks are made of: squeeze and excitation, separable convolutions, weighted fusion, dropped branches;
+// convolutions in half precision.
+#include <ATen/autocast_mode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -180,6 +182,96 @@ TEST(ConvBlock, LeavesNothingPendingWhereStatisticsAreNotOfTheBatch) {
   const auto norm = std::dynamic_pointer_cast<BatchNorm>(depthwise.named_modules()["BatchNorm"]);
   norm->synchronize(std::make_shared<kernels::ReplicaSum>(kernels::ReplicaSum{[](const at::Tensor&) {}, 1}));
   EXPECT_FALSE(leaves());
+}
+
+/// Convolutions on a CPU with maps of half the bits while it lives.
+class HalfPrecision {
+ public:
+  explicit HalfPrecision(at::ScalarType type) : former_(at::autocast::get_autocast_dtype(at::kCPU)) {
+    at::autocast::set_autocast_enabled(at::kCPU, true);
+    at::autocast::set_autocast_dtype(at::kCPU, type);
+    at::autocast::increment_nesting();
+  }
+  ~HalfPrecision() {
+    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+    at::autocast::set_autocast_dtype(at::kCPU, former_);
+    at::autocast::set_autocast_enabled(at::kCPU, false);
+  }
+  HalfPrecision(const HalfPrecision&) = delete;
+  HalfPrecision& operator=(const HalfPrecision&) = delete;
+
+ private:
+  at::ScalarType former_;
+};
+
+/// How far `rough` is from `exact`, in units of the deviation of the latter.
+double distance(const at::Tensor& rough, const at::Tensor& exact) {
+  return ((rough.to(at::kDouble) - exact).square().mean() / exact.to(at::kDouble).var()).sqrt().item<double>();
+}
+
+TEST(ConvBlock, UnderAutocastHasMapsOfHalfTheBitsAndGradientsOfFloats) {
+  for (const auto& [type, rounding] : {std::pair{at::kBFloat16, 1.0 / 128}, {at::kHalf, 1.0 / 1024}}) {
+    Chain one(Activation::kSwish), other(Activation::kSwish);  // smooth: nothing jumps
+    const at::Tensor x = ramp({2, 3, 81, 78}).contiguous(at::MemoryFormat::ChannelsLast);
+    at::Tensor exact = x, rough;
+    for (const auto& block : one.blocks) exact = block->forward(exact);
+    {
+      const HalfPrecision scope(type);
+      FeatureMap map = x;
+      for (const auto& block : other.blocks) {
+        map = block->forward(map);
+        EXPECT_EQ(map.pending().x.scalar_type(), type);
+      }
+      rough = map.values();
+    }
+    EXPECT_EQ(rough.scalar_type(), type);
+    // Each of six convolutions and batch norms adds a rounding to what those before it have made of theirs.
+    EXPECT_LT(distance(rough, exact), 10 * rounding);
+    EXPECT_GT(distance(rough, exact), 0.1 * rounding) << "nothing has been rounded";
+    const auto expected = after_a_step(one, exact), found = after_a_step(other, rough);
+    for (size_t i = 0; i < found.size(); ++i) {
+      EXPECT_EQ(found[i].scalar_type(), at::kFloat);
+      EXPECT_LT(distance(found[i], expected[i]), 20 * rounding) << "gradient or average " << i;
+    }
+  }
+}
+
+TEST(Convolution, UnderAutocastIsThatOfTheRoundedMap) {
+  const ConvolutionOptions all[] = {{{1, 1}},       {{3, 3}},          {{3, 3}, 2},
+                                    {{3, 3}, 1, 2}, {{3, 3}, 1, 1, 2}, {{3, 3}, 2, 1, 16}};
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf})
+    for (const ConvolutionOptions& options : all)
+      for (const bool biased : {true, false}) {
+        const std::string what =
+            fmt::format("{}, kernel {}, stride {}, dilation {}, groups {}, biases: {}", c10::toString(type),
+                        options.kernel[0], options.stride, options.dilation, options.groups, biased);
+        const at::Tensor x = ramp({2, 16, 19, 18}).contiguous(at::MemoryFormat::ChannelsLast);
+        const auto leaf = [](at::IntArrayRef sizes) { return ramp(sizes).mul_(0.3).requires_grad_(true); };
+        const auto run = [&](const at::Tensor& map) {
+          const at::Tensor weights = leaf({16, 16 / options.groups, options.kernel[0], options.kernel[1]}),
+                           biases = biased ? leaf({16}) : at::Tensor(), input = map.detach().requires_grad_(true);
+          const at::Tensor y = convolve(input, weights, biases, options);
+          return std::vector<at::Tensor>{y, weights, input, biases};
+        };
+        const auto back = [&](const std::vector<at::Tensor>& of) {
+          (of[0].to(at::kFloat) * ramp(of[0].sizes())).sum().backward();
+          std::vector<at::Tensor> result{of[0].detach(), of[1].grad(), of[2].grad()};
+          if (biased) result.push_back(of[3].grad());
+          return result;
+        };
+        const auto exact = back(run(x.to(type).to(at::kFloat)));
+        std::vector<at::Tensor> made;
+        {
+          const HalfPrecision scope(type);
+          made = run(x);
+        }
+        const auto rough = back(made);
+        for (size_t i = 0; i < exact.size(); ++i) {
+          EXPECT_EQ(rough[i].scalar_type(), i == 0 ? type : at::kFloat) << what;
+          // a rounding of the weights where the CPU computes with half the bits, one of y and one of its gradient
+          EXPECT_LT(distance(rough[i], exact[i]), type == at::kHalf ? 2e-3 : 1.6e-2) << what << ", tensor " << i;
+        }
+      }
 }
 
 TEST(DropPath, DropsWholeExamplesByTheirKeys) {

@@ -2,9 +2,12 @@
 
 namespace osprey {
 
-/// Whether this machine's CPU multiplies bfloat16 numbers itself (AVX512-BF16). Where it does not, they are slower than
-/// float32, without AVX-512 many times.
+/// Whether this machine's CPU multiplies bfloat16 numbers itself (AVX512-BF16). Where it does not, libtorch's
+/// operations on them are slower than those on float32, without AVX-512 many times.
 bool has_bfloat16_arithmetic();
+
+/// Whether this machine's CPU multiplies tiles of bfloat16 numbers at once (AMX), many times as fast as float32.
+bool has_bfloat16_tiles();
 
 /// What loops are compiled for: any machine, AVX2 with FMA, AVX-512 (F, BW, VL, DQ).
 enum class InstructionSet { kAny, kAvx2, kAvx512 };

@@ -13,16 +13,16 @@ struct ConvolutionWindow {
   std::array<int64_t, 2> padding = {0, 0};  ///< zeros on both sides
 };
 
-/// Whether `convolution_weight_gradient` is the faster way for a convolution without groups and dilation: float32 maps
-/// in channels_last on a CPU; for 1 x 1 kernels and strides above 1 maps of many channels, too.
+/// Whether `convolution_weight_gradient` is the faster way for a convolution without groups and dilation: maps in
+/// channels_last on a CPU; for 1 x 1 kernels and strides above 1 maps of many channels, too.
 /// (bench/models/convolution_bench.cc prints the rates of both ways.)
 bool multiplies_weight_gradient(const at::Tensor& x, const at::Tensor& weights, const ConvolutionWindow& window);
 
 /// Gradient of the weights of y = convolution(x): a matrix product of gradient and shifted map for each tap of the
 /// kernel, so that nothing is unrolled. On a CPU those of stride 1 are made together, piece by piece of the map.
 ///
-/// gradient_y  [B, O, H', W'] float32
-/// x           [B, I, H, W] float32
+/// gradient_y  [B, O, H', W'] float32, bfloat16 or float16; sums are of float32
+/// x           [B, I, H, W] likewise
 /// returns     [O, I, kernel height, kernel width] float32, channels_last
 /// throws      c10::Error where the sizes do not belong together
 /// operator    osprey::convolution_weight_gradient

@@ -7,15 +7,15 @@
 
 namespace osprey::kernels {
 
-/// Whether the loops below are the faster way: float32 maps in channels_last on a CPU, kernels of at most 7 x 7.
+/// Whether the loops below are the faster way: maps in channels_last on a CPU, kernels of at most 7 x 7.
 /// (bench/models/convolution_bench.cc prints the rates of both ways.)
 bool takes_depthwise(const at::Tensor& x, const at::Tensor& weights);
 
 /// A convolution of each channel by itself; the padding need not be the same on both sides.
 ///
-/// x         [B, C, H, W] float32
+/// x         [B, C, H, W] float32, bfloat16 or float16; sums are of float32
 /// weights   [C, 1, kernel height, kernel width] float32
-/// returns   [B, C, H', W'] float32, channels_last
+/// returns   [B, C, H', W'] of the type of x, channels_last
 /// throws    c10::Error where sizes or types are not as above, or the window does not fit
 /// operator  osprey::depthwise_convolution
 at::Tensor depthwise_convolution(const at::Tensor& x, const at::Tensor& weights, const SlidingWindow& window);
@@ -23,7 +23,7 @@ at::Tensor depthwise_convolution(const at::Tensor& x, const at::Tensor& weights,
 /// Its gradients of x, like x, and of the weights, like the weights, in one pass over both maps. On a CPU the sums over
 /// places are made in an order that does not depend on the number of threads.
 ///
-/// gradient_y  [B, C, H', W'] float32
+/// gradient_y  [B, C, H', W']
 /// of_x        false: the first result is undefined
 /// operator    osprey::depthwise_convolution_backward
 std::pair<at::Tensor, at::Tensor> depthwise_convolution_backward(const at::Tensor& gradient_y, const at::Tensor& x,

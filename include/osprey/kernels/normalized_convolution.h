@@ -9,7 +9,7 @@ namespace osprey::kernels {
 /// A map whose batch norm and activation have still to be done: its values are
 /// epilogue((x - mean) * inverse_deviation * gamma + beta).
 struct PendingMap {
-  at::Tensor x;                        ///< [B, C, H, W] float32
+  at::Tensor x;                        ///< [B, C, H, W] float32, bfloat16 or float16
   at::Tensor mean, inverse_deviation;  ///< [C] float32; undefined: nothing is pending, the values are x
   at::Tensor gamma, beta;              ///< [C] float32; undefined: 1, 0
   Epilogue epilogue;
@@ -17,27 +17,30 @@ struct PendingMap {
 
 /// A map and the statistics of its channels over all places; as gradients, what flows to each of them.
 struct MapWithStatistics {
-  at::Tensor y;                        ///< [B, O, H', W'] float32, channels_last
+  at::Tensor y;                        ///< [B, O, H', W'] of the type of x, channels_last
   at::Tensor mean, inverse_deviation;  ///< [O] float32; 1 / sqrt(biased variance + epsilon)
 };
 
-/// Gradients of all that a PendingMap consists of, and of weights. Undefined where nothing is pending.
+/// Gradients of all that a PendingMap consists of, and of weights, each of the type of that. Undefined where nothing is
+/// pending.
 struct PendingGradients {
   at::Tensor x, mean, inverse_deviation, gamma, beta, weights;
 };
 
-/// Whether `normalized_convolution` is the faster way: weights of a depthwise convolution or of one of 1 x 1 that
-/// `takes_depthwise` or `takes_pointwise` takes; or of one whose window jumps, of at most 7 x 7 and with at least 32
-/// channels of the result, float32 maps in channels_last on a CPU.
+/// Whether `normalized_convolution` is the faster way: for maps in channels_last on a CPU and float32 weights of a
+/// depthwise convolution of at most 7 x 7, of one of 1 x 1, or of one whose window jumps, of at most 7 x 7 and with at
+/// least 32 channels of the result.
 bool takes_normalized_convolution(const at::Tensor& x, const at::Tensor& weights, const SlidingWindow& window);
 
 /// A convolution that normalises and activates the map as it reads it, and gathers the statistics of its result as it
 /// writes it. In a chain of them every map is written once and read once on the way forward (by windows as often as
 /// they overlap), instead of twice and three times, and only what the convolutions make is kept for the gradients.
+/// Maps may have half the bits of a float32; all arithmetic is in float32, and the statistics are those of y as it is
+/// after it has been rounded.
 ///
 /// input    B C H W: of at least one value
 /// weights  [C, 1, kernel height, kernel width]: depthwise; [O, C, kernel height, kernel width]: of all channels;
-///          O > 0, kernels of at most 7 x 7
+///          float32, O > 0, kernels of at most 7 x 7
 /// epsilon  of the statistics
 /// throws   c10::Error where sizes or types are not as above
 /// operator osprey::normalized_convolution

@@ -12,24 +12,25 @@ namespace osprey::kernels::cpu {
 /// What is added to the gradient of a map because its statistics have one, too:
 /// total = gradient + slope * (y - mean) + offset.
 struct ThroughStatistics {
-  const at::Tensor &gradient, &y;  ///< [B, O, H', W'] float32, channels_last
+  const at::Tensor &gradient, &y;  ///< [B, O, H', W'] of the type of x, channels_last
   const at::Tensor& mean;          ///< [O] of y
   at::Tensor slope, offset;        ///< [O]
 };
 
 struct Convolved {
-  at::Tensor y;        ///< [B, O, H', W'] float32, channels_last
+  at::Tensor y;        ///< [B, O, H', W'] of the type of x, channels_last
   at::Tensor moments;  ///< [2, O] float64, as `moments` gives them
 };
 
 struct ConvolvedGradients {
   at::Tensor x;        ///< of the map as it was before it was normalised, its statistics held fast
   at::Tensor moments;  ///< [2, C] float64, as `gradient_moments` gives them; undefined where nothing is normalised
-  at::Tensor weights;
+  at::Tensor weights;  ///< float32
 };
 
-/// x  [B, C, H, W] float32, channels_last; normalised by `affine` where there is one
-/// weights  [O, C, kernel height, kernel width]; places of the result: at least kLeastPlaces
+/// x        [B, C, H, W] float32 or half the bits, channels_last; normalised by `affine` where there is one; all
+///          arithmetic is in float32
+/// weights  [O, C, kernel height, kernel width] float32; places of the result: at least kLeastPlaces
 Convolved normalized_dense(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights,
                            const Sides& sides);
 /// The gradient of the weights has their sizes. What windows see and its gradients are brought together for some

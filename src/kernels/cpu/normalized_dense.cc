@@ -7,17 +7,19 @@
 #include "kernels/cpu/place_products.h"
 #include "kernels/cpu/window_rows.h"
 #include "kernels/maps.h"
+#include "kernels/with_elements.h"
 #include "osprey/kernels/parallel.h"
 
 namespace osprey::kernels::cpu {
 namespace {
 
 /// What a convolution of all channels multiplies with its weights at each place of the result: what its window sees,
-/// put through the batch norm.
+/// put through the batch norm, as floats.
+template <class T>
 class Factors {
  public:
   Factors(const at::Tensor& x, const std::optional<Affine>& affine, const Sides& sides)
-      : map_(x.const_data_ptr<float>()),
+      : map_(device::data<const T>(x)),
         depth_(x.size(1)),
         channels_(affine ? &affine->channels : nullptr),
         windows_(x, sides),
@@ -26,28 +28,32 @@ class Factors {
   int64_t places() const { return windows_.places(); }
   int64_t length() const { return windows_.length(); }
   bool one_by_one() const { return one_by_one_; }
-  bool in_place() const { return one_by_one_ && channels_ == nullptr; }  ///< rows are what the map has
+
+  /// All rows where they are what the map has; otherwise null.
+  const float* in_place() const {
+    if constexpr (std::is_same_v<T, float>) return one_by_one_ && channels_ == nullptr ? map_ : nullptr;
+    return nullptr;
+  }
 
   /// The rows of some places, [end - begin, length()]: in `space`, unless in place.
   const float* rows(int64_t begin, int64_t end, float* space) const {
-    if (in_place()) return map_ + begin * depth_;
-    const auto copy = [&](const float* from, int64_t from_step, int64_t lines, int64_t pixels, float* to,
-                          int64_t to_step) {
-      if (channels_ == nullptr) return copy_floats(from, from_step, lines, pixels * depth_, to, to_step);
+    if (in_place() != nullptr) return in_place() + begin * depth_;
+    const auto copy = [&](int64_t from, int64_t from_step, int64_t lines, int64_t pixels, float* to, int64_t to_step) {
+      if (channels_ == nullptr) return copy_floats(map_ + from, from_step, lines, pixels * depth_, to, to_step);
       for (int64_t line = 0; line < lines; ++line)
-        normalize_rows(from + line * from_step, pixels, depth_, *channels_, to + line * to_step);
+        normalize_rows(map_ + from + line * from_step, pixels, depth_, *channels_, to + line * to_step);
     };
     if (one_by_one_) {
-      normalize_rows(map_ + begin * depth_, end - begin, depth_, *channels_, space);
+      copy(begin * depth_, /*from_step=*/0, /*lines=*/1, end - begin, space, /*to_step=*/0);
     } else {
-      windows_.gather(map_, begin, end, copy, space);
+      windows_.gather(begin, end, copy, space);
     }
     return space;
   }
 
   /// What `rows` reads for some places after these.
   Ahead after(int64_t end, int64_t count) const {
-    return one_by_one_ ? Ahead{map_ + end * depth_, count * depth_} : Ahead{};
+    return one_by_one_ ? Ahead::of(map_ + end * depth_, count * depth_) : Ahead{};
   }
 
   /// What gradients of all rows are for one line of a picture of the map.
@@ -56,7 +62,7 @@ class Factors {
   }
 
  private:
-  const float* map_;
+  const T* map_;
   int64_t depth_;
   const ChannelAffine* channels_;  ///< null: nothing to be normalised
   WindowRows windows_;
@@ -67,35 +73,31 @@ class Factors {
 at::Tensor to_matrix(const at::Tensor& weights) { return weights.permute({0, 2, 3, 1}).flatten(1); }
 
 /// The gradients of the weights, and `moments`, of some pictures; that of x is written into `of_x`, unless undefined.
-ConvolvedGradients backward_of_pictures(const ThroughStatistics& gradient, const at::Tensor& x,
-                                        const std::optional<Affine>& affine, const at::Tensor& weights,
-                                        const Sides& sides, const at::Tensor& of_x) {
-  const Factors factors(x, affine, sides);
+template <class T>
+ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at::Tensor& x,
+                                     const std::optional<Affine>& affine, const at::Tensor& weights, const Sides& sides,
+                                     const at::Tensor& of_x) {
+  const Factors<T> factors(x, affine, sides);
   const int64_t columns = weights.size(0), length = factors.length(), depth = x.size(1), places = factors.places();
   const int64_t groups = PlaceSums::groups_for(columns, length, places);
   const PlaceTasks tasks(places, std::max(length, columns), groups > 0 ? groups : PlaceTasks::kShares);
   ConvolvedGradients result;
   std::optional<PlaceProducts> products;
-  at::Tensor row_gradients;
-  if (of_x.defined()) {
-    products.emplace(to_matrix(weights), at::Tensor(), /*transposed=*/true);
-    row_gradients = factors.one_by_one() ? of_x : at::empty({places, length}, x.options());
-  }
-  const auto *const in = x.const_data_ptr<float>(), *const wanted = gradient.gradient.const_data_ptr<float>(),
-                    *const y = gradient.y.const_data_ptr<float>();
-  float* const out = of_x.defined() ? of_x.mutable_data_ptr<float>() : nullptr;
-  float* const out_rows = of_x.defined() ? row_gradients.mutable_data_ptr<float>() : nullptr;
+  if (of_x.defined()) products.emplace(to_matrix(weights), at::Tensor(), /*transposed=*/true);
+  const bool by_windows = products && !factors.one_by_one();
+  const at::Tensor row_gradients = at::empty({by_windows ? places : 0, length}, at::kFloat);
+  auto* const of_rows = row_gradients.mutable_data_ptr<float>();
+  const auto *const wanted = device::data<const T>(gradient.gradient), *const y = device::data<const T>(gradient.y);
   TaskSums sums(factors.one_by_one() ? tasks.count() : x.size(0) * line_tasks(sides.lines.from), depth);
   // The total gradient of some places, then what it makes of the gradients of their rows.
   const auto back = [&](int64_t task, int64_t begin, int64_t count, float* totals) {
-    make_total(gradient, begin * columns, count, totals);
-    if (products)
-      products->multiply(totals, count, {wanted + (begin + count) * columns, count * columns},
-                         out_rows + begin * length);
-    if (!affine || !factors.one_by_one()) return;
-    const auto [sum, product] = sums.begin(task);
-    take_back_rows(out + begin * depth, in + begin * depth, count, depth, affine->channels, scratch(2 * depth).get(),
-                   sum, product);
+    make_total<T>(gradient, begin * columns, count, totals);
+    if (!products) return;
+    const Ahead ahead = Ahead::of(wanted + (begin + count) * columns, count * columns);
+    if (by_windows) return products->multiply(totals, count, ahead, of_rows + begin * length);
+    const RowGradients<T> gradients(x, affine, of_x, count);
+    products->multiply(totals, count, ahead, gradients.begin(begin * depth));
+    gradients.finish(begin * depth, count, sums.begin(task));
   };
   if (groups > 0) {
     PlaceSums weight_sums(columns, length, groups);
@@ -108,16 +110,17 @@ ConvolvedGradients backward_of_pictures(const ThroughStatistics& gradient, const
         const int64_t count = end - begin;
         back(task, begin, count, totals.get());
         weight_sums.add(group, task == first, totals.get(), factors.rows(begin, end, space.get()), count, panels.get(),
-                        {y + end * columns, count * columns}, factors.after(end, count));
+                        Ahead::of(y + end * columns, count * columns), factors.after(end, count));
       }
     });
     result.weights = weight_sums.total();
   } else {
-    const at::Tensor total = at::empty({places, columns}, x.options()),
-                     rows = factors.in_place() ? x.permute({0, 2, 3, 1}).view({places, length})
-                                               : at::empty({places, length}, x.options());
+    const bool in_place = factors.in_place() != nullptr;
+    const at::Tensor total = at::empty({places, columns}, at::kFloat),
+                     rows = in_place ? x.permute({0, 2, 3, 1}).view({places, length})
+                                     : at::empty({places, length}, at::kFloat);
     auto* const totals = total.mutable_data_ptr<float>();
-    float* const space = factors.in_place() ? nullptr : rows.mutable_data_ptr<float>();
+    float* const space = in_place ? nullptr : rows.mutable_data_ptr<float>();
     tasks.for_each([&](int64_t task, int64_t begin, int64_t end) {
       back(task, begin, end - begin, totals + begin * columns);
       if (space != nullptr) factors.rows(begin, end, space + begin * length);
@@ -125,43 +128,53 @@ ConvolvedGradients backward_of_pictures(const ThroughStatistics& gradient, const
     result.weights = total.t().mm(rows);
   }
   result.weights = result.weights.view({columns, sides.lines.kernel, sides.pixels.kernel, depth}).permute({0, 3, 1, 2});
-  if (products && !factors.one_by_one())
+  if (by_windows)
     for_lines(x.size(0), sides.lines.from, [&](int64_t task, int64_t number, int64_t begin, int64_t end) {
       const Picture picture(x, number);
-      const auto space = scratch(2 * depth);
-      const auto [sum, product] = sums.begin(task);
+      const RowGradients<T> gradients(x, affine, of_x, sides.pixels.from);
+      const TaskSums::Sums own = sums.begin(task);
       for (int64_t line = begin; line < end; ++line) {
-        const int64_t at = picture.at(line);
-        factors.sum_line(out_rows, number, line, out + at);
-        if (affine)
-          take_back_rows(out + at, in + at, sides.pixels.from, depth, affine->channels, space.get(), sum, product);
+        factors.sum_line(of_rows, number, line, gradients.begin(picture.at(line)));
+        gradients.finish(picture.at(line), sides.pixels.from, own);
       }
     });
   if (affine) result.moments = sums.total();
   return result;
 }
 
-}  // namespace
-
-Convolved normalized_dense(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights,
-                           const Sides& sides) {
+template <class T>
+Convolved dense_of(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights,
+                   const Sides& sides) {
   const PlaceProducts products(to_matrix(weights), {}, /*transposed=*/false);
-  const Factors factors(x, affine, sides);
+  const Factors<T> factors(x, affine, sides);
   const int64_t columns = products.columns();
   const PlaceTasks tasks(factors.places(), std::max(factors.length(), columns));
   const at::Tensor y = empty_map({x.size(0), columns, sides.lines.to, sides.pixels.to}, x);
-  auto* const out = y.mutable_data_ptr<float>();
+  T* const out = device::data<T>(y);
   TaskSums sums(tasks.count(), columns);
   tasks.for_each([&](int64_t task, int64_t begin, int64_t end) {
     const int64_t count = end - begin;
     const auto space = scratch(count * factors.length());
-    float* const result = out + begin * columns;
-    products.multiply(factors.rows(begin, end, space.get()), count, factors.after(end, count), result);
-    TaskMoments moments(result, columns, sums, task);
+    const Drafts<T> drafts(count * columns);
+    T* const result = out + begin * columns;
+    products.multiply(factors.rows(begin, end, space.get()), count, factors.after(end, count), drafts.of(result));
+    drafts.write(count * columns, result);
+    TaskMoments<T> moments(result, columns, sums, task);
     moments.add(result, count);
     moments.finish();
   });
   return {y, sums.total()};
+}
+
+}  // namespace
+
+Convolved normalized_dense(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights,
+                           const Sides& sides) {
+  Convolved result;
+  with_elements(x.scalar_type(), [&](auto* type) {
+    result = dense_of<std::remove_pointer_t<decltype(type)>>(x, affine, weights, sides);
+  });
+  return result;
 }
 
 ConvolvedGradients normalized_dense_backward(const ThroughStatistics& gradient, const at::Tensor& x,
@@ -178,9 +191,12 @@ ConvolvedGradients normalized_dense_backward(const ThroughStatistics& gradient, 
     const int64_t first = part * B / parts, count = (part + 1) * B / parts - first;
     const auto some = [&](const at::Tensor& maps) { return maps.narrow(0, first, count); };
     const at::Tensor of_y = some(gradient.gradient), y = some(gradient.y);
-    const ConvolvedGradients found =
-        backward_of_pictures({of_y, y, gradient.mean, gradient.slope, gradient.offset}, some(x), affine, weights, sides,
-                             of_x ? some(result.x) : at::Tensor());
+    const ThroughStatistics through{of_y, y, gradient.mean, gradient.slope, gradient.offset};
+    ConvolvedGradients found;
+    with_elements(x.scalar_type(), [&](auto* type) {
+      found = dense_backward_of<std::remove_pointer_t<decltype(type)>>(through, some(x), affine, weights, sides,
+                                                                       of_x ? some(result.x) : at::Tensor());
+    });
     result.weights = part == 0 ? found.weights : result.weights.add_(found.weights);
     if (affine) result.moments = part == 0 ? found.moments : result.moments.add_(found.moments);
   }

@@ -5,6 +5,7 @@
 #include "kernels/cpu/depthwise_lines.h"
 #include "kernels/cpu/normalized_steps.h"
 #include "kernels/maps.h"
+#include "kernels/with_elements.h"
 
 namespace osprey::kernels::cpu {
 namespace {
@@ -30,60 +31,81 @@ class LatestLines {
   std::vector<int64_t> held_;
 };
 
-}  // namespace
+/// The lines of a picture as floats, put through the batch norm, each made once.
+template <class T>
+class FloatLines {
+ public:
+  FloatLines(const at::Tensor& x, const std::optional<Affine>& affine, int64_t number, int64_t most)
+      : picture_(x, number),
+        map_(device::data<const T>(x)),
+        pixels_(x.size(3)),
+        depth_(x.size(1)),
+        channels_(affine ? &affine->channels : nullptr),
+        latest_(most, picture_.line_size) {}
 
-Convolved normalized_depthwise(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights,
-                               const Sides& sides) {
+  const float* operator()(int64_t number) {
+    const T* const line = map_ + picture_.at(number);
+    if (channels_ == nullptr && std::is_same_v<T, float>) return floats_of(line, picture_.line_size, nullptr);
+    return latest_.line(number, [&](float* to) {
+      if (channels_ == nullptr) {
+        floats_of(line, picture_.line_size, to);
+      } else {
+        normalize_rows(line, pixels_, depth_, *channels_, to);
+      }
+    });
+  }
+
+ private:
+  Picture picture_;
+  const T* map_;
+  int64_t pixels_, depth_;
+  const ChannelAffine* channels_;  ///< null: nothing to be normalised
+  LatestLines latest_;
+};
+
+template <class T>
+Convolved depthwise_of(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights,
+                       const Sides& sides) {
   const DepthwiseLines convolution(sides, weights);
   const int64_t depth = x.size(1);
   const at::Tensor y = empty_map({x.size(0), depth, sides.lines.to, sides.pixels.to}, x);
-  const auto* const in = x.const_data_ptr<float>();
-  auto* const out = y.mutable_data_ptr<float>();
+  T* const out = device::data<T>(y);
   TaskSums sums(x.size(0) * line_tasks(sides.lines.to), depth);
   for_lines(x.size(0), sides.lines.to, [&](int64_t task, int64_t number, int64_t begin, int64_t end) {
-    const Picture picture(x, number), result(y, number);
-    LatestLines latest(convolution.window(), picture.line_size);
-    const auto line = [&](int64_t source) {
-      const float* const here = in + picture.at(source);
-      if (!affine) return here;
-      return latest.line(source,
-                         [&](float* to) { normalize_rows(here, sides.pixels.from, depth, affine->channels, to); });
-    };
-    TaskMoments moments(out + result.at(begin), depth, sums, task);
+    const Picture result(y, number);
+    FloatLines<T> line(x, affine, number, convolution.window());
+    const Drafts<T> drafts(result.line_size);
+    TaskMoments<T> moments(out + result.at(begin), depth, sums, task);
     for (int64_t target = begin; target < end; ++target) {
-      convolution.forward(line, target, out + result.at(target));
-      moments.add(out + result.at(target), sides.pixels.to);
+      T* const made = out + result.at(target);
+      convolution.forward(line, target, drafts.of(made));
+      drafts.write(result.line_size, made);
+      moments.add(made, sides.pixels.to);
     }
     moments.finish();
   });
   return {y, sums.total()};
 }
 
-ConvolvedGradients normalized_depthwise_backward(const ThroughStatistics& gradient, const at::Tensor& x,
-                                                 const std::optional<Affine>& affine, const at::Tensor& weights,
-                                                 const Sides& sides, bool of_x) {
+template <class T>
+ConvolvedGradients depthwise_backward_of(const ThroughStatistics& gradient, const at::Tensor& x,
+                                         const std::optional<Affine>& affine, const at::Tensor& weights,
+                                         const Sides& sides, bool of_x) {
   const DepthwiseLines convolution(sides, weights);
   const int64_t depth = x.size(1), tasks = x.size(0) * line_tasks(sides.lines.to);
   ConvolvedGradients result;
   if (of_x) result.x = empty_map(x.sizes(), x);
-  const auto* const in = x.const_data_ptr<float>();
-  float* const out = of_x ? result.x.mutable_data_ptr<float>() : nullptr;
-  const at::Tensor weight_sums = at::zeros({tasks, convolution.weight_numbers()}, x.options());
+  const at::Tensor weight_sums = at::zeros({tasks, convolution.weight_numbers()}, at::kFloat);
   auto* const of_weights = weight_sums.mutable_data_ptr<float>();
   TaskSums sums(tasks, depth);
   for_lines(x.size(0), sides.lines.to, [&](int64_t task, int64_t number, int64_t begin, int64_t end) {
     const Picture picture(x, number), wanted(gradient.y, number);
-    LatestLines latest(convolution.window(), picture.line_size), totals(convolution.window(), wanted.line_size);
-    const auto space = scratch(2 * depth);
-    const auto own = sums.begin(task);
-    const auto line = [&](int64_t source) {
-      const float* const here = in + picture.at(source);
-      if (!affine) return here;
-      return latest.line(source,
-                         [&](float* to) { normalize_rows(here, sides.pixels.from, depth, affine->channels, to); });
-    };
+    FloatLines<T> line(x, affine, number, convolution.window());
+    LatestLines totals(convolution.window(), wanted.line_size);
+    const RowGradients<T> gradients(x, affine, result.x, sides.pixels.from);
+    const TaskSums::Sums own = sums.begin(task);
     const auto total = [&](int64_t target) {
-      return totals.line(target, [&](float* to) { make_total(gradient, wanted.at(target), sides.pixels.to, to); });
+      return totals.line(target, [&](float* to) { make_total<T>(gradient, wanted.at(target), sides.pixels.to, to); });
     };
     for (int64_t target = begin; target < end; ++target) {
       convolution.add_weight_gradient(line, total(target), target, of_weights + task * convolution.weight_numbers());
@@ -91,15 +113,34 @@ ConvolvedGradients normalized_depthwise_backward(const ThroughStatistics& gradie
       const auto [first, last] = convolution.beside(target);
       for (int64_t source = first; source < last; ++source) {
         const int64_t at = picture.at(source);
-        convolution.backward(total, source, out + at);
-        if (affine)
-          take_back_rows(out + at, in + at, sides.pixels.from, depth, affine->channels, space.get(), own.first,
-                         own.second);
+        convolution.backward(total, source, gradients.begin(at));
+        gradients.finish(at, sides.pixels.from, own);
       }
     }
   });
   if (affine) result.moments = sums.total();
   result.weights = convolution.weight_gradient(weight_sums);
+  return result;
+}
+
+}  // namespace
+
+Convolved normalized_depthwise(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights,
+                               const Sides& sides) {
+  Convolved result;
+  with_elements(x.scalar_type(), [&](auto* type) {
+    result = depthwise_of<std::remove_pointer_t<decltype(type)>>(x, affine, weights, sides);
+  });
+  return result;
+}
+
+ConvolvedGradients normalized_depthwise_backward(const ThroughStatistics& gradient, const at::Tensor& x,
+                                                 const std::optional<Affine>& affine, const at::Tensor& weights,
+                                                 const Sides& sides, bool of_x) {
+  ConvolvedGradients result;
+  with_elements(x.scalar_type(), [&](auto* type) {
+    result = depthwise_backward_of<std::remove_pointer_t<decltype(type)>>(gradient, x, affine, weights, sides, of_x);
+  });
   return result;
 }
 

@@ -1,45 +1,79 @@
 #pragma once
 #include <memory>
+#include <optional>
 
+#include "kernels/cpu/floats_of_map.h"
 #include "kernels/cpu/loops/batch_norm_rows.h"
 #include "kernels/cpu/normalized_convolution.h"
 #include "kernels/cpu/task_sums.h"
 #include "kernels/device/batch_norm.h"
+#include "kernels/device/launch.h"
 
 /// What convolutions of each channel and of all channels do to the numbers around them.
 namespace osprey::kernels::cpu {
 
-/// Memory that is written before it is read.
-inline std::unique_ptr<float[]> scratch(int64_t count) {
-  return std::make_unique_for_overwrite<float[]>(static_cast<size_t>(count));
-}
-
 /// The moments of rows that come one after the other, of one task.
+template <class T>
 class TaskMoments {
  public:
-  TaskMoments(const float* first, int64_t depth, TaskSums& sums, int64_t task)
-      : first_(first), depth_(depth), scratch_(scratch(2 * depth)), sums_(sums.begin(task)) {}
-  void add(const float* rows, int64_t count) {
-    add_moments(rows, count, depth_, first_, scratch_.get(), sums_.first, sums_.second);
+  TaskMoments(const T* first, int64_t depth, TaskSums& sums, int64_t task)
+      : first_{first, depth}, scratch_(scratch(3 * depth)), sums_(sums.begin(task)) {}
+  void add(const T* rows, int64_t count) {
+    float* const center = scratch_.get() + 2 * first_.depth;
+    if (count_ == 0)
+      for (int64_t c = 0; c < first_.depth; ++c) center[c] = first_.start(c);
+    add_moments(rows, count, first_.depth, center, scratch_.get(), sums_.first, sums_.second);
     count_ += count;
   }
   void finish() {
-    const device::Moments<float> element{first_, depth_};
-    for (int64_t c = 0; c < depth_; ++c) element.finish(first_[c], count_, sums_.first[c], sums_.second[c]);
+    for (int64_t c = 0; c < first_.depth; ++c) first_.finish(first_.start(c), count_, sums_.first[c], sums_.second[c]);
   }
 
  private:
-  const float* first_;  ///< the first row: what is summed are differences from it
-  int64_t depth_, count_ = 0;
+  device::Moments<T> first_;  ///< of the first row: what is summed are differences from it
+  int64_t count_ = 0;
   std::unique_ptr<float[]> scratch_;
   TaskSums::Sums sums_;  ///< of differences, of their squares
 };
 
 /// Rows of the total gradient from element `first` on.
-inline void make_total(const ThroughStatistics& from, int64_t first, int64_t rows, float* total) {
-  add_through_statistics(from.gradient.const_data_ptr<float>() + first, from.y.const_data_ptr<float>() + first, rows,
+template <class T>
+void make_total(const ThroughStatistics& from, int64_t first, int64_t rows, float* total) {
+  add_through_statistics(device::data<const T>(from.gradient) + first, device::data<const T>(from.y) + first, rows,
                          from.y.size(1), from.mean.const_data_ptr<float>(), from.slope.const_data_ptr<float>(),
                          from.offset.const_data_ptr<float>(), total);
 }
+
+/// The gradient of a map, some rows at a time: they are made as floats, then taken back through what had normalised
+/// the map, if anything has.
+template <class T>
+class RowGradients {
+ public:
+  /// most  rows at a time
+  RowGradients(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& result, int64_t most)
+      : x_(device::data<const T>(x)),
+        result_(device::data<T>(result)),
+        depth_(x.size(1)),
+        channels_(affine ? &affine->channels : nullptr),
+        drafts_(most * depth_),
+        scratch_(scratch(2 * depth_)) {}
+
+  /// Where those from element `first` of the map on are to be made.
+  float* begin(int64_t first) const { return drafts_.of(result_ + first); }
+  /// sums  to which they are added
+  void finish(int64_t first, int64_t rows, const TaskSums::Sums& sums) const {
+    if (channels_ == nullptr) return drafts_.write(rows * depth_, result_ + first);
+    take_back_rows(begin(first), x_ + first, rows, depth_, *channels_, scratch_.get(), sums.first, sums.second,
+                   result_ + first);
+  }
+
+ private:
+  const T* x_;
+  T* result_;
+  int64_t depth_;
+  const ChannelAffine* channels_;  ///< null: nothing had been normalised
+  Drafts<T> drafts_;
+  std::unique_ptr<float[]> scratch_;
+};
 
 }  // namespace osprey::kernels::cpu

@@ -29,13 +29,13 @@ WindowRows::WindowRows(const at::Tensor& map, const Sides& sides)
       line_size_(pixels_.from * depth_),
       picture_size_(lines_.from * line_size_) {}
 
-void WindowRows::gather(const float* map, int64_t begin, int64_t end, const Copy& copy, float* rows) const {
+void WindowRows::gather(int64_t begin, int64_t end, const Copy& copy, float* rows) const {
   const int64_t of_line = pixels_.kernel * depth_;
   for (int64_t place = begin; place < end;) {
     const int64_t line = place / pixels_.to, first = place % pixels_.to,
                   last = std::min(pixels_.to, first + end - place);
     const Inside y(lines_, line % lines_.to);
-    const float* const from = map + line / lines_.to * picture_size_ + y.source * line_size_;
+    const int64_t from = line / lines_.to * picture_size_ + y.source * line_size_;
     for (int64_t i = first; i < last; ++i, rows += length_) {
       const Inside x(pixels_, i);
       if (x.count * y.count < pixels_.kernel * lines_.kernel) std::fill_n(rows, length_, 0.0f);

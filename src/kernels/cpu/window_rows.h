@@ -11,19 +11,19 @@ namespace osprey::kernels::cpu {
 
 class WindowRows {
  public:
-  /// map  [B, C, H, W] float32 on a CPU, channels_last
+  /// map  [B, C, H, W] on a CPU, channels_last
   WindowRows(const at::Tensor& map, const Sides& sides);
 
   int64_t places() const { return places_; }  ///< of the result: B H' W'
   int64_t length() const { return length_; }  ///< of a row: kernel height x kernel width x C
 
-  /// Brings what a window sees, but for padding, to where a row has it: `lines` pieces of `pixels` pixels, `from_step`
-  /// and `to_step` floats apart.
-  using Copy = c10::function_ref<void(const float* from, int64_t from_step, int64_t lines, int64_t pixels, float* to,
+  /// Brings what a window sees, but for padding, to where a row has it: `lines` pieces of `pixels` pixels, the first of
+  /// them from element `from` of the map on, `from_step` and `to_step` numbers apart.
+  using Copy = c10::function_ref<void(int64_t from, int64_t from_step, int64_t lines, int64_t pixels, float* to,
                                       int64_t to_step)>;
   /// The rows of some places; padding is zero.
-  /// map  [B, H, W, C]      rows  [end - begin, length()]
-  void gather(const float* map, int64_t begin, int64_t end, const Copy& copy, float* rows) const;
+  /// rows  [end - begin, length()]
+  void gather(int64_t begin, int64_t end, const Copy& copy, float* rows) const;
 
   /// What gradients of all rows are for one line of a picture of the map.
   /// rows  [places(), length()]      result  [W, C]

@@ -48,9 +48,9 @@ OSPREY_INLINE void moments(const T* __restrict x, int64_t rows, int64_t depth, c
       });
 }
 
-template <class T>
+template <class T, class Out>
 OSPREY_INLINE void normalize(const T* __restrict x, int64_t rows, int64_t depth, const ChannelAffine& affine,
-                             T* __restrict y) {
+                             Out* __restrict y) {
   const float* __restrict mean = affine.mean;
   const float* __restrict scale = affine.scale;
   const float* __restrict shift = affine.shift;
@@ -100,16 +100,20 @@ OSPREY_INLINE void gradients(const T* __restrict gradient, const T* __restrict x
       });
 }
 
-OSPREY_INLINE void add_linear(const float* __restrict gradient, const float* __restrict x, int64_t rows, int64_t depth,
+template <class T>
+OSPREY_INLINE void add_linear(const T* __restrict gradient, const T* __restrict x, int64_t rows, int64_t depth,
                               const float* __restrict mean, const float* __restrict slope,
                               const float* __restrict offset, float* __restrict result) {
   for (int64_t row = 0; row < rows; ++row)
-    for (int64_t c = 0; c < depth; ++c)
-      result[row * depth + c] = gradient[row * depth + c] + slope[c] * (x[row * depth + c] - mean[c]) + offset[c];
+    for (int64_t c = 0; c < depth; ++c) {
+      const int64_t i = row * depth + c;
+      result[i] = load(gradient + i) + slope[c] * (load(x + i) - mean[c]) + offset[c];
+    }
 }
 
-OSPREY_INLINE void take_back(float* __restrict gradient, const float* __restrict x, int64_t rows, int64_t depth,
-                             const ChannelAffine& affine, float* scratch, double* sum, double* product) {
+template <class T>
+OSPREY_INLINE void take_back(const float* gradient, const T* __restrict x, int64_t rows, int64_t depth,
+                             const ChannelAffine& affine, float* scratch, double* sum, double* product, T* result) {
   const float* __restrict mean = affine.mean;
   const float* __restrict scale = affine.scale;
   const float* __restrict shift = affine.shift;
@@ -124,9 +128,9 @@ OSPREY_INLINE void take_back(float* __restrict gradient, const float* __restrict
         // What is written is no other row's, nor anything of a channel: the compiler cannot know.
 #pragma GCC ivdep
             for (int64_t c = 0; c < depth; ++c) {
-              const float centered = x[row * depth + c] - mean[c];
+              const float centered = load(x + row * depth + c) - mean[c];
               const float g = curve.back(centered * scale[c] + shift[c], gradient[row * depth + c]);
-              gradient[row * depth + c] = scale[c] * g;
+              store(result + row * depth + c, scale[c] * g);
               a[c] += g;
               b[c] += g * centered;
             }
@@ -145,9 +149,6 @@ OSPREY_INLINE void take_back(float* __restrict gradient, const float* __restrict
       add_moments, moments,                                                                                           \
       (const T* x, int64_t rows, int64_t depth, const float* center, float* scratch, double* sum, double* square), x, \
       rows, depth, center, scratch, sum, square)                                                                      \
-  OSPREY_DISPATCH(normalize_rows, normalize,                                                                          \
-                  (const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine, T* y), x, rows, depth,       \
-                  affine, y)                                                                                          \
   OSPREY_DISPATCH(add_gradient_moments, gradient_moments,                                                             \
                   (const T* gradient, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,           \
                    float* scratch, double* sum, double* product),                                                     \
@@ -155,21 +156,28 @@ OSPREY_INLINE void take_back(float* __restrict gradient, const float* __restrict
   OSPREY_DISPATCH(gradient_rows, gradients,                                                                           \
                   (const T* gradient, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,           \
                    const float* slope, const float* offset, T* result),                                               \
-                  gradient, x, rows, depth, affine, slope, offset, result)
+                  gradient, x, rows, depth, affine, slope, offset, result)                                            \
+  OSPREY_DISPATCH(add_through_statistics, add_linear,                                                                 \
+                  (const T* gradient, const T* x, int64_t rows, int64_t depth, const float* mean, const float* slope, \
+                   const float* offset, float* result),                                                               \
+                  gradient, x, rows, depth, mean, slope, offset, result)                                              \
+  OSPREY_DISPATCH(take_back_rows, take_back,                                                                          \
+                  (const float* gradient, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,       \
+                   float* scratch, double* sum, double* product, T* result),                                          \
+                  gradient, x, rows, depth, affine, scratch, sum, product, result)
+#define OSPREY_DISPATCH_NORMALIZE(T, Out)                                                                         \
+  OSPREY_DISPATCH(normalize_rows, normalize,                                                                      \
+                  (const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine, Out* y), x, rows, depth, \
+                  affine, y)
 // NOLINTEND(bugprone-macro-parentheses)
 
 OSPREY_DISPATCH_TYPES(float)
 OSPREY_DISPATCH_TYPES(Bfloat16)
 OSPREY_DISPATCH_TYPES(Float16)
-
-OSPREY_DISPATCH(add_through_statistics, add_linear,
-                (const float* gradient, const float* x, int64_t rows, int64_t depth, const float* mean,
-                 const float* slope, const float* offset, float* result),
-                gradient, x, rows, depth, mean, slope, offset, result)
-
-OSPREY_DISPATCH(take_back_rows, take_back,
-                (float* gradient, const float* x, int64_t rows, int64_t depth, const ChannelAffine& affine,
-                 float* scratch, double* sum, double* product),
-                gradient, x, rows, depth, affine, scratch, sum, product)
+OSPREY_DISPATCH_NORMALIZE(float, float)
+OSPREY_DISPATCH_NORMALIZE(Bfloat16, Bfloat16)
+OSPREY_DISPATCH_NORMALIZE(Bfloat16, float)
+OSPREY_DISPATCH_NORMALIZE(Float16, Float16)
+OSPREY_DISPATCH_NORMALIZE(Float16, float)
 
 }  // namespace osprey::kernels::cpu

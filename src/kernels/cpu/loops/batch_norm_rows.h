@@ -18,6 +18,8 @@ void add_moments(const Float16* x, int64_t rows, int64_t depth, const float* cen
 
 /// y = curve((x - mean) * scale + shift)
 void normalize_rows(const float* x, int64_t rows, int64_t depth, const ChannelAffine& affine, float* y);
+void normalize_rows(const Bfloat16* x, int64_t rows, int64_t depth, const ChannelAffine& affine, float* y);
+void normalize_rows(const Float16* x, int64_t rows, int64_t depth, const ChannelAffine& affine, float* y);
 void normalize_rows(const Bfloat16* x, int64_t rows, int64_t depth, const ChannelAffine& affine, Bfloat16* y);
 void normalize_rows(const Float16* x, int64_t rows, int64_t depth, const ChannelAffine& affine, Float16* y);
 
@@ -40,9 +42,18 @@ void gradient_rows(const Float16* gradient, const Float16* x, int64_t rows, int6
 /// result = gradient + slope * (x - mean) + offset.   mean, slope, offset  [depth]
 void add_through_statistics(const float* gradient, const float* x, int64_t rows, int64_t depth, const float* mean,
                             const float* slope, const float* offset, float* result);
+void add_through_statistics(const Bfloat16* gradient, const Bfloat16* x, int64_t rows, int64_t depth, const float* mean,
+                            const float* slope, const float* offset, float* result);
+void add_through_statistics(const Float16* gradient, const Float16* x, int64_t rows, int64_t depth, const float* mean,
+                            const float* slope, const float* offset, float* result);
 
-/// With g the gradient times the slope of the curve: sum += g, product += g * (x - mean), gradient = scale * g.
-void take_back_rows(float* gradient, const float* x, int64_t rows, int64_t depth, const ChannelAffine& affine,
-                    float* scratch, double* sum, double* product);
+/// With g the gradient times the slope of the curve: sum += g, product += g * (x - mean), result = scale * g.
+/// result  may be where the gradient is
+void take_back_rows(const float* gradient, const float* x, int64_t rows, int64_t depth, const ChannelAffine& affine,
+                    float* scratch, double* sum, double* product, float* result);
+void take_back_rows(const float* gradient, const Bfloat16* x, int64_t rows, int64_t depth, const ChannelAffine& affine,
+                    float* scratch, double* sum, double* product, Bfloat16* result);
+void take_back_rows(const float* gradient, const Float16* x, int64_t rows, int64_t depth, const ChannelAffine& affine,
+                    float* scratch, double* sum, double* product, Float16* result);
 
 }  // namespace osprey::kernels::cpu

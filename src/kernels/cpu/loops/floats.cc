@@ -24,6 +24,18 @@ OSPREY_INLINE void copy_pieces(const float* from, int64_t from_step, int64_t pie
   }
 }
 
+template <class T>
+OSPREY_INLINE void widen_pieces(const T* __restrict from, int64_t from_step, int64_t pieces, int64_t size,
+                                float* __restrict to, int64_t to_step) {
+  for (int64_t piece = 0; piece < pieces; ++piece, from += from_step, to += to_step)
+    for (int64_t i = 0; i < size; ++i) to[i] = load(from + i);
+}
+
+template <class T>
+OSPREY_INLINE void round_piece(const float* __restrict from, int64_t size, T* __restrict to) {
+  for (int64_t i = 0; i < size; ++i) store(to + i, from[i]);
+}
+
 OSPREY_INLINE void add_piece(const float* from, int64_t size, float* to) {
   for (int64_t i = 0; i < size; ++i) to[i] += from[i];
 }
@@ -33,6 +45,17 @@ OSPREY_INLINE void add_piece(const float* from, int64_t size, float* to) {
 OSPREY_DISPATCH(copy_floats, copy_pieces,
                 (const float* from, int64_t from_step, int64_t pieces, int64_t size, float* to, int64_t to_step), from,
                 from_step, pieces, size, to, to_step)
+
+// NOLINTBEGIN(bugprone-macro-parentheses): T is a type
+#define OSPREY_DISPATCH_HALF(T)                                                                                       \
+  OSPREY_DISPATCH(copy_floats, widen_pieces,                                                                          \
+                  (const T* from, int64_t from_step, int64_t pieces, int64_t size, float* to, int64_t to_step), from, \
+                  from_step, pieces, size, to, to_step)                                                               \
+  OSPREY_DISPATCH(round_floats, round_piece, (const float* from, int64_t size, T* to), from, size, to)
+// NOLINTEND(bugprone-macro-parentheses)
+
+OSPREY_DISPATCH_HALF(Bfloat16)
+OSPREY_DISPATCH_HALF(Float16)
 
 OSPREY_DISPATCH(add_floats, add_piece, (const float* from, int64_t size, float* to), from, size, to)
 

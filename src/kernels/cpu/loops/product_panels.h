@@ -12,6 +12,12 @@ constexpr int64_t kLeastRows = 2 * kPanelRows;  ///< that can be multiplied
 struct Ahead {
   const float* from = nullptr;
   int64_t size = 0;  ///< floats; it may reach beyond what there is
+
+  /// So many numbers of any kind.
+  template <class T>
+  static Ahead of(const T* first, int64_t count) {
+    return {reinterpret_cast<const float*>(first), count * int64_t{sizeof(T)} / int64_t{sizeof(float)}};
+  }
 };
 
 /// Channels of pixels of a map as panels, [channels / width, pixels, width]; missing ones become zero. A panel is
