@@ -29,6 +29,11 @@ class Report {
     if (ssd.matcher().has_bipartite_matcher())
       add("model.ssd.matcher.bipartite_matcher", "assigns boxes one after the other, as many rounds as there are boxes",
           "argmax_matcher { force_match_for_each_row: true }", /*in_step=*/true);
+    const auto& similarity = ssd.similarity_calculator();
+    if (similarity.region_similarity_case() != proto::RegionSimilarityCalculator::REGION_SIMILARITY_NOT_SET &&
+        !similarity.has_iou_similarity())
+      add("model.ssd.similarity_calculator", "compares the boxes of one image after the other, without their padding",
+          "similarity_calculator { iou_similarity {} }", /*in_step=*/true);
     check_suppression("model.ssd.post_processing.batch_non_max_suppression",
                       ssd.post_processing().batch_non_max_suppression(), "evaluation");
   }

@@ -67,6 +67,8 @@ class Scan {
 /// What becomes of a field that this program reads for compatibility only; "" for fields that are simply in use.
 std::string fate(const proto::TrainEvalPipelineConfig& config, const FieldValue& value) {
   static const std::map<std::string, std::string> fates = {
+      {"osprey.protos.ArgMaxMatcher.use_matmul_gather", "is ignored: the result is the same"},
+      {"osprey.protos.BipartiteMatcher.use_matmul_gather", "is ignored: the result is the same"},
       {"osprey.protos.TrainConfig.sync_replicas", "is ignored: replicas are always synchronous"},
       {"osprey.protos.TrainConfig.replicas_to_aggregate", "is ignored: every replica takes part in every step"},
       {"osprey.protos.TrainConfig.startup_delay_steps", "is ignored: replicas start together"},

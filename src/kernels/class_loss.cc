@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "kernels/cpu/floats_of_map.h"
 #include "kernels/cpu/loops/class_loss_rows.h"
 #include "kernels/device/class_loss.h"
 #include "kernels/operator.h"
@@ -41,26 +42,33 @@ struct Arguments {
 
   bool with_slope() const { return slope.dim() == 3; }
 
-  /// The loops for CPUs, which know float32 only; calls work(targets, logits, number of anchors, sums, slopes) for
+  /// The loops for CPUs, which compute with floats; calls work(targets, logits, number of anchors, sums, slopes) for
   /// blocks of anchors.
   template <class Work>
   LossAndSlopeTensors run_loops(Work work) const {
-    const at::Tensor in = x.to(at::kFloat);
-    const at::Tensor out = slope.scalar_type() == at::kFloat ? slope : at::empty_like(slope, at::kFloat);
-    const float *logits = in.const_data_ptr<float>(), *targets = rows.const_data_ptr<float>(),
-                *weight = weights.const_data_ptr<float>();
-    const int64_t* const first_row = row.const_data_ptr<int64_t>();
-    float* const sums = loss.mutable_data_ptr<float>();
-    float* const slopes = with_slope() ? out.mutable_data_ptr<float>() : nullptr;
-    const int64_t width = weights.size(2), block = std::max<int64_t>(1, 65536 / std::max<int64_t>(1, C)),
-                  blocks = (A + block - 1) / block;
-    parallel_for(B * blocks, [&](int64_t number) {
-      const int64_t image = number / blocks, start = number % blocks * block;
-      const int64_t first = image * A + start, count = std::min(block, A - start);
-      work(cpu::TargetRows{targets + image * R * C, weight + image * R * width, width > 1, first_row + first},
-           logits + first * C, count, sums + first, slopes != nullptr ? slopes + first * C : nullptr);
+    with_elements(x.scalar_type(), [&](auto* type) {
+      using T = std::remove_pointer_t<decltype(type)>;
+      using Slope = device::SlopeOf<T>;
+      const T* const logits = device::data<const T>(x);
+      Slope* const slopes = with_slope() ? device::data<Slope>(slope) : nullptr;
+      const auto *const targets = rows.const_data_ptr<float>(), *const weight = weights.const_data_ptr<float>();
+      const int64_t* const first_row = row.const_data_ptr<int64_t>();
+      float* const sums = loss.mutable_data_ptr<float>();
+      constexpr int64_t kFloatsOfABlock = 16384;
+      const int64_t width = weights.size(2), block = std::max<int64_t>(1, kFloatsOfABlock / std::max<int64_t>(1, C)),
+                    blocks = (A + block - 1) / block;
+      parallel_for(B * blocks, [&](int64_t number) {
+        const int64_t image = number / blocks, start = number % blocks * block;
+        const int64_t first = image * A + start, count = std::min(block, A - start);
+        const auto space = cpu::scratch(std::is_same_v<T, float> ? 0 : count * C);
+        const cpu::Drafts<Slope> drafts(slopes != nullptr ? count * C : 0);
+        work(cpu::TargetRows{targets + image * R * C, weight + image * R * width, width > 1, first_row + first},
+             cpu::floats_of(logits + first * C, count * C, space.get()), count, sums + first,
+             slopes != nullptr ? drafts.of(slopes + first * C) : nullptr);
+        if (slopes != nullptr) drafts.write(count * C, slopes + first * C);
+      });
     });
-    return {loss, out.to(slope.scalar_type())};
+    return {loss, slope};
   }
 
   /// The kernel for a device. make(arguments) -> kernel

@@ -8,6 +8,7 @@
 #include "osprey/base/error.h"
 #include "osprey/train/job.h"
 #include "train/assembly.h"
+#include "train/step_graph.h"
 
 namespace osprey::train {
 namespace {
@@ -51,15 +52,16 @@ double sum(const std::vector<double>& values, size_t begin) {
 }  // namespace
 
 std::string benchmark(config::Pipeline pipeline, const JobOptions& options, int64_t count) {
-  constexpr int64_t kWarmup = 3;  // allocator, thread pools and the loader's first batches
   const double started = now();
   Assembly assembly = assemble(std::move(pipeline), options);
+  // allocator, thread pools and the loader's first batches, or the recording of the step
+  const int64_t warmup = assembly.cuda_graph ? StepGraph::kStepsBefore + 1 : 3;
   const auto source = training_source(assembly, options);
   Stopwatch stopwatch;
   const double ready = now();
-  steps(assembly, options, *source, stopwatch, kWarmup + count);
-  std::vector<double> measured(stopwatch.seconds.begin() + kWarmup, stopwatch.seconds.end());
-  const double total = sum(stopwatch.seconds, kWarmup);
+  steps(assembly, options, *source, stopwatch, warmup + count);
+  std::vector<double> measured(stopwatch.seconds.begin() + warmup, stopwatch.seconds.end());
+  const double total = sum(stopwatch.seconds, warmup);
   std::sort(measured.begin(), measured.end());
   const size_t middle = measured.size() / 2;
   const double median = measured.size() % 2 == 1 ? measured[middle] : (measured[middle - 1] + measured[middle]) / 2;
@@ -71,7 +73,7 @@ std::string benchmark(config::Pipeline pipeline, const JobOptions& options, int6
   result["replicas"] = options.replicas != nullptr ? options.replicas->size() : 1;
   result["median_step_seconds"] = median;
   result["images_per_second"] = static_cast<double>(count * assembly.batch_size) / total;
-  result["data_wait"] = sum(stopwatch.data_seconds, kWarmup) / total;
+  result["data_wait"] = sum(stopwatch.data_seconds, warmup) / total;
   result["peak_memory_bytes"] = peak_memory(assembly);
   result["first_step_seconds"] = ready - started + stopwatch.seconds.front();
   return result.dump();

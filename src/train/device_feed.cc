@@ -4,6 +4,8 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include "osprey/base/clock.h"
+
 namespace osprey::train {
 
 DeviceFeed::DeviceFeed(data::BatchSource& source, const at::Device& device) : source_(source), device_(device) {
@@ -13,7 +15,9 @@ DeviceFeed::DeviceFeed(data::BatchSource& source, const at::Device& device) : so
 }
 
 void DeviceFeed::fetch() {
+  const double started = now();
   ahead_ = source_.next();
+  source_seconds_ += now() - started;
   fetched_ = true;
   if (!ahead_ || !stream_) return;
   const c10::StreamGuard guard(*stream_);
@@ -22,6 +26,7 @@ void DeviceFeed::fetch() {
 }
 
 std::optional<Batch> DeviceFeed::next() {
+  source_seconds_ = 0;
   if (!fetched_) fetch();
   std::optional<Batch> result = std::move(ahead_);
   fetched_ = false;

@@ -21,6 +21,8 @@ class DeviceFeed final : public data::BatchSource {
   int64_t position() const override;
   int64_t num_examples() const override { return source_.num_examples(); }
   int64_t num_skipped() const override { return source_.num_skipped(); }
+  /// Seconds that the last call of `next` has waited for the source; waiting for the device is not among them.
+  double source_seconds() const { return source_seconds_; }
 
  private:
   void fetch();
@@ -31,6 +33,7 @@ class DeviceFeed final : public data::BatchSource {
   std::optional<c10::Event> copied_;
   std::array<std::optional<c10::Event>, 2> used_;  ///< the device has done what it was told before the last calls
   size_t calls_ = 0;
+  double source_seconds_ = 0;
   std::optional<Batch> ahead_;
   bool fetched_ = false;  ///< `ahead_` is what comes next, or nothing does
 };

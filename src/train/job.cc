@@ -44,14 +44,16 @@ void save_description(const Assembly& assembly, const JobOptions& options, const
   checkpoint::write_text(folder / "run_info.json", run_info(assembly, options, source, num_steps));
 }
 
-/// Says after the first step what memory the steps take; all others take as much.
+/// Says after the first step, or after the first that has been recorded, what memory the steps take; all others take as
+/// much.
 class MemoryHook final : public Hook {
  public:
   /// alone  no other replica has a share of the memory that is left
   MemoryHook(const Assembly& assembly, bool alone) : assembly_(assembly), alone_(alone) {}
 
   void after_step(const StepEvent& event) override {
-    if (std::exchange(told_, true)) return;
+    const int64_t before = assembly_.cuda_graph ? StepGraph::kStepsBefore : 0;
+    if (steps_++ != before) return;
     const int64_t peak = peak_memory(assembly_), per_batch = std::max<int64_t>(1, peak - state_memory(assembly_));
     std::string fits;
     if (alone_ && event.batch.images.is_cpu() && available_bytes() > 0)
@@ -59,13 +61,14 @@ class MemoryHook final : public Hook {
           "; batches of up to about {} images would fit",
           static_cast<int64_t>(static_cast<double>(event.batch.size()) *
                                (1 + static_cast<double>(available_bytes()) / static_cast<double>(per_batch))));
-    SPDLOG_INFO("Peak memory after the first step: {:.2f} GiB for a batch of {}{}",
+    SPDLOG_INFO("Peak memory after the first {}: {:.2f} GiB for a batch of {}{}", before > 0 ? "recorded step" : "step",
                 static_cast<double>(peak) / (1 << 30), event.batch.size(), fits);
   }
 
  private:
   const Assembly& assembly_;
-  bool alone_, told_ = false;
+  bool alone_;
+  int64_t steps_ = 0;
 };
 
 TrainerOptions trainer_options(const Assembly& assembly, int64_t num_steps) {

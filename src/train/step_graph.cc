@@ -3,11 +3,16 @@
 #include <spdlog/spdlog.h>
 
 #include "osprey/base/error.h"
+#include "osprey/base/memory.h"
 
 #ifdef OSPREY_HAS_NVCC
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
+
+#include <exception>
 #endif
 
 namespace osprey::train {
@@ -15,8 +20,6 @@ namespace osprey::train {
 #ifdef OSPREY_HAS_NVCC
 
 struct StepGraph::Recording {
-  static constexpr int kStepsBefore = 3;
-
   c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool();
   at::cuda::CUDAGraph graph;
   Batch input;  ///< what the recorded step reads
@@ -45,7 +48,7 @@ StepResult StepGraph::step(const Batch& batch) {
   {
     const c10::cuda::CUDAStreamGuard guard(r.stream);
     prepare_step(state_);
-    if (!r.recorded && r.steps_before++ == Recording::kStepsBefore) record(batch);
+    if (!r.recorded && r.steps_before++ == kStepsBefore) record(batch);
     if (r.recorded) {
       copy(batch, r.input);
       r.graph.replay();
@@ -63,24 +66,33 @@ StepResult StepGraph::step(const Batch& batch) {
 void StepGraph::record(const Batch& batch) {
   Recording& r = *recording_;
   r.input = clone(batch);
-  std::string problem;
+  // A recorded step has memory of its own, and none that is kept for reuse is given back while it is recorded.
+  c10::cuda::device_synchronize();
+  c10::cuda::CUDACachingAllocator::emptyCache();
+  std::exception_ptr failure;
   try {
     r.graph.capture_begin();
     try {
       r.result = device_step(state_, r.input, gradients_, options_);
-    } catch (const std::exception& error) {
-      problem = error.what();
+    } catch (const std::exception&) {
+      failure = std::current_exception();
     }
     r.graph.capture_end();  // also after a failure: the stream has to leave the recording
-  } catch (const std::exception& error) {
-    if (problem.empty()) problem = error.what();
+  } catch (const std::exception&) {
+    if (!failure) failure = std::current_exception();
   }
-  r.recorded = problem.empty();
+  r.recorded = !failure;
   if (r.recorded) return;
-  SPDLOG_WARN("the step could not be recorded as a CUDA graph, and runs without: {}", problem);
   state_.model->discard_statistics();
   r.result = {};
   r.input = {};
+  r.graph.reset();
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    if (is_out_of_memory(error)) throw;
+    SPDLOG_WARN("the step could not be recorded as a CUDA graph, and runs without: {}", error.what());
+  }
 }
 
 #else

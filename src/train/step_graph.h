@@ -17,9 +17,11 @@ class StepGraph {
   StepGraph(const StepGraph&) = delete;
   StepGraph& operator=(const StepGraph&) = delete;
 
-  /// The first steps run one by one, so that every library has chosen its ways; then one is recorded. Where that fails,
-  /// it is said once and the steps go on one by one.
-  /// batch  on the GPU, always of the same shapes
+  static constexpr int kStepsBefore = 3;  ///< that run one by one, so that every library has chosen its ways
+
+  /// After the first steps one is recorded. Where that fails, it is said once and the steps go on one by one.
+  /// batch   on the GPU, always of the same shapes
+  /// throws  as `train_step`; where memory does not suffice for a recorded step, too
   StepResult step(const Batch& batch);
 
   static bool available();

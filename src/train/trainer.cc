@@ -79,7 +79,6 @@ class Loop {
     if (!batch)
       throw DataError(fmt::format("the training data ended after batch {}, before num_steps", state_.data_position));
     const Batch& here = *batch;
-    const double data_seconds = now() - started;
     watchdog_.enter("in a step", state_.step);
     const StepResult result = make_step(here);
     look_for_signal();
@@ -87,7 +86,7 @@ class Loop {
     watchdog_.enter("writing logs", state_.step);
     const int64_t replicas = parts_.replicas != nullptr ? parts_.replicas->size() : 1;
     const StepEvent event{
-        state_, result, here, here.size() * replicas, data_seconds, now() - started, done() || signal_ != 0};
+        state_, result, here, here.size() * replicas, feed_.source_seconds(), now() - started, done() || signal_ != 0};
     for (Hook* hook : parts_.hooks) hook->after_step(event);
   }
 

@@ -190,17 +190,20 @@ TEST(Resolve, BoxRowsComeFromTheReaderThenFromTheTrainConfig) {
 TEST(StaticShapes, EachDynamicPartIsNamedWithItsSubstitute) {
   const auto parts = dynamic_parts(pipeline_of(
       "model { ssd { image_resizer { keep_aspect_ratio_resizer { min_dimension: 640 max_dimension: 640 } }\n"
-      "  matcher { bipartite_matcher {} } loss { hard_example_miner {} } } }\ntrain_input_reader { drop_remainder: "
-      "false }"));
+      "  matcher { bipartite_matcher {} } loss { hard_example_miner {} } similarity_calculator { ioa_similarity {} } } "
+      "}\n"
+      "train_input_reader { drop_remainder: false }"));
   std::vector<std::string> fields, in_step;
   for (const auto& part : parts) fields.push_back(part.remark.path);
   for (const auto& part : parts)
     if (part.in_step) in_step.push_back(part.remark.path);
-  EXPECT_THAT(in_step, ElementsAre("model.ssd.loss.hard_example_miner", "model.ssd.matcher.bipartite_matcher"));
-  EXPECT_THAT(fields, ElementsAre("model.ssd.image_resizer.keep_aspect_ratio_resizer",
-                                  "model.ssd.loss.hard_example_miner", "model.ssd.matcher.bipartite_matcher",
-                                  "model.ssd.post_processing.batch_non_max_suppression.use_static_shapes",
-                                  "train_config.unpad_groundtruth_tensors", "train_input_reader.drop_remainder"));
+  EXPECT_THAT(in_step, ElementsAre("model.ssd.loss.hard_example_miner", "model.ssd.matcher.bipartite_matcher",
+                                   "model.ssd.similarity_calculator"));
+  EXPECT_THAT(fields,
+              ElementsAre("model.ssd.image_resizer.keep_aspect_ratio_resizer", "model.ssd.loss.hard_example_miner",
+                          "model.ssd.matcher.bipartite_matcher", "model.ssd.similarity_calculator",
+                          "model.ssd.post_processing.batch_non_max_suppression.use_static_shapes",
+                          "train_config.unpad_groundtruth_tensors", "train_input_reader.drop_remainder"));
   EXPECT_EQ(parts[0].substitute, "pad_to_max_dimension: true");
   EXPECT_THAT(parts[1].substitute, HasSubstr("weighted_sigmoid_focal"));
   EXPECT_THAT(parts[2].substitute, HasSubstr("argmax_matcher"));

@@ -3,6 +3,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "support/toy_model.h"
 
 namespace osprey::train {
@@ -32,6 +35,30 @@ TEST(DeviceFeed, SeeksToAnyBatch) {
   EXPECT_EQ(feed.position(), 0);
   EXPECT_EQ(feed.next()->ids, first);
   EXPECT_EQ(feed.position(), 1);
+}
+
+TEST(DeviceFeed, TellsHowLongItsSourceTook) {
+  class Slow final : public data::BatchSource {
+   public:
+    std::optional<Batch> next() override {
+      std::this_thread::sleep_for(std::chrono::milliseconds(position_++ == 1 ? 50 : 0));
+      return *source_->next();
+    }
+    void seek(int64_t index) override { position_ = index; }
+    int64_t position() const override { return position_; }
+    int64_t num_examples() const override { return -1; }
+    int64_t num_skipped() const override { return 0; }
+
+   private:
+    std::unique_ptr<data::BatchSource> source_ = make_toy_source(2);
+    int64_t position_ = 0;
+  } slow;
+  DeviceFeed feed(slow, at::kCPU);
+  feed.next();
+  feed.next();
+  EXPECT_GE(feed.source_seconds(), 0.05);
+  feed.next();
+  EXPECT_LT(feed.source_seconds(), 0.05) << "of the last call only";
 }
 
 TEST(Batch, IsCopiedIntoMemoryThatStays) {
