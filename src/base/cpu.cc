@@ -22,6 +22,22 @@ InstructionSet best_of_machine() {
   return InstructionSet::kAny;
 }
 
+/// Whether the CPU has AMX-BF16 and the system lets programs use it (Intel's manual of the architecture, volume 1,
+/// chapter 18.3).
+bool finds_bfloat16_tiles() {
+#if defined(__x86_64__) && defined(__GNUC__)
+  constexpr unsigned int kAmxBf16 = 1u << 22, kOsxsave = 1u << 27, kTileState = 3u << 17;
+  unsigned int eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (edx & kAmxBf16) == 0) return false;
+  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & kOsxsave) == 0) return false;
+  unsigned int low = 0, high = 0;
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (low & kTileState) == kTileState;
+#else
+  return false;
+#endif
+}
+
 InstructionSet allowed() {
   const char* const value = std::getenv("OSPREY_MAX_CPU_ISA");
   const std::string_view name = value == nullptr ? "AVX512" : value;
@@ -42,12 +58,8 @@ bool has_bfloat16_arithmetic() {
 }
 
 bool has_bfloat16_tiles() {
-#if defined(__x86_64__) && defined(__GNUC__)
-  unsigned int eax = 0, ebx = 0, ecx = 0, edx = 0;
-  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & bit_AMX_BF16) != 0;
-#else
-  return false;
-#endif
+  static const bool result = finds_bfloat16_tiles();
+  return result;
 }
 
 InstructionSet instruction_set() {

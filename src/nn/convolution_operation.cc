@@ -22,15 +22,15 @@ using torch::autograd::variable_list;
 /// Whether the network may be made of our operators: an exported one has to do with those of libtorch, which also know
 /// how to multiply tiles of bfloat16 numbers.
 bool takes_own_operators() {
-  const bool by_tiles = has_bfloat16_tiles() && at::autocast::is_autocast_enabled(at::kCPU) &&
-                        at::autocast::get_autocast_dtype(at::kCPU) == at::kBFloat16;
+  const bool by_tiles = at::autocast::is_autocast_enabled(at::kCPU) &&
+                        at::autocast::get_autocast_dtype(at::kCPU) == at::kBFloat16 && has_bfloat16_tiles();
   return !at::tracer::impl::is_dispatch_enabled() && !by_tiles;
 }
 
-/// Whether the numbers of a map should become floats before libtorch multiplies them: those that a CPU has no
-/// instructions for.
-bool widens(const at::Tensor& map) {
-  return map.is_cpu() &&
+/// Whether the numbers of a map should become floats, as the weights are, before libtorch multiplies them: those that a
+/// CPU has no instructions for.
+bool widens(const at::Tensor& map, const at::Tensor& weights) {
+  return map.is_cpu() && weights.scalar_type() == at::kFloat &&
          (map.scalar_type() == at::kHalf || (map.scalar_type() == at::kBFloat16 && !has_bfloat16_arithmetic()));
 }
 
@@ -46,11 +46,13 @@ at::Tensor convolved(const at::Tensor& x, const at::Tensor& weights, const at::T
       .to(x.scalar_type());
 }
 
+/// The gradient like x, of which the values do not matter.
 at::Tensor gradient_of_x(const at::Tensor& gradient, const at::Tensor& x, const at::Tensor& weights,
                          const kernels::ConvolutionWindow& window) {
   if (is_pointwise(x, weights, window)) return kernels::pointwise_convolution_gradient(gradient, weights);
-  return std::get<0>(at::convolution_backward(gradient.to(at::kFloat), x.to(at::kFloat), weights,
-                                              at::OptionalIntArrayRef(), {window.stride, window.stride}, window.padding,
+  const at::Tensor floats = x.scalar_type() == at::kFloat ? x : at::empty_like(x, at::kFloat);
+  return std::get<0>(at::convolution_backward(gradient.to(at::kFloat), floats, weights, at::OptionalIntArrayRef(),
+                                              {window.stride, window.stride}, window.padding,
                                               /*dilation=*/{1, 1}, /*transposed=*/false, /*output_padding=*/{0, 0},
                                               /*groups=*/1, {true, false, false}))
       .to(x.scalar_type());
@@ -120,14 +122,17 @@ class DepthwiseConvolution : public torch::autograd::Function<DepthwiseConvoluti
 }  // namespace
 
 at::Tensor as_autocast(const at::Tensor& x) {
-  return x.is_cpu() && at::autocast::is_autocast_enabled(at::kCPU) ? x.to(at::autocast::get_autocast_dtype(at::kCPU))
-                                                                   : x;
+  const bool changes = x.is_cpu() && at::isFloatingType(x.scalar_type()) && x.scalar_type() != at::kDouble &&
+                       at::autocast::is_autocast_enabled(at::kCPU);
+  return changes ? x.to(at::autocast::get_autocast_dtype(at::kCPU)) : x;
 }
 
 at::Tensor depthwise_operation(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
                                const kernels::SlidingWindow& window) {
-  const at::Tensor y = DepthwiseConvolution::apply(as_autocast(x), weights, window);
-  return biases.defined() ? y + biases.view({1, -1, 1, 1}).to(y.scalar_type()) : y;
+  const at::Tensor map = as_autocast(x);
+  if (!biases.defined()) return DepthwiseConvolution::apply(map, weights, window);
+  const at::Tensor y = DepthwiseConvolution::apply(map.to(at::kFloat), weights, window);
+  return (y + biases.view({1, -1, 1, 1})).to(map.scalar_type());
 }
 
 bool takes_depthwise_operation(const at::Tensor& x, const at::Tensor& weights, const ConvolutionOptions& options) {
@@ -151,14 +156,14 @@ at::Tensor convolution_operation(const at::Tensor& x, const at::Tensor& weights,
   };
   if (!takes_own_operators()) return by_libtorch(x);
   const at::Tensor map = as_autocast(x);
-  const bool wide = widens(map), of_floats = wide || map.scalar_type() == at::kFloat;
+  const bool widened = widens(map, weights), of_floats = widened || map.scalar_type() == at::kFloat;
   if (options.groups == 1 && options.dilation == 1) {
     const bool wants_gradient = at::GradMode::is_enabled() && weights.requires_grad();
     if (is_pointwise(map, weights, window) ||
         (of_floats && wants_gradient && kernels::multiplies_weight_gradient(map, weights, window)))
       return OwnConvolution::apply(map, weights, kernels::if_defined(biases), window);
   }
-  if (!wide) return by_libtorch(map);
+  if (!widened) return by_libtorch(map);
   const kernels::WithoutAutocast scope;
   return by_libtorch(map.to(at::kFloat)).to(map.scalar_type());
 }

@@ -126,21 +126,6 @@ std::vector<Sample> samples() {
                                   false,
                                   0.0};
                    }});
-  all.push_back({"convolution_weight_gradient", [] {
-                   return Stack{at::randn({2, 8, 5, 6}), at::randn({2, 4, 10, 12}), std::vector<int64_t>{3, 3},
-                                int64_t{2}, std::vector<int64_t>{1, 1}};
-                 }});
-  all.push_back(
-      {"depthwise_convolution", [] {
-         return Stack{at::randn({2, 5, 9, 8}), at::randn({5, 1, 3, 3}), int64_t{2}, std::vector<int64_t>{0, 1, 1, 1}};
-       }});
-  for (const bool transposed : {true, false})
-    all.push_back({"pointwise_convolution", [=] {
-                     return Stack{
-                         at::randn({2, 5, 9, 8}),
-                         at::randn(transposed ? std::vector<int64_t>{5, 19, 1, 1} : std::vector<int64_t>{19, 5, 1, 1}),
-                         at::randn({19}), transposed};
-                   }});
   const auto pending = [](bool any) {
     const auto channel = [=](double from) { return any ? IValue(at::rand({19}) + from) : IValue(); };
     return std::vector<IValue>{channel(-0.5), channel(0.5), channel(0.5), IValue(), 0.0, 6.0, int64_t{0}};
@@ -186,26 +171,49 @@ std::vector<Sample> samples() {
              // sums over 231 places, or of 9600 products, of numbers that are differences themselves
              std::max(relative, 1e-4), std::max(relative, 1e-4)});
       }
-  all.push_back({"pending_values",
-                 [=] {
-                   Stack stack = {map(at::kFloat)};
-                   for (const IValue& value : pending(true)) stack.push_back(value);
-                   return stack;
-                 },
-                 1e-5, 1e-5});
-  all.push_back({"pending_values_backward",
-                 [=] {
-                   Stack stack = {map(at::kFloat), map(at::kFloat)};
-                   for (const IValue& value : pending(true)) stack.push_back(value);
-                   return stack;
-                 },
-                 1e-5, 1e-4});
-  for (const bool of_x : {true, false})
-    all.push_back({"depthwise_convolution_backward", [=] {
-                     return Stack{at::randn({2, 5, 9, 8}),          at::randn({2, 5, 9, 8}),
-                                  at::randn({5, 1, 3, 3}),          int64_t{1},
-                                  std::vector<int64_t>{1, 1, 1, 1}, of_x};
+  for (const Kind& kind : kinds) {
+    const auto [type, relative] = kind;
+    all.push_back({"pending_values",
+                   [=] {
+                     Stack stack = {map(type)};
+                     for (const IValue& value : pending(true)) stack.push_back(value);
+                     return stack;
+                   },
+                   relative, relative});
+    all.push_back({"pending_values_backward",
+                   [=] {
+                     Stack stack = {map(type), map(type)};
+                     for (const IValue& value : pending(true)) stack.push_back(value);
+                     return stack;
+                   },
+                   relative, std::max(relative, 1e-4)});
+    all.push_back({"convolution_weight_gradient", [=] {
+                     return Stack{at::randn({2, 8, 5, 6}).to(type), at::randn({2, 4, 10, 12}).to(type),
+                                  std::vector<int64_t>{3, 3}, int64_t{2}, std::vector<int64_t>{1, 1}};
                    }});
+    all.push_back({"depthwise_convolution",
+                   [=] {
+                     return Stack{map(type), at::randn({19, 1, 3, 3}), int64_t{2}, std::vector<int64_t>{0, 1, 1, 1}};
+                   },
+                   relative, relative});
+    for (const bool transposed : {true, false})
+      all.push_back({"pointwise_convolution",
+                     [=] {
+                       return Stack{map(type),
+                                    at::randn(transposed ? std::vector<int64_t>{19, 23, 1, 1}
+                                                         : std::vector<int64_t>{23, 19, 1, 1}),
+                                    at::randn({23}), transposed};
+                     },
+                     relative, relative});
+    for (const bool of_x : {true, false})
+      all.push_back({"depthwise_convolution_backward",
+                     [=] {
+                       return Stack{
+                           map(type), map(type), at::randn({19, 1, 3, 3}), int64_t{1}, std::vector<int64_t>{1, 1, 1, 1},
+                           of_x};
+                     },
+                     relative, std::max(relative, 1e-4)});
+  }
   all.push_back({"update_parameters", [] { return update(UpdateRule::kMomentum, 1, {0.9f, 1, -0.1f}); }});
   all.push_back({"update_parameters", [] { return update(UpdateRule::kRmsProp, 2, {0.9f, 0.9f, 0.1f, 1e-3f}); }});
   all.push_back({"update_parameters", [] { return update(UpdateRule::kAdam, 2, {0.9f, 0.99f, 0.1f, 1e-3f}); }});

@@ -16,14 +16,15 @@ class Fetch {
   /// instead  some memory, for where there is nothing to be fetched
   OSPREY_INLINE Fetch(const Ahead& ahead, int64_t steps, const float* instead)
       : next_(ahead.size > 0 ? ahead.from : instead),
+        end_(next_ + ahead.size),
         floats_(steps > 0 ? std::min((ahead.size + steps - 1) / steps, kLine) : 0) {}
   OSPREY_INLINE void step() {
     __builtin_prefetch(next_, 0, 2);
-    next_ += floats_;
+    next_ += next_ < end_ ? floats_ : 0;
   }
 
  private:
-  const float* next_;
+  const float *next_, *end_;
   int64_t floats_;
 };
 
