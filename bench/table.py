@@ -5,8 +5,8 @@ DIR holds the configs of the TF Object Detection API whose networks the peers ha
 ssd_resnet50_v1_fpn_shared_box_predictor_640x640_coco14_sync.config; without it the rows of whole steps are left out.
 Needs a build with -DOSPREY_BUILD_BENCH=ON and a Python with torch and torchvision (scripts/setup.sh --tests makes build/venv).
 Every program runs `rounds` times, alternating with what it is compared with; the best of each counts. PyTorch runs with each of
-two allocators (glibc tuned by its environment, tcmalloc where it is installed) and, for steps, in both memory layouts; the best
-of these is the peer. The machine should have nothing else to do.
+two allocators (glibc tuned by its environment, tcmalloc where it is installed) and, for steps, in both memory layouts, eager and
+compiled (torch.compile); the best of these is the peer. The machine should have nothing else to do.
 """
 import argparse
 import json
@@ -76,7 +76,7 @@ def kernels(bench, resnet):
         f"{other / own:.1f} times, {found[0]['kernel_mib'] / found[0]['input_mib']:.2f} times the input's memory", "8 times, twice")
     found, others = bench.pairs(lambda: bench.ours("nms_bench"), lambda: bench.peer("torchvision_nms.py"))
     own, other = least(found, "osprey_s"), least(others, "torchvision_s")
-    row("suppression, 51150 anchors, 90 classes; torchvision.ops.batched_nms", f"{own:.4f} s", f"{other:.3f} s",
+    row("decoding, scores and suppression, 51150 anchors, 90 classes; torchvision.ops.batched_nms", f"{own:.4f} s", f"{other:.3f} s",
         f"{other / own:.1f} times", "3 times")
     if resnet:
         found, others = bench.pairs(lambda: bench.ours("optimizer_bench", resnet), lambda: bench.peer("torch_sgd.py"))
@@ -92,15 +92,17 @@ def outside(step):
 
 
 def step(bench, what, config, batch, steps, peer, precision, target):
-    """A row for a whole step beside both memory layouts of the peer. returns  the better one of ours"""
+    """A row for a whole step beside all ways to run the peer. returns  the better one of ours"""
     reduced = ("--bf16",) if precision == "bf16" else ()
     script, *arguments = peer
-    variants = [(*arguments, "--steps", steps, *reduced, *layout) for layout in ((), ("--channels_last",))]
+    variants = [(*arguments, "--steps", steps, *reduced, *layout, *mode)
+                for layout in ((), ("--channels_last",)) for mode in ((), ("--compile",))]
     found, others = bench.pairs(
         lambda: bench.ours("step_bench", "--pipeline_config", config, "--batch_size", batch, "--steps", steps, "--precision", precision),
         lambda: bench.peer(script, *variants))
     best, other = (max(some, key=lambda one: one["images_per_second"]) for some in (found, others))
     rates = [f"{one['images_per_second']:.3g} images/s, {one['peak_memory_mib']:.0f} MiB" for one in (best, other)]
+    rates[1] += ", compiled" if other["compiled"] else ", eager"
     row(f"training step, {what}, batch {batch}, {precision}", *rates, f"{best['images_per_second'] / other['images_per_second']:.2f} times", target)
     return best
 

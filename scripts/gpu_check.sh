@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # What only a GPU can show: operators and steps there beside the CPU, the kernels under compute-sanitizer, the rates of all operators and
 # of whole steps. Prints a report that is fit for bench/results.
-# usage: scripts/gpu_check.sh [BUILD_DIR]     (default: build/release, built with nvcc and -DOSPREY_BUILD_BENCH=ON)
+# usage: scripts/gpu_check.sh [BUILD_DIR] [CONFIGS]
+#   BUILD_DIR  default build/release; built with nvcc and -DOSPREY_BUILD_BENCH=ON
+#   CONFIGS    a folder of the TF Object Detection API's configs: whole steps of two of them are timed beside PyTorch's, where python3 has
+#              torch and torchvision
 set -euo pipefail
 cd "$(dirname "$0")/.."
-build=${1:-build/release}
+build=${1:-build/release} configs=${2:-}
 command -v nvidia-smi >/dev/null || { echo "gpu_check.sh: no GPU here (nvidia-smi was not found)" >&2; exit 1; }
 [ -x "$build/bin/operators_bench" ] || { echo "gpu_check.sh: $build/bin/operators_bench is missing: configure with -DOSPREY_BUILD_BENCH=ON" >&2; exit 1; }
 sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
@@ -13,13 +16,16 @@ echo "# $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | hea
 failed=0
 echo; echo "## Operators beside the CPU"; echo
 "$build/tests/kernels_test" --gtest_filter='Operators.*' || failed=1
+echo; echo "## Steps: recorded or not, waiting for nothing; the feed"; echo
+"$build/tests/train_test" --gtest_filter='GpuStep.*' || failed=1
 if [ -x "$sanitizer" ]; then
   for tool in memcheck racecheck; do
     echo; echo "## compute-sanitizer --tool $tool"; echo
     "$sanitizer" --tool "$tool" --error-exitcode 9 "$build/tests/kernels_test" --gtest_filter='Operators.GiveOnAGpu*' 2>&1 | tail -n 5 || failed=1
   done
 else
-  echo "compute-sanitizer was not found: left out"
+  echo "compute-sanitizer was not found: the kernels were not checked"
+  failed=1
 fi
 echo; echo "## Runs of 6 steps beside each other"; echo
 # Batch norm is frozen: where it learns, maps of one place make large differences of small ones. Pictures that
@@ -57,4 +63,28 @@ for graph in OFF ON; do
       --precision "$precision" --set "train_config.accelerator.cuda_graph=$graph" --train_batch_size 64 --benchmark_steps 50 || failed=1
   done
 done
+# steps CONFIG BATCH: images per second of ours, in bfloat16
+steps() {
+  echo "Osprey, $1, batch $2, bf16:"
+  "$build/bin/train_detector" --pipeline_config "$configs/$1" --use_fake_data --device cuda --precision bf16 --train_batch_size "$2" \
+    --set train_config.fine_tune_checkpoint= --set train_input_reader.label_map_path= --benchmark_steps 30 || failed=1
+}
+# peer SCRIPT FLAGS...: the same network by PyTorch, eager and compiled
+peer() {
+  for mode in "" --compile; do
+    # shellcheck disable=SC2086  # one flag or none
+    python3 "bench/peers/$1" "${@:2}" --device cuda --bf16 --channels_last --steps 30 $mode || failed=1
+  done
+}
+if [ -n "$configs" ]; then
+  echo; echo "## Whole steps beside PyTorch"; echo
+  steps ssd_resnet50_v1_fpn_shared_box_predictor_640x640_coco14_sync.config 64
+  steps ssd_mobilenet_v1_300x300_coco14_sync.config 1024
+  if python3 -c 'import torch, torchvision' 2>/dev/null; then
+    peer torchvision_detectors.py retinanet_resnet50_fpn --size 640 --batch_size 64
+    peer ssd_mobilenet_v1_pytorch.py --batch_size 1024
+  else
+    echo "python3 has no torch and torchvision: PyTorch was not timed"
+  fi
+fi
 exit $failed

@@ -26,7 +26,7 @@ struct Flags {
   osprey::cli::ConfigFlags config;
   osprey::train::JobOptions job;
   std::string precision;
-  std::optional<bool> amp;
+  std::optional<bool> amp, tf32;
   std::optional<int64_t> num_train_steps, batch_size, checkpoint_every_n, log_every_n, eval_every_n;
   int64_t benchmark_steps = 0;
   osprey::train::LaunchOptions launch;
@@ -62,10 +62,15 @@ void add_flags(CLI::App& app, Flags& flags) {
   app.add_option("--precision", flags.precision, "auto, fp32, tf32, bf16 or fp16 (train_config.precision)")
       ->check(CLI::IsMember({"auto", "fp32", "tf32", "bf16", "fp16"}, CLI::ignore_case))
       ->group("Hardware");
-  app.add_option("--amp", flags.amp, "true: --precision fp16, with a loss scale that adapts itself; false: fp32")
+  app.add_option("--tf32", flags.tf32, "true: --precision tf32, which GPUs have unless told otherwise; false: fp32")
       ->expected(0, 1)
       ->default_str("true")
       ->excludes("--precision")
+      ->group("Hardware");
+  app.add_option("--amp", flags.amp, "true: --precision fp16, with a loss scale that adapts itself; false: fp32")
+      ->expected(0, 1)
+      ->default_str("true")
+      ->excludes("--precision", "--tf32")
       ->group("Hardware");
   app.add_option("--num_clones", flags.launch.clones,
                  "Processes on this machine that train together, each on its share of every batch")
@@ -118,6 +123,7 @@ std::vector<std::string> assignments(const Flags& flags) {
   std::string precision = flags.precision;
   for (char& c : precision) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   if (flags.amp) precision = *flags.amp ? "FP16" : "FP32";
+  if (flags.tf32) precision = *flags.tf32 ? "TF32" : "FP32";
   if (!precision.empty()) result.push_back("train_config.precision=" + precision);
   return result;
 }

@@ -1,6 +1,6 @@
-// Post-processing of a dense detector on one picture: score conversion, decoding, suppression by class.
-// usage: nms_bench [BATCH] [ANCHORS] [CLASSES] [SCORE_THRESHOLD] [CALLS]; prints one JSON line, best of the calls in
-// seconds. The same by torchvision: bench/peers/torchvision_nms.py
+// Post-processing of a dense detector on one picture: decoding of all boxes, scores of all logits, suppression by
+// class. usage: nms_bench [BATCH] [ANCHORS] [CLASSES] [SCORE_THRESHOLD] [CALLS]; prints one JSON line, best of the
+// calls in seconds. The same by torchvision: bench/peers/torchvision_nms.py
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -8,6 +8,7 @@
 
 #include "measure.h"
 #include "osprey/boxes/post_processing.h"
+#include "osprey/kernels/box_codes.h"
 
 int main(int argc, char** argv) {
   using namespace osprey;
@@ -16,14 +17,15 @@ int main(int argc, char** argv) {
              classes = static_cast<int64_t>(argument(3, 90)), calls = static_cast<int64_t>(argument(5, 5));
   const double threshold = argument(4, 0.98);
   at::manual_seed(0);
-  const at::Tensor center = at::rand({batch, anchors, 2}), half = at::rand({batch, anchors, 2}) * 0.15;
-  const at::Tensor boxes = at::cat({center - half, center + half}, -1);
-  const at::Tensor scores = at::rand({batch, anchors, classes});  // a fiftieth of them is above 0.98
+  const at::Tensor center = at::rand({anchors, 2}), half = at::rand({anchors, 2}) * 0.15;
+  const at::Tensor priors = at::cat({center - half, center + half}, -1), codes = at::randn({batch, anchors, 4});
+  const at::Tensor logits = at::rand({batch, anchors, classes}).logit();  // a fiftieth of the scores is above 0.98
   boxes::NmsOptions options;
   options.score_threshold = static_cast<float>(threshold);
-  const boxes::PostProcessor process(options, {});
+  const boxes::PostProcessor process(options, {.converter = boxes::ScoreConverter::kSigmoid});
   const at::Tensor window = at::tensor({0.0f, 0.0f, 1.0f, 1.0f});
-  const double seconds = best_of(calls, [&] { process(boxes, scores, false, window); });
+  const double seconds =
+      best_of(calls, [&] { process(kernels::decode_boxes(codes, priors, {}), logits, false, window); });
   fmt::print("{{\"shape\": [{}, {}, {}], \"score_threshold\": {}, \"osprey_s\": {:.5f}}}\n", batch, anchors, classes,
              threshold, seconds);
 }

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "osprey/boxes/non_max_suppression.h"
+#include "osprey/kernels/assign_targets.h"
 #include "osprey/kernels/batch_norm_activation.h"
 #include "osprey/kernels/box_codes.h"
 #include "osprey/kernels/box_loss.h"
@@ -74,12 +75,14 @@ void add_class_losses(const std::string& type_name, at::ScalarType type) {
   const auto inputs = [=] {
     return std::pair(at::randn({kImages, kAnchors, kClasses}, floats()).to(type), some_class_targets());
   };
-  add(
-      "sigmoid_focal_loss/" + type_name,
-      [=] { return [in = inputs()] {
-              kernels::sigmoid_focal(in.first, in.second, {2, 0.25}, /*with_slope=*/true);
-            }; },
-      2 * logits);
+  for (const auto& [name, form] : {std::pair{"sigmoid_focal_loss/", kernels::SigmoidFocalOptions{2, 0.25}},
+                                   {"sigmoid_focal_loss/gamma_0/", kernels::SigmoidFocalOptions{0, std::nullopt}}})
+    add(
+        name + type_name,
+        [=, form = form] {
+          return [=, in = inputs()] { kernels::sigmoid_focal(in.first, in.second, form, /*with_slope=*/true); };
+        },
+        2 * logits);
   add(
       "softmax_cross_entropy_loss/" + type_name,
       [=] { return [in = inputs()] { kernels::softmax_cross_entropy(in.first, in.second, 1, /*with_slope=*/true); }; },
@@ -89,18 +92,23 @@ void add_class_losses(const std::string& type_name, at::ScalarType type) {
 void add_batch_norm(const std::string& type_name, at::ScalarType type) {
   const double map = 8.0 * 64 * 150 * 150 * static_cast<double>(c10::elementSize(type));
   const auto inputs = [=] { return channels_last(at::randn({8, 64, 150, 150}, floats())).to(type); };
-  const kernels::Epilogue relu6{.low = 0, .high = 6};
-  add(
-      "batch_norm_activation/" + type_name,
-      [=] { return [=, x = inputs()] { kernels::batch_norm_activation(x, {}, {}, 1e-3, relu6); }; }, 3 * map);
-  add(
-      "batch_norm_activation_backward/" + type_name,
-      [=] {
-        const at::Tensor x = inputs(), gradient = inputs();
-        const kernels::BatchNormed normed = kernels::batch_norm_activation(x, {}, {}, 1e-3, relu6);
-        return [=] { kernels::batch_norm_activation_backward(gradient, x, {}, {}, normed, relu6); };
-      },
-      5 * map);
+  for (const auto& [name, epilogue] : {std::pair{"/relu6/", kernels::Epilogue{.low = 0, .high = 6}},
+                                       {"/swish/", kernels::Epilogue{.curve = kernels::Epilogue::Curve::kSwish}}}) {
+    add(
+        std::string("batch_norm_activation") + name + type_name,
+        [=, epilogue = epilogue] {
+          return [=, x = inputs()] { kernels::batch_norm_activation(x, {}, {}, 1e-3, epilogue); };
+        },
+        3 * map);
+    add(
+        std::string("batch_norm_activation_backward") + name + type_name,
+        [=, epilogue = epilogue] {
+          const at::Tensor x = inputs(), gradient = inputs();
+          const kernels::BatchNormed normed = kernels::batch_norm_activation(x, {}, {}, 1e-3, epilogue);
+          return [=] { kernels::batch_norm_activation_backward(gradient, x, {}, {}, normed, epilogue); };
+        },
+        5 * map);
+  }
 }
 
 /// As many numbers, in as many tensors, as a ResNet-50 with a pyramid has.
@@ -124,6 +132,8 @@ void add_updates() {
   };
   add("update_parameters/momentum", update(kernels::UpdateRule::kMomentum, 1, {0.9f, 1, -1e-6f}), 5 * 4 * count);
   add("update_parameters/rms_prop", update(kernels::UpdateRule::kRmsProp, 2, {0.9f, 0.9f, 1e-6f, 1}), 7 * 4 * count);
+  add("update_parameters/rms_prop_epsilon_outside",
+      update(kernels::UpdateRule::kRmsPropEpsilonOutside, 2, {0.9f, 0.9f, 1e-6f, 1}), 7 * 4 * count);
   add("update_parameters/adam", update(kernels::UpdateRule::kAdam, 2, {0.9f, 0.99f, 1e-6f, 1}), 7 * 4 * count);
   add("update_parameters/average", update(kernels::UpdateRule::kAverage, 0, {1e-3f}), 3 * 4 * count);
   add(
@@ -146,39 +156,56 @@ void add_boxes() {
       },
       8 * anchors);
   add(
-      "encode_matched_boxes",
+      "assign_targets",
       [] {
-        return [boxes = random_boxes({kImages, kBoxes}), priors = random_boxes({kAnchors}),
-                match = at::randint(-1, kBoxes, {kImages, kAnchors}, integers())] {
-          kernels::encode_matched_boxes(boxes, match, priors, {10, 10, 5, 5});
-        };
+        const kernels::LabeledBoxes truth{random_boxes({kImages, kBoxes}),
+                                          at::rand({kImages, kBoxes, kClasses}, floats()),
+                                          at::rand({kImages, kBoxes}, floats())};
+        return
+            [=, priors = random_boxes({kAnchors}), match = at::randint(-1, kBoxes, {kImages, kAnchors}, integers())] {
+              const kernels::CodeScales scales;
+              kernels::assign_targets(truth, match, priors, &scales, {});
+            };
       },
-      (8 + 16) * anchors);
+      (8 + 8 + 16 + 4) * anchors);
   const auto codes = [] { return at::randn({kImages, kAnchors, 4}, floats()); };
+  add(
+      "decode_boxes",
+      [=] { return [x = codes(), priors = random_boxes({kAnchors})] { kernels::decode_boxes(x, priors, {}); }; },
+      (16 + 16) * anchors);
+  // With their slopes, as a step has them.
   add(
       "smooth_l1_loss",
       [=] {
-        return [x = codes(), t = codes(), w = at::rand({kImages, kAnchors}, floats())] {
+        return [x = codes().requires_grad_(), t = codes(), w = at::rand({kImages, kAnchors}, floats())] {
+          const at::AutoGradMode gradients(true);
           kernels::smooth_l1_loss(x, t, w, 1);
         };
       },
-      (16 + 16 + 8) * anchors);
+      (16 + 16 + 16 + 8) * anchors);
   add(
       "giou_loss",
       [=] {
-        return [x = random_boxes({kImages, kAnchors}), t = random_boxes({kImages, kAnchors}),
-                w = at::rand({kImages, kAnchors}, floats())] { kernels::giou_loss(x, t, w); };
-      },
-      (16 + 16 + 8) * anchors);
-  add(
-      "batch_non_max_suppression",
-      [] {
-        return [boxes = random_boxes({1, kAnchors}), scores = at::rand({1, kAnchors, kClasses}, floats()),
-                window = at::tensor({0.0f, 0.0f, 1.0f, 1.0f}).to(device)] {
-          boxes::batch_non_max_suppression(boxes, scores, {.score_threshold = 0.98f}, window);
+        return [x = random_boxes({kImages, kAnchors}).requires_grad_(), t = random_boxes({kImages, kAnchors}),
+                w = at::rand({kImages, kAnchors}, floats())] {
+          const at::AutoGradMode gradients(true);
+          kernels::giou_loss(x, t, w);
         };
       },
-      4.0 * kAnchors * kClasses);
+      (16 + 16 + 16 + 8) * anchors);
+  for (const auto& [name, options] :
+       {std::pair{"", boxes::NmsOptions{.score_threshold = 0.98f}},
+        {"/soft", boxes::NmsOptions{.score_threshold = 0.98f, .soft_nms_sigma = 0.5f}},
+        {"/class_agnostic", boxes::NmsOptions{.score_threshold = 0.98f, .class_agnostic = true}}})
+    add(
+        std::string("batch_non_max_suppression") + name,
+        [options = options] {
+          return [=, boxes = random_boxes({1, kAnchors}), scores = at::rand({1, kAnchors, kClasses}, floats()),
+                  window = at::tensor({0.0f, 0.0f, 1.0f, 1.0f}).to(device)] {
+            boxes::batch_non_max_suppression(boxes, scores, options, window);
+          };
+        },
+        4.0 * kAnchors * kClasses);
 }
 
 void add_maps() {
@@ -295,6 +322,7 @@ int main(int argc, char** argv) {
   }
   add_class_losses("float32", at::kFloat);
   add_class_losses("bfloat16", at::kBFloat16);
+  add_class_losses("float16", at::kHalf);
   add_batch_norm("float32", at::kFloat);
   add_batch_norm("bfloat16", at::kBFloat16);
   add_updates();

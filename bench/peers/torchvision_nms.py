@@ -1,4 +1,5 @@
-"""Suppression by class of one picture's scores, by torchvision: beside bench/kernels/nms_bench.cc.
+"""Post-processing of one picture by torchvision: decoding of all boxes, scores of all logits, suppression by class; beside
+bench/kernels/nms_bench.cc.
 
 usage: torchvision_nms.py [ANCHORS] [CLASSES] [SCORE_THRESHOLD] [CALLS]; prints one JSON line, best of the calls in seconds: with
 every candidate above the threshold, and with the best 1000 of them only.
@@ -9,28 +10,31 @@ import time
 
 import torch
 import torchvision
+from torchvision.models.detection._utils import BoxCoder
 
 anchors, classes = (int(a) for a in (sys.argv[1:3] + ["51150", "90"][len(sys.argv[1:3]):]))
 threshold = float(sys.argv[3]) if len(sys.argv) > 3 else 0.98
 calls = int(sys.argv[4]) if len(sys.argv) > 4 else 3
 torch.manual_seed(0)
 center, half = torch.rand(anchors, 2), torch.rand(anchors, 2) * 0.15
-boxes = torch.cat([center - half, center + half], -1)
-scores = torch.rand(anchors, classes).flatten()
+priors, codes = torch.cat([center - half, center + half], -1), torch.randn(anchors, 4)
+logits = torch.rand(anchors, classes).logit()
+coder = BoxCoder(weights=(10.0, 10.0, 5.0, 5.0))
 
 
-def kept(chosen, values):
+def kept(scores, chosen):
+    boxes, values = coder.decode_single(codes, priors), scores[chosen]
     return torchvision.ops.batched_nms(boxes[chosen // classes], values, chosen % classes, 0.6)[:100]
 
 
 def all_candidates():
-    chosen = (scores > threshold).nonzero()[:, 0]
-    kept(chosen, scores[chosen])
+    scores = logits.sigmoid().flatten()
+    kept(scores, (scores > threshold).nonzero()[:, 0])
 
 
 def best_thousand():
-    values, chosen = scores.topk(1000)
-    kept(chosen, values)
+    scores = logits.sigmoid().flatten()
+    kept(scores, scores.topk(1000).indices)
 
 
 def best_of(call):

@@ -1,6 +1,9 @@
 #include "boxes/center_coding.h"
 
+#include <ATen/TracerMode.h>
+
 #include "osprey/boxes/geometry.h"
+#include "osprey/kernels/box_codes.h"
 
 namespace osprey::boxes {
 
@@ -25,6 +28,9 @@ at::Tensor encode_center_size(const at::Tensor& boxes, const at::Tensor& anchors
 
 at::Tensor decode_center_size(const at::Tensor& codes, const at::Tensor& anchors, const CodeScales& scales) {
   check_boxes(codes, anchors);
+  // An exported model has to do with the operations of libtorch.
+  if (!at::tracer::impl::is_dispatch_enabled() && kernels::takes_box_codes(codes, anchors))
+    return kernels::decode_boxes(codes, anchors, scales);
   const at::Tensor a = to_center_size(anchors);
   const at::Tensor anchor_height = a.select(-1, 2), anchor_width = a.select(-1, 3);
   return to_corners(at::stack({codes.select(-1, 0) / scales.y * anchor_height + a.select(-1, 0),

@@ -1,15 +1,14 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include "osprey/kernels/code_scales.h"
+
 namespace osprey::boxes {
 
 /// Added to sizes before a division or logarithm, as in the original, so that boxes without area stay finite.
 inline constexpr double kEpsilon = 1e-8;
 
-/// What the codes of y, x, height and width are multiplied by; a stand-in for one over their typical spread.
-struct CodeScales {
-  double y = 10, x = 10, height = 5, width = 5;
-};
+using kernels::CodeScales;
 
 /// [ty, tx, th, tw] = [dy / ha, dx / wa, log(h / ha), log(w / wa)], each times its scale.
 /// Ren et al., "Faster R-CNN", NIPS 2015, equation 2. boxes [..., A, 4], anchors [A, 4] -> [..., A, 4]

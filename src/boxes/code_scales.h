@@ -5,7 +5,7 @@
 namespace osprey::boxes {
 
 /// throws ConfigError unless `value` > 0
-inline double positive(const config::Node& cfg, const char* field, double value) {
+inline float positive(const config::Node& cfg, const char* field, float value) {
   if (!(value > 0)) cfg.fail(field, "must be > 0, got " + std::to_string(value));
   return value;
 }

@@ -1,7 +1,6 @@
 #include "boxes/center_coding.h"
 #include "boxes/code_scales.h"
 #include "osprey/boxes/box_coder.h"
-#include "osprey/kernels/box_codes.h"
 #include "osprey/protos/faster_rcnn_box_coder.pb.h"
 
 namespace osprey::boxes {
@@ -15,13 +14,10 @@ class FasterRcnnBoxCoder final : public BoxCoder {
   at::Tensor encode(const at::Tensor& boxes, const at::Tensor& anchors, const at::Tensor&) const override {
     return encode_center_size(boxes, anchors, scales_);
   }
-  at::Tensor encode_matched(const at::Tensor& boxes, const at::Tensor& match, const at::Tensor& anchors,
-                            const at::Tensor&) const override {
-    return kernels::encode_matched_boxes(boxes, match, anchors, {scales_.y, scales_.x, scales_.height, scales_.width});
-  }
   at::Tensor decode(const at::Tensor& codes, const at::Tensor& anchors) const override {
     return decode_center_size(codes, anchors, scales_);
   }
+  const CodeScales* center_size_scales() const override { return &scales_; }
 
  private:
   CodeScales scales_;

@@ -1,49 +1,97 @@
 #include "osprey/kernels/box_codes.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/csrc/autograd/custom_function.h>
 
+#include "kernels/code_scales.h"
 #include "kernels/device/boxes.h"
 #include "kernels/operator.h"
 
 namespace osprey::kernels {
 namespace {
 
-at::Tensor encode_matched(const at::Tensor& boxes, const at::Tensor& match, const at::Tensor& anchors,
-                          at::ArrayRef<double> scales) {
-  TORCH_CHECK(boxes.dim() == 3 && boxes.size(2) == 4 && boxes.scalar_type() == at::kFloat,
-              "boxes must be float32 [B, M, 4], got ", boxes.toString(), " ", boxes.sizes());
-  TORCH_CHECK(anchors.dim() == 2 && anchors.size(1) == 4 && anchors.scalar_type() == at::kFloat,
-              "anchors must be float32 [A, 4], got ", anchors.toString(), " ", anchors.sizes());
-  const int64_t B = boxes.size(0), M = boxes.size(1), A = anchors.size(0);
-  TORCH_CHECK(match.scalar_type() == at::kLong && match.sizes() == at::IntArrayRef({B, A}), "match must be int64 [", B,
-              ", ", A, "], got ", match.toString(), " ", match.sizes());
-  TORCH_CHECK(scales.size() == 4, "expected 4 scales, got ", scales.size());
-  at::Tensor codes = at::empty({B, A, 4}, boxes.options());
-  if (boxes.is_meta()) return codes;
-  const at::Tensor b = boxes.contiguous(), m = match.contiguous(), a = anchors.contiguous();
-  const auto scale = [&](size_t k) { return static_cast<float>(scales[k]); };
-  device::for_each(boxes, B * A,
-                   device::EncodeMatched{b.const_data_ptr<float>(),
-                                         m.const_data_ptr<int64_t>(),
-                                         a.const_data_ptr<float>(),
-                                         M,
-                                         A,
-                                         {scale(0), scale(1), scale(2), scale(3)},
-                                         codes.mutable_data_ptr<float>()});
-  return codes;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+void check(const at::Tensor& codes, const at::Tensor& anchors) {
+  TORCH_CHECK(takes_box_codes(codes, anchors), "expected float32 codes [..., A, 4] of float32 anchors [A, 4], got ",
+              codes.toString(), " ", codes.sizes(), " and ", anchors.toString(), " ", anchors.sizes());
+}
+
+at::Tensor decode(const at::Tensor& codes, const at::Tensor& anchors, at::ArrayRef<double> scales) {
+  check(codes, anchors);
+  const CodeScales own = code_scales(scales);
+  const at::Tensor boxes = at::empty(codes.sizes(), codes.options());
+  if (codes.is_meta()) return boxes;
+  const at::Tensor c = codes.contiguous(), a = anchors.contiguous();
+  device::for_each(codes, codes.numel() / 4,
+                   device::DecodeBox{c.const_data_ptr<float>(), a.const_data_ptr<float>(), a.size(0), own,
+                                     boxes.mutable_data_ptr<float>()});
+  return boxes;
+}
+
+at::Tensor decode_backward(const at::Tensor& gradient, const at::Tensor& codes, const at::Tensor& anchors,
+                           at::ArrayRef<double> scales) {
+  check(codes, anchors);
+  TORCH_CHECK(gradient.sizes() == codes.sizes() && gradient.scalar_type() == at::kFloat,
+              "expected a float32 gradient like the codes, ", codes.sizes(), ", got ", gradient.toString(), " ",
+              gradient.sizes());
+  const CodeScales own = code_scales(scales);
+  const at::Tensor result = at::empty(codes.sizes(), codes.options());
+  if (codes.is_meta()) return result;
+  const at::Tensor g = gradient.contiguous(), c = codes.contiguous(), a = anchors.contiguous();
+  device::for_each(
+      codes, codes.numel() / 4,
+      device::DecodeBoxBackward{g.const_data_ptr<float>(), c.const_data_ptr<float>(), a.const_data_ptr<float>(),
+                                a.size(0), own, result.mutable_data_ptr<float>()});
+  return result;
+}
+
+auto decode_operator() {
+  static const auto operation = find_operator("decode_boxes", &decode);
+  return operation;
+}
+
+class DecodingNode : public torch::autograd::Function<DecodingNode> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& codes, const at::Tensor& anchors,
+                            const std::vector<double>& scales) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    context->save_for_backward({codes, anchors});
+    context->saved_data["scales"] = scales;
+    return decode_operator().call(codes, anchors, scales);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    static const auto operation = find_operator("decode_boxes_backward", &decode_backward);
+    const at::NoGradGuard no_gradients;
+    const variable_list saved = context->get_saved_variables();
+    return {operation.call(gradients[0], saved[0], saved[1], context->saved_data["scales"].toDoubleVector()), {}, {}};
+  }
+};
+
+at::Tensor differentiable_decode(const at::Tensor& codes, const at::Tensor& anchors, at::ArrayRef<double> scales) {
+  return DecodingNode::apply(codes, anchors, scales.vec());
 }
 
 TORCH_LIBRARY_FRAGMENT(osprey, library) {
-  define(library, "encode_matched_boxes(Tensor boxes, Tensor match, Tensor anchors, float[] scales) -> Tensor",
-         &encode_matched);
+  define(library, "decode_boxes(Tensor codes, Tensor anchors, float[] scales) -> Tensor", &decode,
+         &differentiable_decode);
+  define(library, "decode_boxes_backward(Tensor gradient, Tensor codes, Tensor anchors, float[] scales) -> Tensor",
+         &decode_backward);
 }
 
 }  // namespace
 
-at::Tensor encode_matched_boxes(const at::Tensor& boxes, const at::Tensor& match, const at::Tensor& anchors,
-                                const std::array<double, 4>& scales) {
-  static const auto operation = find_operator("encode_matched_boxes", &encode_matched);
-  return operation.call(boxes.detach(), match, anchors.detach(), scales);
+bool takes_box_codes(const at::Tensor& codes, const at::Tensor& anchors) {
+  return has_kernels(codes) && codes.scalar_type() == at::kFloat && anchors.scalar_type() == at::kFloat &&
+         anchors.dim() == 2 && anchors.size(1) == 4 && codes.dim() >= 2 && codes.size(-1) == 4 &&
+         codes.size(-2) == anchors.size(0);
+}
+
+at::Tensor decode_boxes(const at::Tensor& codes, const at::Tensor& anchors, const CodeScales& scales) {
+  return decode_operator().call(codes, anchors, numbers(scales));
 }
 
 }  // namespace osprey::kernels

@@ -1,17 +1,23 @@
 #include "osprey/kernels/depthwise_convolution.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/cpu/depthwise_lines.h"
 #include "kernels/maps.h"
 #include "kernels/operator.h"
+#include "kernels/window_of.h"
 #include "kernels/with_elements.h"
 #include "kernels/without_autocast.h"
 #include "osprey/kernels/device.h"
 
 namespace osprey::kernels {
 namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
 
 cpu::Sides sides_of(const at::Tensor& x, const at::Tensor& weights, int64_t stride, at::IntArrayRef padding) {
   TORCH_CHECK(x.dim() == 4 && weights.dim() == 4 && weights.size(0) == x.size(1) && weights.size(1) == 1,
@@ -90,9 +96,35 @@ std::tuple<at::Tensor, at::Tensor> depthwise_backward_operator(const at::Tensor&
   return {gradient_x.to(x.scalar_type()), lines.weight_gradient(sums)};
 }
 
+class DepthwiseNode : public torch::autograd::Function<DepthwiseNode> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weights,
+                            const SlidingWindow& window) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    context->save_for_backward({x, weights});
+    context->saved_data["stride"] = window.stride;
+    context->saved_data["padding"] = std::vector<int64_t>(window.padding.begin(), window.padding.end());
+    return depthwise_convolution(x, weights, window);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const SlidingWindow window =
+        window_of(context->saved_data["stride"].toInt(), context->saved_data["padding"].toIntVector());
+    const auto [of_x, of_weights] =
+        depthwise_convolution_backward(gradients[0], saved[0], saved[1], window, context->needs_input_grad(0));
+    return {of_x, of_weights, at::Tensor()};
+  }
+};
+
+at::Tensor differentiable_depthwise(const at::Tensor& x, const at::Tensor& weights, int64_t stride,
+                                    at::IntArrayRef padding) {
+  return DepthwiseNode::apply(x, weights, window_of(stride, padding));
+}
+
 TORCH_LIBRARY_FRAGMENT(osprey, library) {
   define(library, "depthwise_convolution(Tensor x, Tensor weights, int stride, int[] padding) -> Tensor",
-         &depthwise_operator);
+         &depthwise_operator, &differentiable_depthwise);
   define(library,
          "depthwise_convolution_backward(Tensor gradient_y, Tensor x, Tensor weights, int stride, int[] padding, bool "
          "of_x) -> (Tensor, Tensor)",
@@ -108,7 +140,6 @@ bool takes_depthwise(const at::Tensor& x, const at::Tensor& weights) {
 }
 
 at::Tensor depthwise_convolution(const at::Tensor& x, const at::Tensor& weights, const SlidingWindow& window) {
-  const at::NoGradGuard no_gradients;
   static const auto operation = find_operator("depthwise_convolution", &depthwise_operator);
   return operation.call(x, weights, window.stride, window.padding);
 }

@@ -10,6 +10,7 @@
 #include "kernels/device/launch.h"
 #include "kernels/maps.h"
 #include "kernels/operator.h"
+#include "kernels/window_of.h"
 #include "kernels/with_elements.h"
 #include "kernels/without_autocast.h"
 #include "osprey/kernels/depthwise_convolution.h"
@@ -22,11 +23,6 @@ using Optional = std::optional<at::Tensor>;
 using ThreeTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 using FiveTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 using SixTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
-
-SlidingWindow window_of(int64_t stride, at::IntArrayRef padding) {
-  TORCH_CHECK(stride > 0 && padding.size() == 4, "a window has a stride > 0 and four paddings");
-  return {stride, {padding[0], padding[1], padding[2], padding[3]}};
-}
 
 /// Whether the convolution is one of each channel by itself, not of all of them.
 bool is_depthwise(const at::Tensor& x, const at::Tensor& weights) {
@@ -286,7 +282,6 @@ bool takes_normalized_convolution(const at::Tensor& x, const at::Tensor& weights
 
 MapWithStatistics normalized_convolution(const PendingMap& input, const at::Tensor& weights,
                                          const SlidingWindow& window, double epsilon) {
-  const at::NoGradGuard no_gradients;
   static const auto operation = find_operator("normalized_convolution", &convolve_operator);
   const auto [y, mean, inverse_deviation] =
       operation.call(input.x, if_defined(input.mean), if_defined(input.inverse_deviation), if_defined(input.gamma),
@@ -315,7 +310,6 @@ PendingGradients normalized_convolution_backward(const MapWithStatistics& gradie
 
 at::Tensor pending_values(const PendingMap& input) {
   if (!input.mean.defined()) return input.x;
-  const at::NoGradGuard no_gradients;
   static const auto operation = find_operator("pending_values", &values_operator);
   return operation.call(input.x, input.mean, input.inverse_deviation, if_defined(input.gamma), if_defined(input.beta),
                         input.epilogue.low, input.epilogue.high, static_cast<int64_t>(input.epilogue.curve));

@@ -1,7 +1,8 @@
 #include "osprey/kernels/pointwise_convolution.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/grad_mode.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/cpu/floats_of_map.h"
 #include "kernels/cpu/place_products.h"
@@ -10,10 +11,14 @@
 #include "kernels/operator.h"
 #include "kernels/with_elements.h"
 #include "kernels/without_autocast.h"
+#include "osprey/kernels/convolution_gradient.h"
 #include "osprey/kernels/device.h"
 
 namespace osprey::kernels {
 namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
 
 template <class T>
 void multiply_all(const T* maps, int64_t places, const cpu::PlaceProducts& products, T* result) {
@@ -62,15 +67,46 @@ at::Tensor pointwise_operator(const at::Tensor& x, const at::Tensor& weights, co
   return result;
 }
 
-TORCH_LIBRARY_FRAGMENT(osprey, library) {
-  define(library, "pointwise_convolution(Tensor x, Tensor weights, Tensor? biases, bool transposed) -> Tensor",
-         &pointwise_operator);
+at::Tensor multiply_places(const at::Tensor& x, const at::Tensor& weights, const std::optional<at::Tensor>& biases,
+                           bool transposed) {
+  static const auto operation = find_operator("pointwise_convolution", &pointwise_operator);
+  return operation.call(x, weights, biases, transposed);
 }
 
-at::Tensor multiply_places(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases, bool transposed) {
-  const at::NoGradGuard no_gradients;
-  static const auto operation = find_operator("pointwise_convolution", &pointwise_operator);
-  return operation.call(x, weights, if_defined(biases), transposed);
+class PointwiseNode : public torch::autograd::Function<PointwiseNode> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weights,
+                            const std::optional<at::Tensor>& biases, bool transposed) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    context->save_for_backward({x, weights});
+    context->saved_data["transposed"] = transposed;
+    context->saved_data["biased"] = biases.has_value();
+    return multiply_places(x, weights, biases, transposed);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &weights = saved[1], &gradient = gradients[0];
+    const bool transposed = context->saved_data["transposed"].toBool();
+    variable_list result(4);
+    if (context->needs_input_grad(0)) result[0] = multiply_places(gradient, weights, {}, !transposed);
+    if (context->needs_input_grad(1))
+      result[1] =
+          transposed ? convolution_weight_gradient(x, gradient, {}) : convolution_weight_gradient(gradient, x, {});
+    if (context->saved_data["biased"].toBool() && context->needs_input_grad(2))
+      result[2] = gradient.sum(at::IntArrayRef{0, 2, 3}, /*keepdim=*/false, at::kFloat);
+    return result;
+  }
+};
+
+at::Tensor differentiable_pointwise(const at::Tensor& x, const at::Tensor& weights,
+                                    const std::optional<at::Tensor>& biases, bool transposed) {
+  return PointwiseNode::apply(x, weights, biases, transposed);
+}
+
+TORCH_LIBRARY_FRAGMENT(osprey, library) {
+  define(library, "pointwise_convolution(Tensor x, Tensor weights, Tensor? biases, bool transposed) -> Tensor",
+         &pointwise_operator, &differentiable_pointwise);
 }
 
 }  // namespace
@@ -82,7 +118,7 @@ bool takes_pointwise(const at::Tensor& x, const at::Tensor& weights) {
 }
 
 at::Tensor pointwise_convolution(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases) {
-  return multiply_places(x, weights, biases, /*transposed=*/false);
+  return multiply_places(x, weights, if_defined(biases), /*transposed=*/false);
 }
 
 at::Tensor pointwise_convolution_gradient(const at::Tensor& gradient_y, const at::Tensor& weights) {

@@ -1,7 +1,6 @@
 #include "osprey/nn/convolution.h"
 
 #include "nn/convolution_operation.h"
-#include "nn/normalized_convolution.h"
 #include "osprey/nn/multiply_adds.h"
 
 namespace osprey::nn {
@@ -126,7 +125,8 @@ FeatureMap ConvBlock::forward(const FeatureMap& x) {
     return step_by_step(x.values());
   kernels::PendingMap input = x.pending();
   input.x = as_autocast(input.x);
-  const kernels::MapWithStatistics result = normalized_operation(input, weights_, window, batch_norm_->epsilon());
+  const kernels::MapWithStatistics result =
+      kernels::normalized_convolution(input, weights_, window, batch_norm_->epsilon());
   count_multiply_adds(result.y.numel() * (weights_.numel() / weights_.size(0)));
   return FeatureMap(batch_norm_->leave(result, activation_));
 }

@@ -97,28 +97,6 @@ class OwnConvolution : public torch::autograd::Function<OwnConvolution> {
   }
 };
 
-/// A convolution of each channel by itself.
-class DepthwiseConvolution : public torch::autograd::Function<DepthwiseConvolution> {
- public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weights,
-                            const kernels::SlidingWindow& window) {
-    context->save_for_backward({x, weights});
-    context->saved_data["stride"] = window.stride;
-    context->saved_data["padding"] = std::vector<int64_t>(window.padding.begin(), window.padding.end());
-    return kernels::depthwise_convolution(x, weights, window);
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = context->get_saved_variables();
-    kernels::SlidingWindow window{context->saved_data["stride"].toInt(), {}};
-    const auto padding = context->saved_data["padding"].toIntVector();
-    std::copy(padding.begin(), padding.end(), window.padding.begin());
-    const auto [of_x, of_weights] =
-        kernels::depthwise_convolution_backward(gradients[0], saved[0], saved[1], window, context->needs_input_grad(0));
-    return {of_x, of_weights, at::Tensor()};
-  }
-};
-
 }  // namespace
 
 at::Tensor as_autocast(const at::Tensor& x) {
@@ -130,8 +108,8 @@ at::Tensor as_autocast(const at::Tensor& x) {
 at::Tensor depthwise_operation(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
                                const kernels::SlidingWindow& window) {
   const at::Tensor map = as_autocast(x);
-  if (!biases.defined()) return DepthwiseConvolution::apply(map, weights, window);
-  const at::Tensor y = DepthwiseConvolution::apply(map.to(at::kFloat), weights, window);
+  if (!biases.defined()) return kernels::depthwise_convolution(map, weights, window);
+  const at::Tensor y = kernels::depthwise_convolution(map.to(at::kFloat), weights, window);
   return (y + biases.view({1, -1, 1, 1})).to(map.scalar_type());
 }
 

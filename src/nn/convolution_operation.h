@@ -9,7 +9,7 @@
 namespace osprey::nn {
 
 /// A convolution of any network happens in one of the two that follow, or, where it may leave its batch norm pending,
-/// in that of nn/normalized_convolution.h. Gradients flow to x, weights and biases (may be undefined). On a CPU where
+/// in `kernels::normalized_convolution`. Gradients flow to x, weights and biases (may be undefined). On a CPU where
 /// autocast is on maps have half the bits, but weights and biases are float32 and so is the arithmetic, unless the CPU
 /// has instructions for half the bits and libtorch makes use of them.
 

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "osprey/kernels/assign_targets.h"
 #include "osprey/kernels/device.h"
 #include "osprey/kernels/match_anchors.h"
 
@@ -74,18 +75,6 @@ bool has_background(const TargetAssignerOptions& options) {
   return options.add_background_class || options.explicit_background_class;
 }
 
-/// Rows that anchors can name: that of ignored ones, that of background, those of the boxes. An anchor's row is then
-/// its match + kFirstBox.
-constexpr int64_t kFirstBox = 2;
-static_assert(Match::kIgnore + kFirstBox == 0 && Match::kBackground + kFirstBox == 1);
-
-/// boxes [B, M, ...], ignored and background [...] -> [B, M + 2, ...]
-at::Tensor table(const at::Tensor& ignored, const at::Tensor& background, const at::Tensor& boxes) {
-  std::vector<int64_t> one = boxes.sizes().vec();
-  one[1] = 1;
-  return at::cat({ignored.expand(one), background.expand(one), boxes}, 1);
-}
-
 /// Weights from explicit confidences: 1 for what somebody said something about, `implicit_example_weight` for the rest.
 void weigh_by_confidence(Targets& targets, const TargetAssignerOptions& options) {
   const int64_t first = has_background(options) ? 1 : 0;
@@ -144,24 +133,15 @@ Match TargetAssigner::match(const at::Tensor& anchors, const Groundtruth& truth,
 Targets TargetAssigner::assign(const at::Tensor& anchors, const Groundtruth& truth) const {
   at::NoGradGuard no_grad;
   const Rows rows = checked(anchors, truth);
-  Targets targets;
-  targets.match = match(anchors, truth);
-  const at::Tensor row = targets.match.box + kFirstBox;
-
-  const at::Tensor box_labels = labels(truth, rows, options_);
-  at::Tensor background = at::zeros({box_labels.size(2)}, box_labels.options());
-  if (has_background(options_) && !options_.encode_background_as_zeros) background[0].fill_(1);
-  const at::Tensor nothing = at::zeros({}, rows.weights.options());
-  targets.classes = {table(background, background, box_labels),
-                     table(nothing, nothing + options_.negative_class_weight, rows.weights).unsqueeze(-1), row};
-  targets.boxes = coder_->encode_matched(rows.boxes, targets.match.box, anchors.detach().to(at::kFloat),
-                                         truth.keypoints.defined() ? truth.keypoints.to(at::kFloat) : at::Tensor());
-  if (options_.use_confidences_as_targets) {
-    weigh_by_confidence(targets, options_);
-    return targets;
-  }
-
-  targets.box_weights = rows_of_anchors(table(nothing, nothing, rows.weights), row);
+  const at::Tensor found = match(anchors, truth).box, float_anchors = anchors.detach().to(at::kFloat);
+  Targets targets = kernels::assign_targets(
+      {rows.boxes, labels(truth, rows, options_), rows.weights}, found, float_anchors, coder_->center_size_scales(),
+      {.in_first_column = has_background(options_) && !options_.encode_background_as_zeros,
+       .weight = options_.negative_class_weight});
+  if (!targets.boxes.defined())
+    targets.boxes = coder_->encode_matched(rows.boxes, found, float_anchors,
+                                           truth.keypoints.defined() ? truth.keypoints.to(at::kFloat) : at::Tensor());
+  if (options_.use_confidences_as_targets) weigh_by_confidence(targets, options_);
   return targets;
 }
 

@@ -132,19 +132,19 @@ std::shared_ptr<LossScale> loss_scale_of(const config::ConfigNode<proto::TrainCo
 }
 
 /// Whether steps are recorded as a CUDA graph: with ON, or where AUTO finds nothing against it.
-bool records_steps(const config::Pipeline& pipeline, const config::ConfigNode<proto::TrainConfig>& train,
-                   const at::Device& device, bool several) {
+StepRecording recording_of(const config::Pipeline& pipeline, const config::ConfigNode<proto::TrainConfig>& train,
+                           const at::Device& device, bool several) {
   const auto accelerator = train.child("accelerator", train->accelerator());
-  if (accelerator->cuda_graph() == proto::Accelerator::OFF) return false;
+  if (accelerator->cuda_graph() == proto::Accelerator::OFF) return StepRecording::kOff;
   std::string obstacle;
   if (several) obstacle = "is for one replica that trains alone";
   if (!device.is_cuda() || !StepGraph::available()) obstacle = "needs a GPU, and a build with kernels for it";
   for (const auto& part : config::dynamic_parts(pipeline))
     if (part.in_step)
       obstacle = fmt::format("is not for a step with {}, which {}", part.remark.path, part.remark.message);
-  if (accelerator->cuda_graph() == proto::Accelerator::ON && !obstacle.empty())
-    accelerator.fail("cuda_graph", "ON " + obstacle);
-  return obstacle.empty();
+  const bool required = accelerator->cuda_graph() == proto::Accelerator::ON;
+  if (required && !obstacle.empty()) accelerator.fail("cuda_graph", "ON " + obstacle);
+  return required ? StepRecording::kRequired : obstacle.empty() ? StepRecording::kIfPossible : StepRecording::kOff;
 }
 
 GradientSum::Options exchange_options(const config::ConfigNode<proto::TrainConfig>& train) {
@@ -246,7 +246,7 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
   result.step.micro_batches = train->gradient_accumulation_steps();
   result.step.precision = precision_of(*train, device);
   result.state.loss_scale = loss_scale_of(train, result.step.precision, device);
-  result.cuda_graph = records_steps(result.pipeline, train, device, options.replicas != nullptr);
+  result.cuda_graph = recording_of(result.pipeline, train, device, options.replicas != nullptr);
   result.step.add_regularization = train->add_regularization_loss();
   return result;
 }

@@ -21,10 +21,10 @@ struct Assembly {
   TrainState state;
   std::unique_ptr<optim::GradientPipeline> gradients;
   StepOptions step;
-  bool cuda_graph = false;                    ///< see TrainerOptions
-  std::unique_ptr<GradientSum> gradient_sum;  ///< null where one process trains alone
-  int64_t batch_size = 0;                     ///< of all replicas together
-  int64_t resident_before = 0;                ///< bytes, before the model was built
+  StepRecording cuda_graph = StepRecording::kOff;  ///< see TrainerOptions
+  std::unique_ptr<GradientSum> gradient_sum;       ///< null where one process trains alone
+  int64_t batch_size = 0;                          ///< of all replicas together
+  int64_t resident_before = 0;                     ///< bytes, before the model was built
 
   config::ConfigNode<proto::TrainEvalPipelineConfig> root() const { return pipeline.root(); }
   const proto::TrainConfig& train() const { return pipeline.message->train_config(); }

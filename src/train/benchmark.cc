@@ -55,7 +55,7 @@ std::string benchmark(config::Pipeline pipeline, const JobOptions& options, int6
   const double started = now();
   Assembly assembly = assemble(std::move(pipeline), options);
   // allocator, thread pools and the loader's first batches, or the recording of the step
-  const int64_t warmup = assembly.cuda_graph ? StepGraph::kStepsBefore + 1 : 3;
+  const int64_t warmup = assembly.cuda_graph != StepRecording::kOff ? StepGraph::kStepsBefore + 1 : 3;
   const auto source = training_source(assembly, options);
   Stopwatch stopwatch;
   const double ready = now();

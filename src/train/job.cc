@@ -52,7 +52,7 @@ class MemoryHook final : public Hook {
   MemoryHook(const Assembly& assembly, bool alone) : assembly_(assembly), alone_(alone) {}
 
   void after_step(const StepEvent& event) override {
-    const int64_t before = assembly_.cuda_graph ? StepGraph::kStepsBefore : 0;
+    const int64_t before = assembly_.cuda_graph != StepRecording::kOff ? StepGraph::kStepsBefore : 0;
     if (steps_++ != before) return;
     const int64_t peak = peak_memory(assembly_), per_batch = std::max<int64_t>(1, peak - state_memory(assembly_));
     std::string fits;

@@ -1,5 +1,6 @@
 #include "train/step_graph.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "osprey/base/error.h"
@@ -16,6 +17,11 @@
 #endif
 
 namespace osprey::train {
+namespace {
+
+const char* const kField = "train_config.accelerator.cuda_graph";
+
+}  // namespace
 
 #ifdef OSPREY_HAS_NVCC
 
@@ -37,8 +43,12 @@ struct StepGraph::Recording {
 
 bool StepGraph::available() { return true; }
 
-StepGraph::StepGraph(TrainState& state, optim::GradientPipeline& gradients, const StepOptions& options)
-    : state_(state), gradients_(gradients), options_(options), recording_(std::make_unique<Recording>()) {}
+StepGraph::StepGraph(TrainState& state, optim::GradientPipeline& gradients, const StepOptions& options, bool required)
+    : state_(state),
+      gradients_(gradients),
+      options_(options),
+      required_(required),
+      recording_(std::make_unique<Recording>()) {}
 
 StepResult StepGraph::step(const Batch& batch) {
   Recording& r = *recording_;
@@ -91,6 +101,8 @@ void StepGraph::record(const Batch& batch) {
     std::rethrow_exception(failure);
   } catch (const std::exception& error) {
     if (is_out_of_memory(error)) throw;
+    if (required_)
+      throw ConfigError(fmt::format("{}: ON, but the step could not be recorded: {}", kField, error.what()));
     SPDLOG_WARN("the step could not be recorded as a CUDA graph, and runs without: {}", error.what());
   }
 }
@@ -101,9 +113,9 @@ struct StepGraph::Recording {};
 
 bool StepGraph::available() { return false; }
 
-StepGraph::StepGraph(TrainState& state, optim::GradientPipeline& gradients, const StepOptions& options)
-    : state_(state), gradients_(gradients), options_(options) {
-  throw ConfigError("train_config.accelerator.cuda_graph: this build has no kernels for GPUs");
+StepGraph::StepGraph(TrainState& state, optim::GradientPipeline& gradients, const StepOptions& options, bool required)
+    : state_(state), gradients_(gradients), options_(options), required_(required) {
+  throw ConfigError(fmt::format("{}: this build has no kernels for GPUs", kField));
 }
 
 StepResult StepGraph::step(const Batch& batch) { return train_step(state_, batch, gradients_, options_); }

@@ -11,17 +11,20 @@ namespace osprey::train {
 class StepGraph {
  public:
   /// None of the arguments may move while this lives.
-  /// throws  ConfigError where this build cannot record
-  StepGraph(TrainState& state, optim::GradientPipeline& gradients, const StepOptions& options);
+  /// required  whether a step that cannot be recorded is an error
+  /// throws    ConfigError where this build cannot record
+  StepGraph(TrainState& state, optim::GradientPipeline& gradients, const StepOptions& options, bool required);
   ~StepGraph();
   StepGraph(const StepGraph&) = delete;
   StepGraph& operator=(const StepGraph&) = delete;
 
   static constexpr int kStepsBefore = 3;  ///< that run one by one, so that every library has chosen its ways
 
-  /// After the first steps one is recorded. Where that fails, it is said once and the steps go on one by one.
+  /// After the first steps one is recorded. Where that fails and is not required, it is said once and the steps go on
+  /// one by one.
   /// batch   on the GPU, always of the same shapes
-  /// throws  as `train_step`; where memory does not suffice for a recorded step, too
+  /// throws  as `train_step`; where memory does not suffice for a recorded step, too; ConfigError where a step that has
+  ///         to be recorded cannot
   StepResult step(const Batch& batch);
 
   static bool available();
@@ -32,6 +35,7 @@ class StepGraph {
   TrainState& state_;
   optim::GradientPipeline& gradients_;
   StepOptions options_;
+  [[maybe_unused]] bool required_;
   std::unique_ptr<Recording> recording_;
 };
 

@@ -31,7 +31,9 @@ class Loop {
         first_step_(state_.step),
         watchdog_(options.stall_seconds) {
     state_.healthy = state_.healthy_steps = at::Tensor();
-    if (options.cuda_graph) graph_ = std::make_unique<StepGraph>(state_, *parts.gradients, options.step);
+    if (options.cuda_graph != StepRecording::kOff)
+      graph_ = std::make_unique<StepGraph>(state_, *parts.gradients, options.step,
+                                           options.cuda_graph == StepRecording::kRequired);
   }
 
   RunOutcome run() {

@@ -4,6 +4,7 @@
 
 #include "kernels/random_boxes.h"
 #include "osprey/data/resize.h"
+#include "osprey/kernels/assign_targets.h"
 #include "osprey/kernels/box_codes.h"
 #include "osprey/kernels/box_loss.h"
 #include "osprey/kernels/preprocess.h"
@@ -26,14 +27,22 @@ std::string message(Call call) {
   return "";
 }
 
-TEST(EncodeMatchedBoxes, EqualsItsDefinition) {
+at::Tensor side(const at::Tensor& boxes, int64_t k) { return boxes.select(-1, k); }
+
+/// Labels of three classes and weights for boxes [B, M, 4].
+LabeledBoxes labeled(const at::Tensor& boxes) {
+  const int64_t B = boxes.size(0), M = boxes.size(1);
+  return {boxes, at::rand({B, M, 3}), at::rand({B, M})};
+}
+
+TEST(AssignTargets, CodesEqualTheirDefinition) {
   at::manual_seed(1);
   const at::Tensor truth = random_boxes({2, 5, 2}), anchors = random_boxes({3000, 2}),
                    match = at::randint(-2, 5, {2, 3000}, at::kLong);
-  const at::Tensor ours = encode_matched_boxes(truth, match, anchors, {10, 8, 5, 4});
+  const CodeScales scales{10, 8, 5, 4};
+  const at::Tensor ours = assign_targets(labeled(truth), match, anchors, &scales, {}).boxes;
   const at::Tensor own = truth.gather(1, match.clamp_min(0).unsqueeze(-1).expand({2, 3000, 4})).to(at::kDouble),
                    a = anchors.to(at::kDouble);
-  const auto side = [](const at::Tensor& t, int64_t k) { return t.select(-1, k); };
   const at::Tensor ha = side(a, 2) - side(a, 0), wa = side(a, 3) - side(a, 1), h = side(own, 2) - side(own, 0),
                    w = side(own, 3) - side(own, 1);
   const at::Tensor exact = at::stack({(side(own, 0) + side(own, 2) - side(a, 0) - side(a, 2)) / 2 / (ha + 1e-8) * 10,
@@ -45,27 +54,82 @@ TEST(EncodeMatchedBoxes, EqualsItsDefinition) {
   EXPECT_EQ(ours.masked_select(match.lt(0).unsqueeze(-1)).abs().max().item<float>(), 0);
 }
 
-TEST(EncodeMatchedBoxes, StaysFiniteWithoutAreaAndTakesNothing) {
-  const at::Tensor point = at::full({1, 1, 4}, 0.5f), anchor = at::full({1, 4}, 0.5f);
-  EXPECT_TRUE(
-      encode_matched_boxes(point, at::zeros({1, 1}, at::kLong), anchor, {10, 10, 5, 5}).isfinite().all().item<bool>());
-  EXPECT_EQ(encode_matched_boxes(at::zeros({2, 0, 4}), at::full({2, 3}, -1, at::kLong), at::zeros({3, 4}), {1, 1, 1, 1})
-                .abs()
-                .max()
-                .item<float>(),
-            0);
+TEST(AssignTargets, EachAnchorHasTheRowAndTheWeightOfItsBox) {
+  at::manual_seed(2);
+  const LabeledBoxes truth = labeled(random_boxes({2, 3, 2}));
+  const at::Tensor match = at::tensor({2, -1, -2, 0, 0, -2, 1, -1}, at::kLong).view({2, 4});
+  for (const bool in_first : {false, true}) {
+    const Targets targets = assign_targets(truth, match, random_boxes({4, 2}), nullptr, {in_first, 0.25f});
+    EXPECT_FALSE(targets.boxes.defined()) << "another coder makes the codes";
+    EXPECT_TRUE(at::equal(targets.match.box, match));
+    const at::Tensor classes = targets.classes.of_anchors(), weights = targets.classes.weights_of_anchors();
+    for (int64_t image = 0; image < 2; ++image)
+      for (int64_t anchor = 0; anchor < 4; ++anchor) {
+        const auto box = match[image][anchor].item<int64_t>();
+        const float weight = box >= 0 ? truth.weights[image][box].item<float>() : 0;
+        const at::Tensor background = at::tensor({in_first ? 1.0f : 0.0f, 0.0f, 0.0f});
+        EXPECT_TRUE(at::equal(classes[image][anchor], box >= 0 ? truth.labels[image][box] : background));
+        EXPECT_EQ(weights[image][anchor].item<float>(), box == Match::kBackground ? 0.25f : weight);
+        EXPECT_EQ(targets.box_weights[image][anchor].item<float>(), weight);
+      }
+  }
 }
 
-TEST(EncodeMatchedBoxes, NamesWhatDisagrees) {
-  const at::Tensor truth = at::zeros({2, 3, 4}), anchors = at::zeros({5, 4}), match = at::zeros({2, 5}, at::kLong);
-  EXPECT_THAT(message([&] {
-                encode_matched_boxes(truth, match.slice(1, 1), anchors, {1, 1, 1, 1});
-              }),
-              HasSubstr("match must be int64 [2, 5]"));
-  EXPECT_THAT(message([&] {
-                encode_matched_boxes(truth.to(at::kDouble), match, anchors, {1, 1, 1, 1});
-              }),
+TEST(AssignTargets, StaysFiniteWithoutAreaAndTakesNothing) {
+  const at::Tensor point = at::full({1, 1, 4}, 0.5f), anchor = at::full({1, 4}, 0.5f);
+  const CodeScales scales;
+  EXPECT_TRUE(assign_targets(labeled(point), at::zeros({1, 1}, at::kLong), anchor, &scales, {})
+                  .boxes.isfinite()
+                  .all()
+                  .item<bool>());
+  const Targets empty =
+      assign_targets(labeled(at::zeros({2, 0, 4})), at::full({2, 3}, -1, at::kLong), at::zeros({3, 4}), &scales, {});
+  EXPECT_EQ(empty.boxes.abs().max().item<float>(), 0);
+  EXPECT_EQ(empty.classes.rows.sizes(), (at::IntArrayRef{2, 2, 3}));
+  EXPECT_EQ(assign_targets(labeled(at::zeros({2, 1, 4})), at::empty({2, 0}, at::kLong), at::zeros({0, 4}), &scales, {})
+                .boxes.sizes(),
+            (at::IntArrayRef{2, 0, 4}));
+}
+
+TEST(AssignTargets, NamesWhatDisagrees) {
+  const LabeledBoxes truth = labeled(at::zeros({2, 3, 4}));
+  const at::Tensor anchors = at::zeros({5, 4}), match = at::zeros({2, 5}, at::kLong);
+  const CodeScales scales;
+  const auto call = [&](const LabeledBoxes& boxes, const at::Tensor& found) {
+    return message([&] { assign_targets(boxes, found, anchors, &scales, {}); });
+  };
+  EXPECT_THAT(call(truth, match.slice(1, 1)), HasSubstr("match must be int64 [2, 5]"));
+  EXPECT_THAT(call({truth.boxes.to(at::kDouble), truth.labels, truth.weights}, match),
               HasSubstr("boxes must be float32"));
+  EXPECT_THAT(call({truth.boxes, truth.labels.slice(1, 1), truth.weights}, match),
+              HasSubstr("labels must be float32 [2, 3, C]"));
+  EXPECT_THAT(call({truth.boxes, truth.labels, truth.labels}, match), HasSubstr("weights must be float32 [2, 3]"));
+}
+
+TEST(DecodeBoxes, EqualsItsDefinitionAndItsGradient) {
+  at::manual_seed(3);
+  const CodeScales scales{10, 8, 5, 4};
+  const at::Tensor anchors = random_boxes({400, 2}), up = at::randn({2, 400, 4});
+  const at::Tensor codes = at::randn({2, 400, 4}).requires_grad_(),
+                   exact_codes = codes.detach().to(at::kDouble).requires_grad_();
+  const at::Tensor ours = decode_boxes(codes, anchors, scales);
+  (ours * up).sum().backward();
+  const at::Tensor a = anchors.to(at::kDouble), ha = side(a, 2) - side(a, 0), wa = side(a, 3) - side(a, 1);
+  const at::Tensor y = side(exact_codes, 0) / 10 * ha + side(a, 0) + ha / 2,
+                   x = side(exact_codes, 1) / 8 * wa + side(a, 1) + wa / 2, h = (side(exact_codes, 2) / 5).exp() * ha,
+                   w = (side(exact_codes, 3) / 4).exp() * wa;
+  const at::Tensor exact = at::stack({y - h / 2, x - w / 2, y + h / 2, x + w / 2}, -1);
+  (exact * up).sum().backward();
+  expect_close(ours.detach(), exact.detach(), 1e-6, 1e-6, "boxes");
+  expect_close(codes.grad(), exact_codes.grad(), 1e-5, 1e-6, "gradient");
+}
+
+TEST(DecodeBoxes, NamesWhatItDoesNotTake) {
+  EXPECT_THAT(message([] {
+                decode_boxes(at::zeros({2, 3, 4}), at::zeros({2, 4}), {});
+              }),
+              HasSubstr("expected float32 codes [..., A, 4]"));
+  EXPECT_EQ(decode_boxes(at::zeros({2, 0, 4}), at::zeros({0, 4}), {}).numel(), 0);
 }
 
 TEST(SmoothL1Loss, EqualsItsDefinitionAndItsGradient) {

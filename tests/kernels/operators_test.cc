@@ -52,19 +52,21 @@ Stack update(UpdateRule rule, size_t slots, std::initializer_list<float> numbers
 std::vector<Sample> samples() {
   std::vector<Sample> all;
   for (const bool force : {false, true})
-    all.push_back({"match_anchors",
-                   [=] {
-                     return Stack{random_boxes({2, 9, 2}),
-                                  at::rand({2, 9}) < 0.8,
-                                  at::rand({2, 9}) < 0.8,
-                                  random_boxes({1000, 2}),
-                                  true,
-                                  0.6,
-                                  0.3,
-                                  true,
-                                  force};
-                   },
-                   0, 0});
+    for (const bool use_thresholds : {false, true})
+      for (const bool lower_is_background : {false, true})
+        all.push_back({"match_anchors",
+                       [=] {
+                         return Stack{random_boxes({2, 9, 2}),
+                                      at::rand({2, 9}) < 0.8,
+                                      at::rand({2, 9}) < 0.8,
+                                      random_boxes({1000, 2}),
+                                      use_thresholds,
+                                      0.6,
+                                      0.3,
+                                      lower_is_background,
+                                      force};
+                       },
+                       0, 0});
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
     const double relative = type == at::kFloat ? 1e-5 : type == at::kHalf ? 2e-3 : 1e-2;
     all.push_back({"sigmoid_focal_loss", [=] { return class_loss(type, {1.5, 0.25, true}); }, relative});
@@ -79,9 +81,21 @@ std::vector<Sample> samples() {
                    },
                    relative, 10 * relative});
   }
-  all.push_back({"encode_matched_boxes", [] {
-                   return Stack{random_boxes({2, 9, 2}), at::randint(-2, 9, {2, 500}, at::kLong),
-                                random_boxes({500, 2}), std::vector<double>{10, 10, 5, 5}};
+  for (const std::vector<double>& scales : {std::vector<double>{10, 10, 5, 5}, {}})
+    all.push_back({"assign_targets", [=] {
+                     return Stack{random_boxes({2, 9, 2}),
+                                  at::rand({2, 9, 4}),
+                                  at::rand({2, 9}),
+                                  at::randint(-2, 9, {2, 500}, at::kLong),
+                                  random_boxes({500, 2}),
+                                  scales,
+                                  true,
+                                  0.5};
+                   }});
+  const std::vector<double> scales = {10, 10, 5, 5};
+  all.push_back({"decode_boxes", [=] { return Stack{at::randn({2, 500, 4}), random_boxes({500, 2}), scales}; }});
+  all.push_back({"decode_boxes_backward", [=] {
+                   return Stack{at::randn({2, 500, 4}), at::randn({2, 500, 4}), random_boxes({500, 2}), scales};
                  }});
   const auto box_loss = [](int64_t codes) {
     return Stack{at::randn({2, 300, codes}), at::randn({2, 300, codes}), at::rand({2, 300})};

@@ -44,6 +44,28 @@ TEST(PointwiseConvolution, IsTheConvolutionAndItsGradient) {
     }
 }
 
+TEST(PointwiseConvolution, GradientsFlowToAllThatItIsMadeOf) {
+  at::manual_seed(6);
+  const auto wanted = [](const at::Tensor& tensor) { return tensor.detach().clone().requires_grad_(); };
+  const at::Tensor biases = wanted(at::randn({23})), same_biases = wanted(biases);
+  const at::Tensor x = wanted(at::randn({2, 19, 7, 5}).contiguous(at::MemoryFormat::ChannelsLast)), same_x = wanted(x),
+                   weights = wanted(at::randn({23, 19, 1, 1})), same_weights = wanted(weights),
+                   gradient = at::randn({2, 23, 7, 5});
+  pointwise_convolution(x, weights, biases).backward(gradient);
+  at::conv2d(same_x, same_weights, same_biases).backward(gradient);
+  expect_close(x.grad(), same_x.grad(), 1e-5, 1e-5, "x");
+  expect_close(weights.grad(), same_weights.grad(), 1e-4, 1e-4, "weights");
+  expect_close(biases.grad(), same_biases.grad(), 1e-5, 1e-5, "biases");
+
+  // The other way round it is the same matrix, transposed.
+  const at::Tensor y = wanted(gradient), same_y = wanted(gradient), of_x = at::randn({2, 19, 7, 5});
+  weights.mutable_grad() = same_weights.mutable_grad() = at::Tensor();
+  pointwise_convolution_gradient(y, weights).backward(of_x);
+  at::conv_transpose2d(same_y, same_weights).backward(of_x);
+  expect_close(y.grad(), same_y.grad(), 1e-5, 1e-5, "y");
+  expect_close(weights.grad(), same_weights.grad(), 1e-4, 1e-4, "weights, transposed");
+}
+
 TEST(PointwiseConvolution, OfNothingIsNothing) {
   const at::Tensor none = at::zeros({0, 4, 5, 5}), weights = at::ones({3, 4, 1, 1});
   EXPECT_EQ(pointwise_convolution(none, weights).sizes(), at::IntArrayRef({0, 3, 5, 5}));

@@ -55,7 +55,7 @@ TEST(Assembly, TheEnvironmentTurnsTheAutomaticLossScaleOff) {
 
 TEST(Assembly, ARecordedStepThatCannotBeIsRefusedByName) {
   const std::string on = "train_config.accelerator.cuda_graph=ON", field = "train_config.accelerator.cuda_graph";
-  EXPECT_FALSE(assembled({}).cuda_graph) << "AUTO on a CPU";
+  EXPECT_EQ(assembled({}).cuda_graph, StepRecording::kOff) << "AUTO on a CPU";
   expect_refused(on, field, "needs a GPU");
   EXPECT_THAT(
       [&] {

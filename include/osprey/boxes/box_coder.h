@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "osprey/config/registry.h"
+#include "osprey/kernels/code_scales.h"
 
 namespace osprey::boxes {
 
@@ -30,8 +31,11 @@ class BoxCoder {
   /// The code of each anchor's own box, zeros where it has none.
   /// boxes [B, M, 4], match [B, A] int64 (an index into the boxes, or below 0), anchors [A, 4] -> [B, A, K]
   /// keypoints  [B, M, num_keypoints, 2] where num_keypoints > 0
-  virtual at::Tensor encode_matched(const at::Tensor& boxes, const at::Tensor& match, const at::Tensor& anchors,
-                                    const at::Tensor& keypoints = {}) const;
+  at::Tensor encode_matched(const at::Tensor& boxes, const at::Tensor& match, const at::Tensor& anchors,
+                            const at::Tensor& keypoints = {}) const;
+
+  /// Set where the codes are those of kernels/box_codes.h, so that kernels make them: their scales.
+  virtual const kernels::CodeScales* center_size_scales() const { return nullptr; }
 
   /// codes [..., A, K], anchors [A, 4] -> boxes [..., A, 4]
   virtual at::Tensor decode(const at::Tensor& codes, const at::Tensor& anchors) const = 0;

@@ -1,22 +1,22 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include <array>
+#include "osprey/kernels/code_scales.h"
 
+/// Boxes as offsets from anchors: [dy / ha, dx / wa, log(h / ha), log(w / wa)], each times its scale.
+/// source  Ren et al., "Faster R-CNN", NIPS 2015, equation 2. They are made by kernels/assign_targets.h.
 namespace osprey::kernels {
 
-/// The box of each anchor as an offset from it: [dy / ha, dx / wa, log(h / ha), log(w / wa)], each times its scale.
-/// Anchors without a box get zeros. No gradients flow.
+/// Whether `decode_boxes` takes these tensors.
+bool takes_box_codes(const at::Tensor& codes, const at::Tensor& anchors);
+
+/// The boxes that codes stand for. Gradients flow to the codes.
 ///
-/// boxes    [B, M, 4] float32
-/// match    [B, A] int64: index into the M boxes; below 0: none
+/// codes    [..., A, 4] float32
 /// anchors  [A, 4] float32
-/// scales   of the codes of y, x, height and width
-/// returns  [B, A, 4] float32
+/// returns  [..., A, 4] float32, corners
 /// throws   c10::Error when shapes or types disagree
-/// source   Ren et al., "Faster R-CNN", NIPS 2015, equation 2
-/// operator osprey::encode_matched_boxes
-at::Tensor encode_matched_boxes(const at::Tensor& boxes, const at::Tensor& match, const at::Tensor& anchors,
-                                const std::array<double, 4>& scales);
+/// operator osprey::decode_boxes
+at::Tensor decode_boxes(const at::Tensor& codes, const at::Tensor& anchors, const CodeScales& scales);
 
 }  // namespace osprey::kernels

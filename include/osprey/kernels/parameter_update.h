@@ -26,9 +26,10 @@ struct ParameterLists {
   std::vector<std::vector<at::Tensor>> slots = {};  ///< one list per slot; of the values' shapes and layouts
 };
 
-/// numbers  [n] float32 of the rule, on the device of the parameters: whoever repeats a recorded step writes others
-/// there proceed  scalar bool on that device; false: nothing is changed. undefined: true operator
-/// osprey::update_parameters
+/// numbers   [n] float32 of the rule, on the device of the parameters: whoever repeats a recorded step writes others
+///           there
+/// proceed   scalar bool on that device; false: nothing is changed. undefined: true
+/// operator  osprey::update_parameters
 void update_parameters(UpdateRule rule, const ParameterLists& lists, const at::Tensor& numbers,
                        const at::Tensor& proceed = {});
 

@@ -12,7 +12,7 @@ class FeatureMap {
   explicit FeatureMap(kernels::PendingMap pending) : map_(std::move(pending)) {}
 
   /// [B, C, H, W]; gradients flow to all that the map consists of.
-  at::Tensor values() const;
+  at::Tensor values() const { return kernels::pending_values(map_); }
   bool is_pending() const { return map_.mean.defined(); }
   const kernels::PendingMap& pending() const { return map_; }
 

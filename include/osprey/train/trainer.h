@@ -17,12 +17,19 @@ namespace osprey::train {
 /// Metrics by their TensorBoard tag.
 using Metrics = std::map<std::string, double>;
 
+/// Whether a step is recorded as a CUDA graph and repeated; on a GPU.
+enum class StepRecording {
+  kOff,
+  kIfPossible,  ///< where a step cannot be recorded, that is said and steps run one by one
+  kRequired,    ///< where it cannot be recorded, the run ends with a ConfigError
+};
+
 struct TrainerOptions {
   int64_t num_steps = 0;              ///< a total, not counted from a resume; 0: until a signal comes
   int64_t checkpoint_every_n = 1000;  ///< and at the end, and after a signal; 0: only then
   int64_t eval_every_n = 0;           ///< 0: at every checkpoint
   int64_t look_every_n = 1;  ///< on a GPU, steps between two questions whether all went well; on a CPU always 1
-  bool cuda_graph = false;   ///< a step is recorded and repeated; on a GPU
+  StepRecording cuda_graph = StepRecording::kOff;
   StepOptions step;
   std::map<std::string, std::string> attributes;  ///< written into every checkpoint beside the state
   double stall_seconds = 60;                      ///< the watchdog says which stage is stuck after so long

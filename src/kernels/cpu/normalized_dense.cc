@@ -125,7 +125,7 @@ ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at
       back(task, begin, end - begin, totals + begin * columns);
       if (space != nullptr) factors.rows(begin, end, space + begin * length);
     });
-    result.weights = total.t().mm(rows);
+    result.weights = sum_products(totals, columns, rows.const_data_ptr<float>(), length, places);
   }
   result.weights = result.weights.view({columns, sides.lines.kernel, sides.pixels.kernel, depth}).permute({0, 3, 1, 2});
   if (by_windows)

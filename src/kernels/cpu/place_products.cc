@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/floats_of_map.h"
 #include "kernels/cpu/loops/product_panels.h"
 #include "osprey/kernels/parallel.h"
 
@@ -89,6 +90,35 @@ at::Tensor PlaceSums::total() const {
         for (int64_t c = 0; c < kPanelColumns; ++c)
           sums[c] += tiles[group * size + panel * column + row * kPanelColumns + c];
       std::copy(sums, sums + own, out + row * columns_ + first);
+    }
+  });
+  return result;
+}
+
+at::Tensor sum_products(const float* a, int64_t O, const float* b, int64_t I, int64_t count) {
+  constexpr int64_t kAtATime = 8;  // panels
+  const int64_t row_panels = round_up(O, kPanelRows) / kPanelRows, column_panels = panels_for(I);
+  const at::Tensor rows = at::empty({row_panels, count, kPanelRows}, at::kFloat),
+                   columns = at::empty({column_panels, count, kPanelColumns}, at::kFloat),
+                   result = at::empty({O, I, 1, 1}, at::kFloat);
+  auto *const of_rows = rows.mutable_data_ptr<float>(), *const of_columns = columns.mutable_data_ptr<float>(),
+              *const out = result.mutable_data_ptr<float>();
+  const auto pack = [&](const float* map, int64_t channels, int64_t width, int64_t task, float* panels) {
+    const int64_t first = task * kAtATime * width, own = std::min(kAtATime * width, channels - first);
+    pack_panels(map + first, channels, count, own, width, panels + first * count, count * width);
+  };
+  parallel_for(round_up(row_panels, kAtATime) / kAtATime, [&](int64_t task) { pack(a, O, kPanelRows, task, of_rows); });
+  parallel_for(round_up(column_panels, kAtATime) / kAtATime, [&](int64_t task) {
+    pack(b, I, kPanelColumns, task, of_columns);
+    const int64_t first = task * kAtATime, own = std::min(kAtATime, column_panels - first);
+    const auto tiles = scratch(own * row_panels * kPanelRows * kPanelColumns);
+    add_tiles(of_rows, row_panels, of_columns + first * count * kPanelColumns, own, count, {}, {}, /*goes_on=*/false,
+              tiles.get());
+    for (int64_t panel = 0; panel < own; ++panel) {
+      const int64_t column = (first + panel) * kPanelColumns, width = std::min(kPanelColumns, I - column);
+      for (int64_t row = 0; row < O; ++row)
+        std::copy_n(tiles.get() + (panel * row_panels * kPanelRows + row) * kPanelColumns, width,
+                    out + row * I + column);
     }
   });
   return result;

@@ -54,6 +54,10 @@ class PlaceSums {
   at::Tensor tiles_;  ///< [groups, column panels, row panels, kPanelRows, kPanelColumns]
 };
 
+/// The same for a matrix that is too large for groups: each thread sums some of its columns over all places.
+/// a  [count, O]      b  [count, I]      returns  [O, I, 1, 1]
+at::Tensor sum_products(const float* a, int64_t O, const float* b, int64_t I, int64_t count);
+
 constexpr int64_t kLeastPlaces = kLeastRows;
 
 /// Places divided into tasks of at least kLeastPlaces; how does not depend on the number of threads.

@@ -3,7 +3,10 @@
 
 namespace osprey::kernels::device {
 
-OSPREY_FOR_GPU(Each<EncodeMatched>);
+OSPREY_FOR_GPU(Each<ClassRows>);
+OSPREY_FOR_GPU(Each<AnchorTargets>);
+OSPREY_FOR_GPU(Each<DecodeBox>);
+OSPREY_FOR_GPU(Each<DecodeBoxBackward>);
 OSPREY_FOR_GPU(Each<BoxLoss<SmoothL1Form>>);
 OSPREY_FOR_GPU(Each<BoxLoss<GiouForm>>);
 

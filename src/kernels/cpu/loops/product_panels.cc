@@ -28,6 +28,35 @@ class Fetch {
   int64_t floats_;
 };
 
+/// The numbers of some panels of rows, step by step, as panels have them.
+template <int kRowPanels>
+struct PanelRows {
+  static constexpr int kPointers = kRowPanels;  ///< that go along with the steps
+  static constexpr int64_t kStep = kPanelRows;
+  const float* first;
+  int64_t panel;  ///< from one panel to the next
+
+  OSPREY_INLINE const float* pointer(int k) const { return first + k * panel; }
+  OSPREY_INLINE float at(const float* const* pointers, int row, int step) const {
+    return pointers[row / kPanelRows][row % kPanelRows + step * kStep];
+  }
+};
+
+/// The same of rows that lie one after the other, a step after its neighbour.
+template <int kRowPanels>
+struct PlainRows {
+  static constexpr int kOfPointer = 3;  ///< rows: as many as an instruction finds from one pointer and one distance
+  static constexpr int kPointers = kRowPanels * kPanelRows / kOfPointer;
+  static constexpr int64_t kStep = 1;
+  const float* first;
+  int64_t depth;  ///< from one row to the next
+
+  OSPREY_INLINE const float* pointer(int k) const { return first + k * kOfPointer * depth; }
+  OSPREY_INLINE float at(const float* const* pointers, int row, int step) const {
+    return pointers[row / kOfPointer][row % kOfPointer * depth + step];
+  }
+};
+
 /// Sums of products that stay in registers, for the rows and columns of some panels.
 /// kLanes  floats that a register holds
 template <int kLanes, int kRowPanels, int kColumnPanels>
@@ -60,23 +89,21 @@ struct Tile {
   }
 
   /// Adds the products of `length` steps.
-  /// a, a_panel, a_row, a_step  numbers of the first panel of rows; from panel to panel, row to row, step to step
-  /// b, b_panel                 [length, kPanelColumns], the first panel of columns; from panel to panel
-  /// meanwhile                  called now and then
-  template <class Meanwhile>
-  OSPREY_INLINE void add(const float* a, int64_t a_panel, int64_t a_row, int64_t a_step, const float* b,
-                         int64_t b_panel, int64_t length, const Meanwhile& meanwhile) {
-    constexpr int kThree = kPanelRows / 2;  // rows: as many as an instruction finds from one pointer and one distance
-    const float* threes[2 * kRowPanels];
+  /// b, b_panel  [length, kPanelColumns], the first panel of columns; from panel to panel
+  /// meanwhile   called now and then
+  template <class Rows, class Meanwhile>
+  OSPREY_INLINE void add(const Rows& rows, const float* b, int64_t b_panel, int64_t length,
+                         const Meanwhile& meanwhile) {
+    const float* pointers[Rows::kPointers];
 #pragma GCC unroll 4
-    for (int k = 0; k < 2 * kRowPanels; ++k) threes[k] = a + k / 2 * a_panel + k % 2 * kThree * a_row;
-    const auto add_step = [&](int64_t ahead, const float* of_columns) __attribute__((always_inline)) {
+    for (int k = 0; k < Rows::kPointers; ++k) pointers[k] = rows.pointer(k);
+    const auto add_step = [&](int step, const float* of_columns) __attribute__((always_inline)) {
       Lanes factors[kWidth];
 #pragma GCC unroll 4
       for (int c = 0; c < kWidth; ++c) factors[c] = at(of_columns + c / kParts * b_panel + c % kParts * kLanes);
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
-        const float factor = threes[r / kThree][r % kThree * a_row + ahead];
+        const float factor = rows.at(pointers, r, step);
 #pragma GCC unroll 4
         for (int c = 0; c < kWidth; ++c) sums[r][c] += factor * factors[c];
       }
@@ -88,11 +115,11 @@ struct Tile {
       meanwhile();
       add_step(0, b);
       meanwhile();
-      add_step(a_step, b + kPanelColumns);
+      add_step(1, b + kPanelColumns);
 #pragma GCC unroll 4
-      for (int k = 0; k < 2 * kRowPanels; ++k) {
-        threes[k] += 2 * a_step;
-        asm("" : "+r"(threes[k]));  // or the compiler keeps a pointer to each row, of which most are not in registers
+      for (int k = 0; k < Rows::kPointers; ++k) {
+        pointers[k] += 2 * Rows::kStep;
+        asm("" : "+r"(pointers[k]));  // or the compiler keeps a pointer to each row, and most of them in memory
       }
     }
     if (i < length) add_step(0, b);
@@ -141,8 +168,8 @@ OSPREY_INLINE void add_windows(const float* a, int64_t a_panel, int64_t a_panels
           Tile<kLanes, kRowPanels, kColumnPanels> tile;
           tile.load(place);
           for (int64_t line = 0; line < window.lines; ++line)
-            tile.add(a + i * a_panel + line * window.length * kPanelRows, a_panel, 1, kPanelRows, seen + line * b_line,
-                     b_panel, window.length, [] {});
+            tile.add(PanelRows<kRowPanels>{a + i * a_panel + line * window.length * kPanelRows, a_panel},
+                     seen + line * b_line, b_panel, window.length, [] {});
           tile.store(place);
         }
       });
@@ -167,7 +194,7 @@ OSPREY_INLINE void add_to_tiles(const float* a, int64_t a_panels, const float* b
         Tile<kLanes, kRowPanels, kColumnPanels> tile;
         tile.load(place);
         tile.add(
-            a + i * a_panel, a_panel, 1, kPanelRows, b + j * b_panel, b_panel,
+            PanelRows<kRowPanels>{a + i * a_panel, a_panel}, b + j * b_panel, b_panel,
             length, [&]() __attribute__((always_inline)) {
               fetch.step();
               fetch_more.step();
@@ -195,7 +222,7 @@ OSPREY_INLINE void multiply_by_panels(const float* rows, int64_t count, int64_t 
           return start != nullptr ? start + column + panel * kPanelColumns : nullptr;
         });
         tile.add(
-            rows + row * depth, kPanelRows * depth, depth, 1, panels + column * depth, kPanelColumns * depth,
+            PlainRows<kRowPanels>{rows + row * depth, depth}, panels + column * depth, kPanelColumns * depth,
             depth, [&]() __attribute__((always_inline)) { fetch.step(); });
         float* const to = result + row * columns + column;
         if (column + kColumnPanels * kPanelColumns <= columns) {

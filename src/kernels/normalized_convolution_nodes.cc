@@ -1,0 +1,116 @@
+// The nodes that `normalized_convolution` and `pending_values` are in a graph of gradients.
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include "kernels/batch_norm_steps.h"
+#include "kernels/window_of.h"
+#include "osprey/kernels/normalized_convolution.h"
+
+namespace osprey::kernels {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+using Optional = std::optional<at::Tensor>;
+
+at::Tensor or_none(const Optional& tensor) { return tensor.value_or(at::Tensor()); }
+
+/// What of a pending map is no tensor.
+void keep(AutogradContext* context, const Epilogue& epilogue) {
+  context->saved_data["range"] = std::vector<double>{epilogue.low, epilogue.high};
+  context->saved_data["curve"] = static_cast<int64_t>(epilogue.curve);
+}
+Epilogue kept_epilogue(AutogradContext* context) {
+  const auto range = context->saved_data["range"].toDoubleVector();
+  return epilogue_of(range[0], range[1], context->saved_data["curve"].toInt());
+}
+
+class NormalizedConvolutionNode : public torch::autograd::Function<NormalizedConvolutionNode> {
+ public:
+  static variable_list forward(AutogradContext* context, const at::Tensor& x, const Optional& mean,
+                               const Optional& inverse_deviation, const Optional& gamma, const Optional& beta,
+                               const at::Tensor& weights, const Epilogue& epilogue, const SlidingWindow& window,
+                               double epsilon) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const PendingMap input{x, or_none(mean), or_none(inverse_deviation), or_none(gamma), or_none(beta), epilogue};
+    const MapWithStatistics result = normalized_convolution(input, weights, window, epsilon);
+    context->save_for_backward({x, input.mean, input.inverse_deviation, input.gamma, input.beta, weights, result.y,
+                                result.mean, result.inverse_deviation});
+    keep(context, epilogue);
+    context->saved_data["stride"] = window.stride;
+    context->saved_data["padding"] = std::vector<int64_t>(window.padding.begin(), window.padding.end());
+    context->set_materialize_grads(false);
+    return {result.y, result.mean, result.inverse_deviation};
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const SlidingWindow window =
+        window_of(context->saved_data["stride"].toInt(), context->saved_data["padding"].toIntVector());
+    const PendingGradients all =
+        normalized_convolution_backward({gradients[0], gradients[1], gradients[2]}, {saved[6], saved[7], saved[8]},
+                                        {saved[0], saved[1], saved[2], saved[3], saved[4], kept_epilogue(context)},
+                                        saved[5], window, context->needs_input_grad(0));
+    return {all.x,
+            all.mean,
+            all.inverse_deviation,
+            saved[3].defined() ? all.gamma : at::Tensor(),
+            saved[4].defined() ? all.beta : at::Tensor(),
+            all.weights,
+            {},
+            {},
+            {}};
+  }
+};
+
+class PendingValuesNode : public torch::autograd::Function<PendingValuesNode> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& mean,
+                            const at::Tensor& inverse_deviation, const Optional& gamma, const Optional& beta,
+                            const Epilogue& epilogue) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const PendingMap map{x, mean, inverse_deviation, or_none(gamma), or_none(beta), epilogue};
+    context->save_for_backward({x, mean, inverse_deviation, map.gamma, map.beta});
+    keep(context, epilogue);
+    return pending_values(map);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const PendingGradients all = pending_values_backward(
+        gradients[0], {saved[0], saved[1], saved[2], saved[3], saved[4], kept_epilogue(context)});
+    return {all.x,
+            all.mean,
+            all.inverse_deviation,
+            saved[3].defined() ? all.gamma : at::Tensor(),
+            saved[4].defined() ? all.beta : at::Tensor(),
+            {}};
+  }
+};
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> differentiable_convolution(const at::Tensor& x, const Optional& mean,
+                                                                          const Optional& inverse_deviation,
+                                                                          const Optional& gamma, const Optional& beta,
+                                                                          double low, double high, int64_t curve,
+                                                                          const at::Tensor& weights, int64_t stride,
+                                                                          at::IntArrayRef padding, double epsilon) {
+  const variable_list result =
+      NormalizedConvolutionNode::apply(x, mean, inverse_deviation, gamma, beta, weights, epilogue_of(low, high, curve),
+                                       window_of(stride, padding), epsilon);
+  return {result[0], result[1], result[2]};
+}
+
+at::Tensor differentiable_values(const at::Tensor& x, const at::Tensor& mean, const at::Tensor& inverse_deviation,
+                                 const Optional& gamma, const Optional& beta, double low, double high, int64_t curve) {
+  return PendingValuesNode::apply(x, mean, inverse_deviation, gamma, beta, epilogue_of(low, high, curve));
+}
+
+TORCH_LIBRARY_IMPL(osprey, Autograd, library) {
+  library.impl("normalized_convolution", &differentiable_convolution);
+  library.impl("pending_values", &differentiable_values);
+}
+
+}  // namespace
+}  // namespace osprey::kernels

@@ -1,0 +1,120 @@
+// Training steps on a GPU. Without one these tests are skipped, and say so.
+#include <ATen/ATen.h>
+#include <ATen/Context.h>
+#include <gtest/gtest.h>
+
+#include "../src/train/assembly.h"
+#include "../src/train/device_feed.h"
+#include "../src/train/lagging_copy.h"
+#include "../src/train/step_graph.h"
+
+#ifdef OSPREY_HAS_NVCC
+#include <c10/cuda/CUDAFunctions.h>
+
+namespace osprey::train {
+namespace {
+
+class GpuStep : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!at::hasCUDA()) GTEST_SKIP() << "no GPU here";
+  }
+};
+
+/// While it lives, whatever waits for the GPU throws.
+class NothingWaits {
+ public:
+  NothingWaits() { c10::cuda::warning_state().set_sync_debug_mode(c10::cuda::SyncDebugMode::L_ERROR); }
+  ~NothingWaits() { c10::cuda::warning_state().set_sync_debug_mode(c10::cuda::SyncDebugMode::L_DISABLED); }
+  NothingWaits(const NothingWaits&) = delete;
+  NothingWaits& operator=(const NothingWaits&) = delete;
+};
+
+const JobOptions kOnGpu{.device = "cuda", .use_fake_data = true};
+
+// Batch norm is frozen, since a difference of 1e-7 grows a thousandfold in its small last maps.
+Assembly assembled(const std::vector<std::string>& more = {}) {
+  std::vector<std::string> overrides = {"train_config.batch_size=4", "model.ssd.freeze_batchnorm=true",
+                                        "train_config.fine_tune_checkpoint=", "train_input_reader.label_map_path="};
+  overrides.insert(overrides.end(), more.begin(), more.end());
+  return assemble(config::load_pipeline(OSPREY_SOURCE_DIR "/configs/quickstart.config", overrides), kOnGpu);
+}
+
+at::Device device_of(const Assembly& assembly) { return assembly.state.model->parameters().front().device(); }
+
+std::vector<Batch> batches_of(const Assembly& assembly, int count) {
+  const auto source = training_source(assembly, kOnGpu);
+  std::vector<Batch> batches;
+  for (int i = 0; i < count; ++i) batches.push_back(to(*source->next(), device_of(assembly)));
+  return batches;
+}
+
+TEST_F(GpuStep, RecordedOrOneByOneTheNumbersAreTheSame) {
+  constexpr int kSteps = StepGraph::kStepsBefore + 5;
+  Assembly one_by_one = assembled(), recorded = assembled();
+  const std::vector<Batch> batches = batches_of(one_by_one, kSteps);
+  StepGraph graph(recorded.state, *recorded.gradients, recorded.step, /*required=*/true);
+  for (int i = 0; i < kSteps; ++i) {
+    const StepResult expected = train_step(one_by_one.state, batches[i], *one_by_one.gradients, one_by_one.step);
+    const StepResult found = graph.step(batches[i]);
+    ASSERT_EQ(found.losses.size(), expected.losses.size());
+    for (size_t k = 0; k < expected.losses.size(); ++k) {
+      const double value = expected.losses[k].value.item<double>();
+      EXPECT_NEAR(found.losses[k].value.item<double>(), value, 1e-4 * std::abs(value))
+          << expected.losses[k].name << ", step " << i;
+    }
+  }
+  const auto expected = snapshot(one_by_one.state);
+  for (const auto& [name, tensor] : snapshot(recorded.state).tensors)
+    EXPECT_LE((expected.tensors.at(name) - tensor).norm().item<double>(), 1e-4 * tensor.norm().item<double>()) << name;
+}
+
+TEST_F(GpuStep, StepsWaitForNothing) {
+  for (const char* precision : {"FP32", "BF16", "FP16"}) {
+    Assembly assembly = assembled({std::string("train_config.precision=") + precision});
+    const std::vector<Batch> batches = batches_of(assembly, 6);
+    StepResult result = train_step(assembly.state, batches[0], *assembly.gradients, assembly.step);
+    EXPECT_TRUE(result.ok()) << precision;
+    {
+      const NothingWaits scope;
+      for (size_t i = 1; i < batches.size(); ++i)
+        EXPECT_NO_THROW(result = train_step(assembly.state, batches[i], *assembly.gradients, assembly.step))
+            << precision << ", step " << i;
+    }
+    EXPECT_TRUE(result.ok()) << precision;
+  }
+}
+
+TEST_F(GpuStep, TheFeedGivesTheBatchesOfItsSource) {
+  const Assembly assembly = assembled();
+  const auto source = training_source(assembly, kOnGpu), same = training_source(assembly, kOnGpu);
+  DeviceFeed feed(*source, device_of(assembly));
+  for (int i = 0; i < 5; ++i) {
+    const Batch found = *feed.next(), expected = *same->next();
+    EXPECT_TRUE(found.images.is_cuda());
+    EXPECT_TRUE(at::equal(found.images.cpu(), expected.images)) << i;
+    EXPECT_TRUE(at::equal(found.boxes.cpu(), expected.boxes)) << i;
+    EXPECT_EQ(found.ids, expected.ids);
+  }
+}
+
+TEST_F(GpuStep, ALaggingCopyKeepsTheValuesOfItsTime) {
+  const at::Tensor number = at::full({}, 3.0, at::kCUDA),
+                   flag = at::ones({}, at::TensorOptions(at::kCUDA).dtype(at::kBool));
+  const LaggingCopy copy({number, flag});
+  number.fill_(4);
+  EXPECT_EQ(copy.values(), (std::vector<double>{3, 1}));
+  EXPECT_TRUE(copy.ready());
+}
+
+TEST_F(GpuStep, PrecisionDecidesAboutTensorFloat32) {
+  for (const auto& [precision, shortened] : {std::pair{"TF32", true}, {"FP32", false}, {"AUTO", true}}) {
+    const Assembly assembly = assembled({std::string("train_config.precision=") + precision});
+    EXPECT_EQ(at::globalContext().allowTF32CuBLAS(), shortened) << precision;
+    EXPECT_EQ(at::globalContext().allowTF32CuDNN(), shortened) << precision;
+  }
+}
+
+}  // namespace
+}  // namespace osprey::train
+#endif
