@@ -23,4 +23,8 @@ at::Tensor activate(const at::Tensor& x, Activation activation) {
   return x;
 }
 
+at::Tensor activate_(at::Tensor x, Activation activation) {
+  return activation == Activation::kRelu && !x.is_meta() ? x.relu_() : activate(x, activation);
+}
+
 }  // namespace osprey::nn

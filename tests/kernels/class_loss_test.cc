@@ -50,6 +50,29 @@ std::vector<ClassTargets> some_targets(const Shape& shape) {
           class_targets(logits_like, at::rand_like(logits_like))};
 }
 
+TEST(ClassLoss, AskedTwiceGivesTheSameGradientTwice) {
+  at::manual_seed(8);
+  const ClassTargets targets{at::rand({2, 5, 7}), at::rand({2, 5, 1}), at::randint(0, 5, {2, 30}, at::kLong)};
+  const at::Tensor up = at::rand({2, 30}), start = at::randn({2, 30, 7});
+  const auto gradient = [&](int times) {
+    const at::Tensor logits = start.clone().requires_grad_();
+    const at::Tensor loss = sigmoid_focal(logits, targets, {2, 0.25}).loss;
+    for (int i = 0; i < times; ++i) {
+      logits.mutable_grad() = at::Tensor();
+      loss.backward(up, /*retain_graph=*/i + 1 < times);
+    }
+    return logits.grad();
+  };
+  EXPECT_TRUE(at::equal(gradient(1), gradient(3)));
+  // The slope that a caller asks for stays what it is.
+  const at::Tensor logits = start.clone().requires_grad_();
+  const LossAndSlope both = sigmoid_focal(logits, targets, {2, 0.25}, /*with_slope=*/true);
+  const at::Tensor slope = both.slope.clone();
+  both.loss.backward(up);
+  EXPECT_TRUE(at::equal(both.slope, slope));
+  expect_close(logits.grad(), slope * up.unsqueeze(-1), 1e-6, 1e-7, "gradient");
+}
+
 TEST(SigmoidFocal, EqualsItsDefinition) {
   at::manual_seed(3);
   for (const Shape& shape : kShapes) {

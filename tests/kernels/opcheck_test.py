@@ -38,7 +38,7 @@ SAMPLES = {
     "decode_boxes": (torch.randn(2, 50, 4, requires_grad=True), boxes(50), [10.0, 10.0, 5.0, 5.0]),
     "decode_boxes_backward": (torch.randn(2, 50, 4), torch.randn(2, 50, 4), boxes(50), [10.0, 10.0, 5.0, 5.0]),
     "sigmoid_focal_loss": (torch.randn(2, 77, 13, requires_grad=True), *class_targets, 1.5, 0.25, True),
-    "softmax_cross_entropy_loss": (torch.randn(2, 77, 13, requires_grad=True), *class_targets, 2.0, True),
+    "softmax_cross_entropy_loss": (torch.randn(2, 77, 13, requires_grad=True), *class_targets, 2.0, False),
     "smooth_l1_loss": (torch.randn(2, 30, 4, requires_grad=True), torch.randn(2, 30, 4), torch.rand(2, 30), 0.7, True),
     "giou_loss": (boxes(2, 30).requires_grad_(), boxes(2, 30), torch.rand(2, 30), True),
     "batch_norm_activation": (maps().requires_grad_(), channels(), channels(), 1e-3, 0.0, 6.0, 0),

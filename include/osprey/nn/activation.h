@@ -14,5 +14,7 @@ enum class Activation {
 
 /// Elementwise; a new tensor, except that kNone gives `x` itself.
 at::Tensor activate(const at::Tensor& x, Activation activation);
+/// The same for a tensor that nobody else will look at: in its place, where the gradient can do with the result.
+at::Tensor activate_(at::Tensor x, Activation activation);
 
 }  // namespace osprey::nn

@@ -88,7 +88,8 @@ class Unit final : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& x) {
     at::Tensor y = x;
     for (const auto& block : blocks_) y = block->forward(y);
-    return activate(y + (shortcut_ ? shortcut_->forward(x) : x), activation_);
+    // In place: nothing else keeps what the last block has made.
+    return activate_(y.add_(shortcut_ ? shortcut_->forward(x) : x), activation_);
   }
 
  private:
