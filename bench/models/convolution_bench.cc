@@ -1,7 +1,7 @@
 // How fast this machine runs the convolutions of a network, each on its own: the limit of what a training step can
 // reach. Prints one JSON object; the peak is the best rate of any convolution of the network in any direction.
-//   build/release/bin/convolution_bench --pipeline_config F [--batch_size 2] [--precision fp32|bf16] [--calls 3] [--set
-//   a.b=c]
+//   build/release/bin/convolution_bench --pipeline_config F [--batch_size 2] [--precision fp32|bf16|fp16] [--calls 3]
+//   [--set a.b=c]
 // A multiplication and its addition count as two operations, as in every statement of FLOP/s.
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
@@ -126,10 +126,9 @@ int run(int argc, char** argv) {
   std::vector<std::pair<double, nlohmann::json>> slow;
   for (const auto& [name, seen_convolution] : convolutions) {
     Convolution convolution = seen_convolution.padded();
-    if (flags.precision == "bf16") {
-      convolution.x = convolution.x.to(at::kBFloat16);
-      convolution.weights = convolution.weights.to(at::kBFloat16);
-    }
+    const at::Tensor own_weights = convolution.weights;  // our operators take them as floats in any precision
+    convolution.x = convolution.x.to(flags.map_type());
+    convolution.weights = convolution.weights.to(flags.map_type());
     const at::Tensor y = convolution.forward();
     const at::Tensor gradient = at::rand_like(y);
     const double operations =
@@ -149,19 +148,19 @@ int run(int argc, char** argv) {
     measure("forward", [&] { convolution.forward(); });
     measure("gradient of x", [&] { convolution.backward(gradient, true, false); });
     measure("gradient of weights", [&] { convolution.backward(gradient, false, true); });
-    if (convolution.depthwise && flags.precision == "fp32") {
-      const auto& [x, weights, window] = std::tie(seen_convolution.x, convolution.weights, *seen_convolution.depthwise);
-      measure("forward, by loops", [&] { kernels::depthwise_convolution(x, weights, window); });
+    if (convolution.depthwise) {
+      const at::Tensor x = seen_convolution.x.to(flags.map_type());
+      const auto& window = *seen_convolution.depthwise;
+      measure("forward, by loops", [&] { kernels::depthwise_convolution(x, own_weights, window); });
       measure("both gradients, by loops",
-              [&] { kernels::depthwise_convolution_backward(gradient, x, weights, window); });
+              [&] { kernels::depthwise_convolution_backward(gradient, x, own_weights, window); });
     }
-    if (flags.precision == "fp32" && convolution.groups == 1 && convolution.dilation[0] == 1)
+    if (convolution.groups == 1 && convolution.dilation[0] == 1)
       measure("gradient of weights, by products",
               [&] { kernels::convolution_weight_gradient(gradient, convolution.x, convolution.window()); });
-    if (convolution.pointwise() && kernels::takes_pointwise(convolution.x, convolution.weights)) {
-      measure("forward, by panels", [&] { kernels::pointwise_convolution(convolution.x, convolution.weights); });
-      measure("gradient of x, by panels",
-              [&] { kernels::pointwise_convolution_gradient(gradient, convolution.weights); });
+    if (convolution.pointwise() && kernels::takes_pointwise(convolution.x, own_weights)) {
+      measure("forward, by panels", [&] { kernels::pointwise_convolution(convolution.x, own_weights); });
+      measure("gradient of x, by panels", [&] { kernels::pointwise_convolution_gradient(gradient, own_weights); });
     }
   }
   std::stable_sort(slow.begin(), slow.end(), [](const auto& a, const auto& b) { return a.first > b.first; });

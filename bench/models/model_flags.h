@@ -1,4 +1,6 @@
 #pragma once
+#include <ATen/ATen.h>
+
 #include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
@@ -14,8 +16,13 @@ struct ModelFlags {
   ModelFlags(CLI::App& app, int64_t usual_batch_size) : batch_size(usual_batch_size) {
     app.add_option("--pipeline_config", pipeline_config)->required();
     app.add_option("--batch_size", batch_size);
-    app.add_option("--precision", precision)->check(CLI::IsMember({"fp32", "bf16"}));
+    app.add_option("--precision", precision)->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
     app.add_option("--set", overrides);
+  }
+
+  /// Of the numbers that maps consist of.
+  at::ScalarType map_type() const {
+    return precision == "bf16" ? at::kBFloat16 : precision == "fp16" ? at::kHalf : at::kFloat;
   }
 };
 

@@ -1,13 +1,13 @@
 // Times the parts of a training step on one constant batch, with the data left out, and prints one JSON object.
-//   build/release/bin/step_bench --pipeline_config F [--batch_size 8] [--precision fp32|bf16] [--steps 10] [--set
+//   build/release/bin/step_bench --pipeline_config F [--batch_size 8] [--precision fp32|bf16|fp16] [--steps 10] [--set
 //   a.b=c]
-#include <ATen/autocast_mode.h>
 #include <ATen/record_function.h>
 
 #include <atomic>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "../src/nn/autocast.h"
 #include "cli/cli.h"
 #include "constant_batch.h"
 #include "measure.h"
@@ -104,8 +104,6 @@ int run(int argc, char** argv) {
   const auto optimizer = optim::build_optimizer(train.child("optimizer", train->optimizer()), parameters,
                                                 optim::arithmetic_of(pipeline.root()));
   const Batch batch = constant_batch(*model, flags.batch_size);
-  const bool bf16 = flags.precision == "bf16";
-  at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
 
   Times times;
   for (int64_t step = 0; step < warmup + steps; ++step) {
@@ -113,11 +111,8 @@ int run(int argc, char** argv) {
     times.measure("total", [&] {
       const models::ModelInput input = times.measure("preprocess", [&] { return model->preprocess(batch); });
       const Predictions predictions = times.measure("forward", [&] {
-        at::autocast::set_autocast_enabled(at::kCPU, bf16);
-        Predictions result = model->predict(input);
-        at::autocast::set_autocast_enabled(at::kCPU, false);
-        at::autocast::clear_cache();
-        return result;
+        const nn::Autocast autocast(at::kCPU, flags.map_type());
+        return model->predict(input);
       });
       const at::Tensor loss = times.measure("targets_and_losses", [&] {
         const Losses losses = model->loss(predictions, batch);

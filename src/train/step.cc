@@ -1,46 +1,32 @@
 #include "osprey/train/step.h"
 
 #include <ATen/ATen.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 
+#include "nn/autocast.h"
 #include "osprey/kernels/device.h"
 
 namespace osprey::train {
 namespace {
 
-/// Runs what lies in its scope in reduced precision where that is asked for.
-class AutocastScope {
- public:
-  AutocastScope(Precision precision, at::DeviceType device)
-      : device_(device), active_(precision == Precision::kBfloat16 || precision == Precision::kFloat16) {
-    if (!active_) return;
-    was_enabled_ = at::autocast::is_autocast_enabled(device_);
-    former_type_ = at::autocast::get_autocast_dtype(device_);
-    at::autocast::set_autocast_enabled(device_, true);
-    at::autocast::set_autocast_dtype(device_, precision == Precision::kBfloat16 ? at::kBFloat16 : at::kHalf);
-    at::autocast::increment_nesting();
+/// The numbers that maps consist of.
+at::ScalarType map_type(Precision precision) {
+  switch (precision) {
+    case Precision::kBfloat16:
+      return at::kBFloat16;
+    case Precision::kFloat16:
+      return at::kHalf;
+    case Precision::kFloat32:
+    case Precision::kTensorFloat32:
+      break;
   }
-  ~AutocastScope() {
-    if (!active_) return;
-    // The casts of the weights are kept while autocast lasts; the next step has other weights.
-    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(device_, was_enabled_);
-    at::autocast::set_autocast_dtype(device_, former_type_);
-  }
-  AutocastScope(const AutocastScope&) = delete;
-  AutocastScope& operator=(const AutocastScope&) = delete;
-
- private:
-  at::DeviceType device_;
-  bool active_, was_enabled_ = false;
-  at::ScalarType former_type_ = at::kBFloat16;
-};
+  return at::kFloat;
+}
 
 Losses forward(models::DetectionModel& model, const Batch& batch, Precision precision) {
   Predictions predictions;
   {
-    const AutocastScope autocast(precision, batch.images.device().type());
+    const nn::Autocast autocast(batch.images.device().type(), map_type(precision));
     predictions = model.predict(model.preprocess(batch));
   }
   return model.loss(predictions, batch);

@@ -1,9 +1,9 @@
 // Blocks that networks are made of: squeeze and excitation, separable convolutions, weighted fusion, dropped branches;
 // convolutions in half precision.
-#include <ATen/autocast_mode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "../src/nn/autocast.h"
 #include "osprey/base/cpu.h"
 #include "osprey/config/parse.h"
 #include "osprey/nn/builder.h"
@@ -192,26 +192,6 @@ TEST(Convolution, OfHalfWeightsIsThatOfLibtorch) {
   }
 }
 
-/// Convolutions on a CPU with maps of half the bits while it lives.
-class HalfPrecision {
- public:
-  explicit HalfPrecision(at::ScalarType type) : former_(at::autocast::get_autocast_dtype(at::kCPU)) {
-    at::autocast::set_autocast_enabled(at::kCPU, true);
-    at::autocast::set_autocast_dtype(at::kCPU, type);
-    at::autocast::increment_nesting();
-  }
-  ~HalfPrecision() {
-    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-    at::autocast::set_autocast_dtype(at::kCPU, former_);
-    at::autocast::set_autocast_enabled(at::kCPU, false);
-  }
-  HalfPrecision(const HalfPrecision&) = delete;
-  HalfPrecision& operator=(const HalfPrecision&) = delete;
-
- private:
-  at::ScalarType former_;
-};
-
 /// How far `rough` is from `exact`, in units of the deviation of the latter.
 double distance(const at::Tensor& rough, const at::Tensor& exact) {
   return ((rough.to(at::kDouble) - exact).square().mean() / exact.to(at::kDouble).var()).sqrt().item<double>();
@@ -224,7 +204,7 @@ TEST(ConvBlock, UnderAutocastHasMapsOfHalfTheBitsAndGradientsOfFloats) {
     at::Tensor exact = x, rough;
     for (const auto& block : one.blocks) exact = block->forward(exact);
     {
-      const HalfPrecision scope(type);
+      const Autocast scope(at::kCPU, type);
       FeatureMap map = x;
       for (const auto& block : other.blocks) {
         map = block->forward(map);
@@ -270,7 +250,7 @@ TEST(Convolution, UnderAutocastIsThatOfTheRoundedMap) {
         const auto exact = back(run(x.to(type).to(at::kFloat)));
         std::vector<at::Tensor> made;
         {
-          const HalfPrecision scope(type);
+          const Autocast scope(at::kCPU, type);
           made = run(x);
         }
         const auto rough = back(made);
