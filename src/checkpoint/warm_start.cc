@@ -29,10 +29,10 @@ const char* word(Restored::State state) {
   return "";
 }
 
-/// Our variables by name -> the checkpoint's name.
-std::map<std::string, std::string> wanted(const models::DetectionModel& model, models::RestoreType type) {
-  std::map<std::string, std::string> result;
-  for (const auto& [theirs, ours] : model.restore_map(type)) result.emplace(ours, theirs);
+/// Our variables by name -> the names that each may have in a checkpoint.
+std::map<std::string, std::vector<std::string>> wanted(const models::DetectionModel& model, models::RestoreType type) {
+  std::map<std::string, std::vector<std::string>> result;
+  for (const auto& [theirs, ours] : model.restore_map(type)) result[ours].push_back(theirs);
   return result;
 }
 
@@ -79,8 +79,10 @@ WarmStartReport warm_start(const std::filesystem::path& file, models::DetectionM
   for (const auto& [name, tensor] : models::variables(model)) {
     report.parameters_total += tensor.numel();
     Restored row{Restored::State::kMissing, name, tensor.sizes().vec(), {}};
-    const auto source = sources.find(name);
-    const auto found = source == sources.end() ? stored.end() : stored.find(source->second);
+    auto found = stored.end();
+    if (const auto source = sources.find(name); source != sources.end())
+      for (const std::string& theirs : source->second)
+        if (found == stored.end()) found = stored.find(theirs);
     if (found != stored.end()) {
       used.insert(found->first);
       row.checkpoint_shape = found->second.sizes().vec();

@@ -52,6 +52,25 @@ TEST(WarmStart, ClassificationLeavesTheHeadAlone) {
   EXPECT_THAT(report.text(), HasSubstr("2 missing, 2 unused"));
 }
 
+TEST(WarmStart, AClassifiersNamesAndADetectorsAreBothFound) {
+  const TempDir folder;
+  const Checkpoint detector = filled(3);
+  Checkpoint classifier = detector;
+  classifier.tensors.clear();
+  for (const auto& [name, tensor] : detector.tensors) {
+    const std::string scope = "model/net.";
+    classifier.tensors[name.starts_with(scope) ? "model/" + name.substr(scope.size()) : name] = tensor;
+  }
+  write(folder / "detector.osprey", detector);
+  write(folder / "classifier.osprey", classifier);
+  for (const char* file : {"detector.osprey", "classifier.osprey"}) {
+    const auto model = make_toy_model();
+    const WarmStartReport report = warm_start(folder / file, *model, {.type = models::RestoreType::kClassification});
+    EXPECT_DOUBLE_EQ(report.backbone_coverage, 1) << file;
+    EXPECT_TRUE(at::equal(variable(*model, "net.conv1_weights"), at::full({6, 3, 3, 3}, 3.0))) << file;
+  }
+}
+
 TEST(WarmStart, HeadsOfAnotherNumberOfClassesAreListedWithBothShapes) {
   const TempDir folder;
   write(folder / "c.osprey", filled(3, /*num_classes=*/90));

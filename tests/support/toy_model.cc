@@ -109,8 +109,13 @@ class ToyModel final : public models::DetectionModel {
   std::map<std::string, std::string> restore_map(models::RestoreType type) const override {
     std::map<std::string, std::string> result;
     for (const auto& [name, tensor] : models::variables(*this))
-      if (type != models::RestoreType::kClassification || name.find("conv2") == std::string::npos)
+      if (type != models::RestoreType::kClassification) {
         result.emplace(name, name);
+      } else if (name.find("conv2") == std::string::npos) {
+        // A classifier has no scope of a detector around its layers.
+        result.emplace(name, name);
+        if (name.starts_with("net.")) result.emplace(name.substr(4), name);
+      }
     return result;
   }
 
