@@ -96,7 +96,7 @@ at::Tensor PlaceSums::total() const {
 }
 
 at::Tensor sum_products(const float* a, int64_t O, const float* b, int64_t I, int64_t count) {
-  constexpr int64_t kAtATime = 8;  // panels
+  constexpr int64_t kAtATime = 2;  // panels, as many as the widest tile has: more would leave threads without a task
   const int64_t row_panels = round_up(O, kPanelRows) / kPanelRows, column_panels = panels_for(I);
   const at::Tensor rows = at::empty({row_panels, count, kPanelRows}, at::kFloat),
                    columns = at::empty({column_panels, count, kPanelColumns}, at::kFloat),
