@@ -1,8 +1,9 @@
-// Draws and lists what an exported model finds on pictures, or times it.
+// Draws and lists what a trained or exported model finds on pictures, or times it.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -13,16 +14,52 @@
 
 #include "cli/cli.h"
 #include "osprey/base/error.h"
+#include "osprey/config/validate.h"
 #include "osprey/data/example_decoder.h"
 #include "osprey/data/image_codec.h"
 #include "osprey/data/record_index.h"
 #include "osprey/eval/draw.h"
 #include "osprey/export/detector.h"
+#include "osprey/export/exporter.h"
 #include "osprey/export/latency.h"
 
 namespace fs = std::filesystem;
 
 namespace {
+
+/// The folder that serves a model: the one that was named, or one made of a training's checkpoint for as long as this
+/// lives.
+class ServedModel {
+ public:
+  /// path  folder written by export_model, a model directory (its newest checkpoint), or a checkpoint in one
+  explicit ServedModel(const fs::path& path) : folder_(path) {
+    const fs::path run = fs::is_directory(path) ? path : path.parent_path();
+    if (fs::exists(path / "model.pt") || !fs::exists(run / "pipeline.config")) return;
+    std::string name = (fs::temp_directory_path() / "osprey-detect-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw osprey::DataError(name + ": cannot be made");
+    own_ = name;
+    folder_ = own_ / "model";
+    try {
+      const auto pipeline = osprey::config::load_pipeline((run / "pipeline.config").string());
+      osprey::config::check(pipeline, osprey::config::Purpose::kExport);
+      osprey::export_model(pipeline, path.string(), folder_.string(), {.parity_images = 1});
+    } catch (...) {
+      fs::remove_all(own_);
+      throw;
+    }
+  }
+  ~ServedModel() {
+    std::error_code ignored;
+    if (!own_.empty()) fs::remove_all(own_, ignored);
+  }
+  ServedModel(const ServedModel&) = delete;
+  ServedModel& operator=(const ServedModel&) = delete;
+
+  std::string folder() const { return folder_.string(); }
+
+ private:
+  fs::path folder_, own_;
+};
 
 std::string read_bytes(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
@@ -101,7 +138,8 @@ void draw(const at::Tensor& image, const std::vector<osprey::Detection>& found, 
 void benchmark(const std::vector<std::string>& models, const std::string& device, const std::vector<at::Tensor>& images,
                int calls) {
   for (const std::string& model : models) {
-    const osprey::Latency found = measure_latency(osprey::Detector(model, device), images, calls);
+    const ServedModel served(model);
+    const osprey::Latency found = measure_latency(osprey::Detector(served.folder(), device), images, calls);
     const nlohmann::ordered_json line{
         {"model", model},
         {"batch_size", found.batch_size},
@@ -116,13 +154,16 @@ void benchmark(const std::vector<std::string>& models, const std::string& device
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Draws and lists what an exported model finds on pictures."};
+  CLI::App app{"Draws and lists what a trained or exported model finds on pictures."};
   std::string output_dir, json_file, device = "cpu";
   std::vector<std::string> models, paths;
   double min_score = 0.5;
   size_t max_images = 0;
   int benchmark_calls = 0;
-  app.add_option("--model", models, "Folder written by export_model")->required()->allow_extra_args(false);
+  app.add_option("--model", models,
+                 "Folder written by export_model, a model directory (its newest checkpoint), or a checkpoint in one")
+      ->required()
+      ->allow_extra_args(false);
   app.add_option("paths", paths, "Pictures, folders of pictures, or TFRecord files")->required();
   auto* const drawn_option =
       app.add_option("--output_dir", output_dir, "Folder for the drawn pictures; not drawn without it");
@@ -149,7 +190,8 @@ int main(int argc, char** argv) {
       benchmark(models, device, images, benchmark_calls);
       return static_cast<int>(osprey::ExitCode::kDone);
     }
-    const osprey::Detector detector(models.front(), device);
+    const ServedModel served(models.front());
+    const osprey::Detector detector(served.folder(), device);
     size_t num_detections = 0, num_bad = 0;
     for (const Source& source : pictures) {
       at::Tensor image;

@@ -30,7 +30,8 @@ struct Flags {
   std::optional<int64_t> num_train_steps, batch_size, checkpoint_every_n, log_every_n, eval_every_n;
   int64_t benchmark_steps = 0;
   osprey::train::LaunchOptions launch;
-  std::string master;
+  std::string master, worker_job_name;
+  int64_t ps_tasks = 0;
   double replica_timeout = 300;
   bool dry_run = false, print_config = false, clone_on_cpu = false;
 };
@@ -85,6 +86,15 @@ void add_flags(CLI::App& app, Flags& flags) {
       ->check(osprey::cli::at_least(0))
       ->group("Replicas");
   app.add_option("--master", flags.master, "HOST:PORT of machine 0, where the replicas meet")->group("Replicas");
+  app.add_option("--ps_tasks", flags.ps_tasks,
+                 "Parameter servers: 0, since the replicas sum their gradients themselves")
+      ->check([](const std::string& value) {
+        return value == "0" ? ""
+                            : value + ": there are no parameter servers, the replicas sum their gradients themselves";
+      })
+      ->group("Replicas");
+  app.add_option("--worker_job_name", flags.worker_job_name, "Is ignored: replicas have no job names")
+      ->group("Replicas");
   app.add_option("--max_restarts", flags.launch.max_restarts,
                  "How often the replicas are started again, from the last checkpoint, after one was lost")
       ->check(osprey::cli::at_least(0))

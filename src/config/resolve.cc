@@ -40,6 +40,15 @@ int max_number_of_boxes(const Config& config, const proto::InputReader& reader) 
   return reader.max_number_of_boxes();  // the schema's default
 }
 
+InputQueue input_queue(const Config& config) {
+  const proto::TrainConfig& train = config.train_config();
+  InputQueue queue;
+  if (train.has_num_batch_queue_threads()) queue.threads = train.num_batch_queue_threads();
+  if (train.has_prefetch_queue_capacity() && !config.train_input_reader().has_num_prefetch_batches())
+    queue.batches = train.prefetch_queue_capacity();
+  return queue;
+}
+
 std::string fine_tune_checkpoint_type(const proto::TrainConfig& config) {
   if (!config.fine_tune_checkpoint_type().empty()) return config.fine_tune_checkpoint_type();
   return config.from_detection_checkpoint() ? "detection" : "classification";
@@ -47,9 +56,10 @@ std::string fine_tune_checkpoint_type(const proto::TrainConfig& config) {
 
 proto::TrainConfig::Precision precision(const proto::TrainConfig& config, bool on_gpu) {
   if (config.precision() != proto::TrainConfig::AUTO) return config.precision();
-  const bool wanted = config.use_bfloat16() || config.has_precision();
   if (on_gpu) return config.use_bfloat16() ? proto::TrainConfig::BF16 : proto::TrainConfig::TF32;
-  return wanted && has_bfloat16_arithmetic() ? proto::TrainConfig::BF16 : proto::TrainConfig::FP32;
+  if (!has_bfloat16_arithmetic()) return proto::TrainConfig::FP32;
+  if (config.use_bfloat16()) return proto::TrainConfig::BF16;
+  return config.has_precision() ? proto::TrainConfig::AUTO : proto::TrainConfig::FP32;
 }
 
 }  // namespace osprey::config

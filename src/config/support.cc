@@ -72,9 +72,11 @@ std::string fate(const proto::TrainEvalPipelineConfig& config, const FieldValue&
       {"osprey.protos.TrainConfig.sync_replicas", "is ignored: replicas are always synchronous"},
       {"osprey.protos.TrainConfig.replicas_to_aggregate", "is ignored: every replica takes part in every step"},
       {"osprey.protos.TrainConfig.startup_delay_steps", "is ignored: replicas start together"},
-      {"osprey.protos.TrainConfig.batch_queue_capacity", "is ignored: queues are bounded by memory"},
-      {"osprey.protos.TrainConfig.num_batch_queue_threads", "is ignored: threads are chosen from the machine"},
-      {"osprey.protos.TrainConfig.prefetch_queue_capacity", "is ignored: queues are bounded by memory"},
+      {"osprey.protos.TrainConfig.batch_queue_capacity",
+       "is ignored: examples wait in batches only, see prefetch_queue_capacity"},
+      {"osprey.protos.TrainConfig.num_batch_queue_threads", "is the number of threads that prepare batches"},
+      {"osprey.protos.TrainConfig.prefetch_queue_capacity",
+       "is used where train_input_reader sets no num_prefetch_batches"},
       {"osprey.protos.TrainConfig.unpad_groundtruth_tensors", "is ignored: padded rows are masked and change nothing"},
       {"osprey.protos.TrainConfig.max_number_of_boxes",
        "is used where a reader sets no max_number_of_boxes of its own"},
@@ -85,6 +87,8 @@ std::string fate(const proto::TrainEvalPipelineConfig& config, const FieldValue&
       {"osprey.protos.InputReader.min_after_dequeue", "is ignored: shuffling is a permutation of all examples"},
       {"osprey.protos.InputReader.prefetch_size", "is ignored: see num_prefetch_batches"},
       {"osprey.protos.InputReader.num_parallel_map_calls", "is ignored: threads are chosen from the machine"},
+      {"osprey.protos.InputReader.num_readers", "is ignored: threads are chosen from the machine"},
+      {"osprey.protos.InputReader.num_parallel_batches", "is ignored: threads are chosen from the machine"},
   };
   const std::string& name = value.field->full_name();
   if (name == "osprey.protos.TrainConfig.from_detection_checkpoint") {

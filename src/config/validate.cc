@@ -70,6 +70,8 @@ class Checker {
     at_least("train_config.max_number_of_boxes", train.max_number_of_boxes(), 0);
     at_least("train_config.gradient_accumulation_steps", train.gradient_accumulation_steps(), 1u);
     at_least("train_config.log_every_n_steps", train.log_every_n_steps(), 1u);
+    at_least("train_config.num_batch_queue_threads", train.num_batch_queue_threads(), 1);
+    at_least("train_config.prefetch_queue_capacity", train.prefetch_queue_capacity(), 1);
     at_least("train_config.save_summaries_secs", train.save_summaries_secs(), 0.f);
     fraction("train_config.max_bad_fraction", train.max_bad_fraction());
     fraction("train_config.min_restore_coverage", train.min_restore_coverage());
@@ -90,6 +92,7 @@ class Checker {
   void check_checkpoints() {
     const auto& checkpoint = config_.train_config().checkpoint();
     at_least("train_config.checkpoint.keep_last", checkpoint.keep_last(), 1u);
+    at_least("train_config.checkpoint.every_n_secs", checkpoint.every_n_secs(), 0.);
     if (checkpoint.keep_best().metric().empty())
       findings_.add("train_config.checkpoint.keep_best.metric", "must name a metric");
   }

@@ -263,6 +263,7 @@ void check_options(const SourceOptions& options, const config::Node& reader) {
 std::unique_ptr<RecordSource> make_source(const config::ConfigNode<proto::InputReader>& reader,
                                           const SourceOptions& options) {
   check_options(options, reader);
+  if (reader->has_custom()) return RecordSource::Registry::instance().build(reader, "input_reader", options);
   if (reader->sample_1_of_n_examples() < 1) reader.fail("sample_1_of_n_examples", "must be >= 1");
   if (reader->num_prefetch_batches() < 0) reader.fail("num_prefetch_batches", "must be >= 0");
   if (reader->max_number_of_boxes() < 0) reader.fail("max_number_of_boxes", "must be >= 0");
@@ -271,7 +272,7 @@ std::unique_ptr<RecordSource> make_source(const config::ConfigNode<proto::InputR
   if (!reader->has_tf_record_input_reader()) {
     if (reader->input_reader_case() == proto::InputReader::INPUT_READER_NOT_SET)
       reader.fail("tf_record_input_reader", "must be set");
-    reader.unsupported(reader->has_external_input_reader() ? "external_input_reader" : "custom");
+    reader.unsupported("external_input_reader");
   }
   const auto& paths = reader->tf_record_input_reader().input_path();
   if (paths.empty()) reader.fail("tf_record_input_reader.input_path", "must name at least one file");

@@ -87,6 +87,9 @@ SourceOptions train_options(const Root& root) {
   options.augmenter = build_augmenter(train);
   options.canvas = device_canvas(train, *options.resizer);
   options.pin_memory = true;
+  const config::InputQueue queue = config::input_queue(*root);
+  options.num_workers = queue.threads;
+  options.prefetch_batches = queue.batches;
   return options;
 }
 

@@ -23,6 +23,7 @@
 #include "osprey/nn/batch_norm.h"
 #include "osprey/optim/builder.h"
 #include "osprey/train/class_check.h"
+#include "train/faster_precision.h"
 #include "train/step_graph.h"
 
 namespace osprey::train {
@@ -67,6 +68,9 @@ void check_train_config(const config::ConfigNode<proto::TrainEvalPipelineConfig>
     train.fail("gradient_accumulation_steps", fmt::format("must divide batch_size {}, got {}", train->batch_size(),
                                                           train->gradient_accumulation_steps()));
   if (train->has_num_epochs() && !(train->num_epochs() > 0)) train.fail("num_epochs", "must be > 0");
+  if (train->sync_replicas() && train->has_startup_delay_steps() && train->startup_delay_steps() != 0)
+    train.fail("startup_delay_steps",
+               fmt::format("must be 0 with sync_replicas, got {}", train->startup_delay_steps()));
   if (train->log_every_n_steps() < 1) train.fail("log_every_n_steps", "must be >= 1, got 0");
   if (train->checkpoint().keep_last() < 1)
     train.child("checkpoint", train->checkpoint()).fail("keep_last", "must be >= 1, got 0");
@@ -84,13 +88,28 @@ void for_each_batch_norm(const models::DetectionModel& model, Action action) {
     if (auto* batch_norm = dynamic_cast<nn::BatchNorm*>(module.get())) action(*batch_norm);
 }
 
-/// The arithmetic of a run; libtorch is told whether GPUs may shorten float32.
-Precision precision_of(const proto::TrainConfig& train, const at::Device& device) {
-  const auto wanted = config::precision(train, device.is_cuda());
+/// The faster one on this machine for the model of the run.
+proto::TrainConfig::Precision tried_precision(const Assembly& assembly, Replicas* replicas) {
+  const PrecisionTrial trial = try_precisions(*assembly.state.model, data::train_options(assembly.root()), replicas);
+  const bool narrow = trial.bfloat16 < trial.float32;
+  SPDLOG_INFO(
+      "train_config.precision: AUTO is {}: a trial of forward and backward took {:.3g} s in fp32, {:.3g} s in bf16",
+      narrow ? "bf16" : "fp32", trial.float32, trial.bfloat16);
+  return narrow ? proto::TrainConfig::BF16 : proto::TrainConfig::FP32;
+}
+
+/// The arithmetic of a run; libtorch is told whether GPUs may shorten float32, and to look for its fastest
+/// convolutions, which pays where shapes never change.
+Precision precision_of(const Assembly& assembly, const at::Device& device, Replicas* replicas) {
+  auto wanted = config::precision(assembly.train(), device.is_cuda());
+  const bool tries = wanted == proto::TrainConfig::AUTO;
+  const bool all_try = replicas == nullptr || replicas->largest(tries ? 0 : 1) == 0;  // their CPUs may differ
+  if (tries) wanted = all_try ? tried_precision(assembly, replicas) : proto::TrainConfig::FP32;
   const bool shortened = wanted == proto::TrainConfig::TF32;
   if (device.is_cuda()) {
     at::globalContext().setAllowTF32CuBLAS(shortened);
     at::globalContext().setAllowTF32CuDNN(shortened);
+    at::globalContext().setBenchmarkCuDNN(true);
   }
   if (wanted == proto::TrainConfig::BF16) return Precision::kBfloat16;
   if (wanted == proto::TrainConfig::FP16) return Precision::kFloat16;
@@ -244,7 +263,7 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
     synchronize_batch_norm(*result.state.model, *options.replicas, train->sync_batch_norm());
   }
   result.step.micro_batches = train->gradient_accumulation_steps();
-  result.step.precision = precision_of(*train, device);
+  result.step.precision = precision_of(result, device, options.replicas);
   result.state.loss_scale = loss_scale_of(train, result.step.precision, device);
   result.cuda_graph = recording_of(result.pipeline, train, device, options.replicas != nullptr);
   result.step.add_regularization = train->add_regularization_loss();
@@ -272,7 +291,8 @@ int64_t state_memory(const Assembly& assembly) {
 void take_share(data::SourceOptions& source, const ReplicaPlace& place) {
   source.share = place.rank;
   source.num_shares = place.size;
-  source.num_workers = std::max<int64_t>(1, std::thread::hardware_concurrency() / place.local_size);
+  if (source.num_workers == 0)
+    source.num_workers = std::max<int64_t>(1, std::thread::hardware_concurrency() / place.local_size);
 }
 
 std::unique_ptr<data::BatchSource> training_source(const Assembly& assembly, const JobOptions& options) {

@@ -59,7 +59,7 @@ std::string benchmark(config::Pipeline pipeline, const JobOptions& options, int6
   const auto source = training_source(assembly, options);
   Stopwatch stopwatch;
   const double ready = now();
-  steps(assembly, options, *source, stopwatch, warmup + count);
+  const RunOutcome outcome = steps(assembly, options, *source, stopwatch, warmup + count);
   std::vector<double> measured(stopwatch.seconds.begin() + warmup, stopwatch.seconds.end());
   const double total = sum(stopwatch.seconds, warmup);
   std::sort(measured.begin(), measured.end());
@@ -75,6 +75,7 @@ std::string benchmark(config::Pipeline pipeline, const JobOptions& options, int6
   result["images_per_second"] = static_cast<double>(count * assembly.batch_size) / total;
   result["data_wait"] = sum(stopwatch.data_seconds, warmup) / total;
   result["peak_memory_bytes"] = peak_memory(assembly);
+  if (outcome.kernels_per_step > 0) result["kernels_per_step"] = outcome.kernels_per_step;
   result["first_step_seconds"] = ready - started + stopwatch.seconds.front();
   return result.dump();
 }

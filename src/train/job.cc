@@ -75,6 +75,7 @@ TrainerOptions trainer_options(const Assembly& assembly, int64_t num_steps) {
   TrainerOptions result;
   result.num_steps = num_steps;
   result.checkpoint_every_n = assembly.train().checkpoint().every_n_steps();
+  result.checkpoint_every_secs = assembly.train().checkpoint().every_n_secs();
   result.eval_every_n = assembly.pipeline.message->eval_config().eval_every_n_steps();
   result.look_every_n = assembly.train().log_every_n_steps();
   result.cuda_graph = assembly.cuda_graph;
@@ -109,7 +110,7 @@ void take_state_of_chief(Replicas& replicas, Assembly& assembly, const JobOption
   if (!options.use_fake_data && assembly.train_reader().has_tf_record_input_reader())
     require_same(replicas, "set of training data", data_fingerprint(assembly.train_reader()));
   const auto& evaluated = assembly.pipeline.message->eval_input_reader();
-  if (!options.use_fake_data && !evaluated.empty())
+  if (!options.use_fake_data && !evaluated.empty() && evaluated[0].has_tf_record_input_reader())
     require_same(replicas, "set of evaluation data", data_fingerprint(evaluated[0]));
 
   TrainState& state = assembly.state;

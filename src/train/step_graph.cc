@@ -14,6 +14,7 @@
 #include <c10/cuda/CUDAGuard.h>
 
 #include <exception>
+#include <vector>
 #endif
 
 namespace osprey::train {
@@ -27,11 +28,12 @@ const char* const kField = "train_config.accelerator.cuda_graph";
 
 struct StepGraph::Recording {
   c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool();
-  at::cuda::CUDAGraph graph;
+  at::cuda::CUDAGraph graph{/*keep_graph=*/true};
   Batch input;  ///< what the recorded step reads
   StepResult result;
   int steps_before = 0;
   bool recorded = false;
+  int64_t kernels = 0;
 
   /// `second` goes on after what has been started on `first`.
   static void wait(const c10::cuda::CUDAStream& first, const c10::cuda::CUDAStream& second) {
@@ -41,7 +43,33 @@ struct StepGraph::Recording {
   }
 };
 
+namespace {
+
+/// How many things of either kind a recording starts.
+struct Launches {
+  int64_t kernels = 0, others = 0;  ///< copies and fills
+};
+
+Launches launches_of(cudaGraph_t graph) {
+  size_t count = 0;
+  C10_CUDA_CHECK(cudaGraphGetNodes(graph, nullptr, &count));
+  std::vector<cudaGraphNode_t> nodes(count);
+  C10_CUDA_CHECK(cudaGraphGetNodes(graph, nodes.data(), &count));
+  Launches result;
+  for (const cudaGraphNode_t node : nodes) {
+    cudaGraphNodeType type{};
+    C10_CUDA_CHECK(cudaGraphNodeGetType(node, &type));
+    if (type == cudaGraphNodeTypeKernel) ++result.kernels;
+    if (type == cudaGraphNodeTypeMemcpy || type == cudaGraphNodeTypeMemset) ++result.others;
+  }
+  return result;
+}
+
+}  // namespace
+
 bool StepGraph::available() { return true; }
+
+int64_t StepGraph::kernels() const { return recording_->kernels; }
 
 StepGraph::StepGraph(TrainState& state, optim::GradientPipeline& gradients, const StepOptions& options, bool required)
     : state_(state),
@@ -88,6 +116,12 @@ void StepGraph::record(const Batch& batch) {
       failure = std::current_exception();
     }
     r.graph.capture_end();  // also after a failure: the stream has to leave the recording
+    if (!failure) {
+      const auto [kernels, others] = launches_of(r.graph.raw_cuda_graph());
+      r.graph.instantiate();
+      r.kernels = kernels;
+      SPDLOG_INFO("the step is recorded as a CUDA graph of {} kernels and {} copies and fills", kernels, others);
+    }
   } catch (const std::exception&) {
     if (!failure) failure = std::current_exception();
   }
@@ -112,6 +146,8 @@ void StepGraph::record(const Batch& batch) {
 struct StepGraph::Recording {};
 
 bool StepGraph::available() { return false; }
+
+int64_t StepGraph::kernels() const { return 0; }
 
 StepGraph::StepGraph(TrainState& state, optim::GradientPipeline& gradients, const StepOptions& options, bool required)
     : state_(state), gradients_(gradients), options_(options), required_(required) {

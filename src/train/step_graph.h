@@ -27,6 +27,9 @@ class StepGraph {
   ///         to be recorded cannot
   StepResult step(const Batch& batch);
 
+  /// Kernels that a recorded step launches; 0 before one is recorded.
+  int64_t kernels() const;
+
   static bool available();
 
  private:

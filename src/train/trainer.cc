@@ -40,7 +40,7 @@ class Loop {
     RunOutcome outcome;
     outcome.already_done = done();
     if (done()) return outcome;
-    look_for_signal();
+    look_around();
     if (signal_ != 0) {  // it came before the first step
       save();
       wait_for_chief();
@@ -48,7 +48,7 @@ class Loop {
     while (!done() && signal_ == 0) {
       step();
       ++outcome.steps;
-      const bool saves = done() || signal_ != 0 || due(state_.step, options_.checkpoint_every_n);
+      const bool saves = wants_checkpoint();
       const bool evaluates =
           signal_ == 0 && (options_.eval_every_n > 0 ? due(state_.step, options_.eval_every_n) || done() : saves);
       std::filesystem::path file;
@@ -56,18 +56,27 @@ class Loop {
       if (evaluates) evaluate(file);
       if (saves || evaluates) wait_for_chief();
     }
-    if (signal_ == 0) look_for_signal();  // it came during the last evaluation
+    if (signal_ == 0) look_around();  // it came during the last evaluation
     outcome.signal = signal_;
+    if (graph_) outcome.kernels_per_step = graph_->kernels();
     watchdog_.enter("", 0);
     return outcome;
   }
 
  private:
   bool done() const { return options_.num_steps > 0 && state_.step >= options_.num_steps; }
-  /// The signal that any replica has got; all of them look at the same moment and stop after the same step.
-  void look_for_signal() {
+  /// The signal that any replica has got, and whether any finds a checkpoint overdue; all of them look at the same
+  /// moment and act after the same step.
+  void look_around() {
     signal_ = parts_.signal ? parts_.signal() : 0;
-    if (parts_.replicas != nullptr) signal_ = static_cast<int>(parts_.replicas->largest(signal_));
+    const double seconds = options_.checkpoint_every_secs;
+    overdue_ = seconds > 0 && now() - saved_at_ >= seconds;
+    if (parts_.replicas == nullptr) return;
+    signal_ = static_cast<int>(parts_.replicas->largest(signal_));
+    if (seconds > 0) overdue_ = parts_.replicas->largest(overdue_ ? 1 : 0) != 0;
+  }
+  bool wants_checkpoint() const {
+    return done() || signal_ != 0 || overdue_ || due(state_.step, options_.checkpoint_every_n);
   }
   void wait_for_chief() {
     watchdog_.enter("", 0);
@@ -83,7 +92,7 @@ class Loop {
     const Batch& here = *batch;
     watchdog_.enter("in a step", state_.step);
     const StepResult result = make_step(here);
-    look_for_signal();
+    look_around();
     if (!seems_healthy(result)) diverged(bad_batch(here), result);
     watchdog_.enter("writing logs", state_.step);
     const int64_t replicas = parts_.replicas != nullptr ? parts_.replicas->size() : 1;
@@ -109,8 +118,8 @@ class Loop {
   /// Whether all went well. A device is asked now and then and answers with the next step, on all replicas with the
   /// same one; before anything is written it has to answer for this step.
   bool seems_healthy(const StepResult& result) {
-    if (!kernels::device::reading_waits(result.healthy) || done() || signal_ != 0 ||
-        due(state_.step, options_.checkpoint_every_n) || due(state_.step, options_.eval_every_n)) {
+    if (!kernels::device::reading_waits(result.healthy) || wants_checkpoint() ||
+        due(state_.step, options_.eval_every_n)) {
       asked_.reset();
       return result.ok();
     }
@@ -142,6 +151,7 @@ class Loop {
   }
 
   std::filesystem::path save() {
+    saved_at_ = now();
     if (parts_.checkpoints == nullptr) return {};
     watchdog_.enter("writing a checkpoint", state_.step);
     checkpoint::Checkpoint content = snapshot(state_);
@@ -177,6 +187,8 @@ class Loop {
   std::optional<LaggingCopy> asked_;  ///< whether all went well, on its way from the device
   Watchdog watchdog_;
   int signal_ = 0;
+  double saved_at_ = now();  ///< when the last checkpoint was begun, or the run was
+  bool overdue_ = false;
 };
 
 }  // namespace

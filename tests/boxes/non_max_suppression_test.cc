@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "support/golden.h"
@@ -75,6 +76,93 @@ TEST(BatchNonMaxSuppression, ClassesDoNotSuppressEachOtherUnlessAgnostic) {
   NmsOptions agnostic = options(5, 5);
   agnostic.class_agnostic = true;
   EXPECT_EQ(batch_non_max_suppression(boxes, scores, agnostic, unit_window()).detections.count.item<int64_t>(), 1);
+}
+
+/// What is kept of one image, as plainly as it can be said: the best is taken, and all others are looked at again.
+struct Found {
+  int64_t row, label;
+  float score;
+};
+
+float overlap(const at::Tensor& a, const at::Tensor& b) {
+  const auto side = [](const at::Tensor& box, int k) { return box[k].item<float>(); };
+  const auto area = [&](const at::Tensor& box) {
+    return (side(box, 2) - side(box, 0)) * (side(box, 3) - side(box, 1));
+  };
+  const float height = std::min(side(a, 2), side(b, 2)) - std::max(side(a, 0), side(b, 0)),
+              width = std::min(side(a, 3), side(b, 3)) - std::max(side(a, 1), side(b, 1));
+  const float both = std::max(height, 0.0f) * std::max(width, 0.0f);
+  return both / (area(a) + area(b) - both);
+}
+
+std::vector<Found> kept_plainly(const at::Tensor& boxes, std::vector<Found> rest, int64_t most,
+                                const NmsOptions& options) {
+  std::vector<Found> kept;
+  while (static_cast<int64_t>(kept.size()) < most) {
+    std::erase_if(rest, [&](const Found& one) { return !(one.score > options.score_threshold); });
+    if (rest.empty()) break;
+    const auto best =
+        std::max_element(rest.begin(), rest.end(), [](const Found& a, const Found& b) { return a.score < b.score; });
+    kept.push_back(*best);
+    rest.erase(best);
+    for (Found& one : rest) {
+      const float iou = overlap(boxes[kept.back().row], boxes[one.row]);
+      if (options.soft_nms_sigma > 0)
+        one.score *= std::exp(-iou * iou / (2 * options.soft_nms_sigma));
+      else if (iou > options.iou_threshold)
+        one.score = 0;
+    }
+  }
+  return kept;
+}
+
+std::vector<Found> detections_plainly(const at::Tensor& boxes, const at::Tensor& scores, const NmsOptions& options) {
+  std::vector<Found> all;
+  std::vector<std::vector<Found>> classes(static_cast<size_t>(options.class_agnostic ? 1 : scores.size(1)));
+  for (int64_t row = 0; row < scores.size(0); ++row) {
+    if (options.class_agnostic) {
+      const int64_t best = scores[row].argmax().item<int64_t>();
+      classes[0].push_back({row, best, scores[row][best].item<float>()});
+      continue;
+    }
+    for (int64_t c = 0; c < scores.size(1); ++c)
+      classes[static_cast<size_t>(c)].push_back({row, c, scores[row][c].item<float>()});
+  }
+  for (const auto& candidates : classes)
+    for (const Found& one : kept_plainly(
+             boxes, candidates,
+             options.class_agnostic ? options.max_total_detections : options.max_detections_per_class, options))
+      all.push_back(one);
+  std::stable_sort(all.begin(), all.end(), [](const Found& a, const Found& b) { return a.score > b.score; });
+  all.resize(std::min<size_t>(all.size(), static_cast<size_t>(options.max_total_detections)));
+  return all;
+}
+
+TEST(BatchNonMaxSuppression, HardAndSoftByClassAndAgnosticAreAsTheyAreDefined) {
+  at::manual_seed(3);
+  const at::Tensor corner = at::rand({3, 70, 2}) * 0.5,
+                   boxes = at::cat({corner, corner + at::rand({3, 70, 2}) * 0.4 + 0.05}, 2),
+                   scores = at::rand({3, 70, 4});
+  for (const float sigma : {0.0f, 0.3f})
+    for (const bool agnostic : {false, true}) {
+      NmsOptions asked = options(15, 25);
+      asked.score_threshold = 0.2f;
+      asked.soft_nms_sigma = sigma;
+      asked.class_agnostic = agnostic;
+      const NmsResult result = batch_non_max_suppression(boxes, scores, asked, unit_window());
+      for (int64_t b = 0; b < 3; ++b) {
+        SCOPED_TRACE(::testing::Message() << "sigma " << sigma << " agnostic " << agnostic << " image " << b);
+        const std::vector<Found> expected = detections_plainly(boxes[b], scores[b], asked);
+        ASSERT_EQ(result.detections.count[b].item<int64_t>(), static_cast<int64_t>(expected.size()));
+        EXPECT_GT(expected.size(), 5u);
+        for (size_t i = 0; i < expected.size(); ++i) {
+          const auto place = static_cast<int64_t>(i);
+          EXPECT_EQ(result.indices[b][place].item<int64_t>(), expected[i].row) << i;
+          EXPECT_EQ(result.detections.classes[b][place].item<int64_t>(), expected[i].label) << i;
+          EXPECT_NEAR(result.detections.scores[b][place].item<float>(), expected[i].score, 1e-6) << i;
+        }
+      }
+    }
 }
 
 TEST(BatchNonMaxSuppression, LimitsHoldPerClassAndInTotal) {

@@ -50,6 +50,18 @@ TEST(Effective, EveryValueCarriesItsOrigin) {
   EXPECT_EQ(values[2].text, "\"a\"");
 }
 
+TEST(Validate, RangesOfQueuesAndOfTheTimeBetweenCheckpoints) {
+  EXPECT_EQ(validation_error("train_config { num_batch_queue_threads: 1 prefetch_queue_capacity: 1 checkpoint { "
+                             "every_n_secs: 600 } }"),
+            "");
+  EXPECT_THAT(validation_error("train_config { num_batch_queue_threads: 0 }"),
+              HasSubstr("train_config.num_batch_queue_threads: must be >= 1, got 0"));
+  EXPECT_THAT(validation_error("train_config { prefetch_queue_capacity: -1 }"),
+              HasSubstr("train_config.prefetch_queue_capacity: must be >= 1, got -1"));
+  EXPECT_THAT(validation_error("train_config { checkpoint { every_n_secs: -1 } }"),
+              HasSubstr("train_config.checkpoint.every_n_secs: must be >= 0, got -1"));
+}
+
 TEST(Effective, TheMessageInsideAnAnyIsWrittenOut) {
   const auto pipeline = pipeline_of(
       "train_config { data_augmentation_options { custom { [type.googleapis.com/osprey.protos.RandomHorizontalFlip] "
@@ -157,9 +169,11 @@ TEST(Resolve, PrecisionIsChosenByTheMachineOnlyWhereTheConfigLeavesItToIt) {
   const auto choice = [](const std::string& text, bool on_gpu) {
     return precision(pipeline_of("train_config { " + text + " }").message->train_config(), on_gpu);
   };
-  const auto fastest = has_bfloat16_arithmetic() ? proto::TrainConfig::BF16 : proto::TrainConfig::FP32;
+  const bool has_choice = has_bfloat16_arithmetic();
   EXPECT_EQ(choice("", false), proto::TrainConfig::FP32);
-  EXPECT_EQ(choice("precision: AUTO", false), fastest);
+  EXPECT_EQ(choice("precision: AUTO", false), has_choice ? proto::TrainConfig::AUTO : proto::TrainConfig::FP32);
+  EXPECT_EQ(choice("precision: AUTO use_bfloat16: true", false),
+            has_choice ? proto::TrainConfig::BF16 : proto::TrainConfig::FP32);
   EXPECT_EQ(choice("precision: FP16", false), proto::TrainConfig::FP16);
   EXPECT_EQ(choice("", true), proto::TrainConfig::TF32);
   EXPECT_EQ(choice("precision: AUTO", true), proto::TrainConfig::TF32);

@@ -282,5 +282,27 @@ TEST(LabelMaps, AreReadAsAnIndependentReaderReadsThem) {
   }
 }
 
+TEST(PipelineConfigs, TheShippedCocoRecipeIsTheOriginalOne) {
+  const std::string name = "ssd_mobilenet_v1_300x300_coco14_sync.config";
+  if (!osprey::testing::test_data()) GTEST_SKIP() << osprey::testing::kNoTestData;
+  const auto original = *osprey::testing::test_data() / "data/pipeline_configs" / name;
+  if (!std::filesystem::exists(original)) GTEST_SKIP() << "no " << original;
+  // What says where files lie, and what changes nothing here.
+  const std::vector<std::string> without = {"model.ssd.matcher.argmax_matcher.use_matmul_gather=",
+                                            "model.ssd.inplace_batchnorm_update=",
+                                            "model.ssd.freeze_batchnorm=",
+                                            "train_config.fine_tune_checkpoint=",
+                                            "train_config.sync_replicas=",
+                                            "train_config.startup_delay_steps=",
+                                            "train_config.replicas_to_aggregate=",
+                                            "train_config.unpad_groundtruth_tensors=",
+                                            "eval_config.num_examples=",
+                                            "train_input_reader=",
+                                            "eval_input_reader="};
+  const Pipeline theirs = load_pipeline(original.string(), without),
+                 ours = load_pipeline(OSPREY_SOURCE_DIR "/configs/" + name, without);
+  EXPECT_EQ(differences(*theirs.message, *ours.message), "");
+}
+
 }  // namespace
 }  // namespace osprey::config

@@ -95,6 +95,24 @@ TEST(ExampleDecoder, ClassTextDecidesAndFallsBackOnTheLabel) {
   EXPECT_THAT(read(record)->example.classes, ElementsAre(1, 0, 4));
 }
 
+TEST(ExampleDecoder, TheClassOfAPictureIsNeverGuessed) {
+  const auto classes = [](ExampleRecord record) { return read(record)->example.image_classes; };
+  EXPECT_THAT(classes(picture_record(4, 4)), IsEmpty()) << "no label, no class";
+  EXPECT_THAT(classes(picture_record(4, 4).ints("image/class/label", {2})), ElementsAre(1)) << "labels begin at 1";
+  EXPECT_THAT(classes(picture_record(4, 4).ints("image/class/label", {-1, 0, 3})), ElementsAre(-1, -1, -1));
+  EXPECT_THAT(classes(picture_record(4, 4).strings("image/class/text", {"dog"})), ElementsAre(1));
+  EXPECT_THAT(classes(picture_record(4, 4).strings("image/class/text", {"fox"})), ElementsAre(-1));
+  EXPECT_THAT(classes(picture_record(4, 4).strings("image/class/text", {""}).ints("image/class/label", {5})),
+              ElementsAre(-1))
+      << "with a label map the text decides";
+}
+
+TEST(ExampleDecoder, TheContentSaysTheFormatOfAPicture) {
+  const at::Tensor expected = read(picture_record(6, 5))->example.image;
+  for (const char* format : {"jpeg", "png", "", "nonsense"})
+    EXPECT_TRUE(read(picture_record(6, 5).strings("image/format", {format}))->example.image.equal(expected)) << format;
+}
+
 TEST(ExampleDecoder, DisplayNamesAreLookedUpFirstWhereAskedFor) {
   const auto map = std::make_shared<config::LabelMap>(config::parse_label_map(
       "item { id: 1 name: 'a' display_name: 'b' } item { id: 2 name: 'b' display_name: 'c' }", "map"));

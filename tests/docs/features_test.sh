@@ -10,7 +10,7 @@ fi
 page="$(dirname "$0")/../../docs/features.md"
 rows=$(grep -E '^\| [SU][0-9]+\.[0-9]+ \|' "$page")
 listing=$(ctest --test-dir "$1" -N)
-existing=$(sed -nE 's/^ *Test +#[0-9]+: ([^ ]+)( \(Disabled\))?$/\1/p' <<<"$listing")
+existing=$(sed -nE 's/^ *Test +#[0-9]+: ([^ ]+)( +# .*)?( \(Disabled\))?$/\1/p' <<<"$listing")
 named=$(sed -nE 's/.*\| test: `([^`]+)` \|$/\1/p' <<<"$rows" | sort -u)
 failed=0
 

@@ -3,7 +3,9 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include "../src/train/faster_precision.h"
 #include "osprey/base/error.h"
+#include "osprey/data/loader.h"
 #include "osprey/data/resize.h"
 
 namespace osprey::train {
@@ -62,6 +64,44 @@ TEST(Assembly, ARecordedStepThatCannotBeIsRefusedByName) {
         assembled({on, "model.ssd.loss.hard_example_miner.num_hard_examples=10"});
       },
       ThrowsMessage<ConfigError>(AllOf(HasSubstr(field), HasSubstr("model.ssd.loss.hard_example_miner"))));
+}
+
+TEST(Assembly, ATrialOfPrecisionsLeavesTheModelAsItWas) {
+  Assembly assembly = assembled({});
+  const auto tensors = [&] {
+    std::map<std::string, at::Tensor> result;
+    for (const auto& [name, tensor] : snapshot(assembly.state).tensors) result[name] = tensor.clone();
+    return result;
+  };
+  const auto before = tensors();
+  const PrecisionTrial trial = try_precisions(*assembly.state.model, data::train_options(assembly.root()), nullptr);
+  EXPECT_GT(trial.float32, 0);
+  EXPECT_GT(trial.bfloat16, 0);
+  for (const auto& [name, tensor] : tensors()) EXPECT_TRUE(tensor.equal(before.at(name))) << name;
+  for (const at::Tensor& parameter : assembly.state.model->parameters()) EXPECT_FALSE(parameter.grad().defined());
+}
+
+TEST(Assembly, TheQueueFieldsOfTheFirstTrainerSetThreadsAndBatchesAhead) {
+  const auto options = [](const std::vector<std::string>& overrides) {
+    return data::train_options(assembled(overrides).root());
+  };
+  EXPECT_EQ(options({}).num_workers, 0) << "one per processor";
+  EXPECT_EQ(options({"train_config.num_batch_queue_threads=3"}).num_workers, 3);
+  EXPECT_EQ(options({}).prefetch_batches, 0) << "as the reader says";
+  EXPECT_EQ(options({"train_config.prefetch_queue_capacity=4"}).prefetch_batches, 4);
+  EXPECT_EQ(
+      options({"train_config.prefetch_queue_capacity=4", "train_input_reader.num_prefetch_batches=2"}).prefetch_batches,
+      0);
+}
+
+TEST(Assembly, SynchronousReplicasStartTogether) {
+  EXPECT_NO_THROW(assembled({"train_config.sync_replicas=true"}));
+  EXPECT_NO_THROW(assembled({"train_config.sync_replicas=true", "train_config.startup_delay_steps=0"}));
+  EXPECT_THAT(
+      [] {
+        assembled({"train_config.sync_replicas=true", "train_config.startup_delay_steps=15"});
+      },
+      ThrowsMessage<ConfigError>(AllOf(HasSubstr("train_config.startup_delay_steps"), HasSubstr("got 15"))));
 }
 
 TEST(Assembly, PicturesResizedInTheStepAreThoseOfTheLoader) {

@@ -132,6 +132,7 @@ std::string family(const ::testing::TestParamInfo<const char*>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Configs, StepOfConfig,
                          ::testing::Values("quickstart.config", "ssd_efficientdet_d0_256x256_bccd.config",
+                                           "ssd_mobilenet_v1_300x300_coco14_sync.config",
                                            "ssd_mobilenet_v2_fpnlite_320x320_bccd.config",
                                            "ssd_resnet18_v1_fpn_192x192_bccd.config",
                                            "ssdlite_mobilenet_v3_small_320x320_bccd.config"),

@@ -68,6 +68,7 @@ TEST_F(GpuStep, RecordedOrOneByOneTheNumbersAreTheSame) {
   const auto expected = snapshot(one_by_one.state);
   for (const auto& [name, tensor] : snapshot(recorded.state).tensors)
     EXPECT_LE((expected.tensors.at(name) - tensor).norm().item<double>(), 1e-4 * tensor.norm().item<double>()) << name;
+  EXPECT_GT(graph.kernels(), 0);
 }
 
 TEST_F(GpuStep, StepsWaitForNothing) {

@@ -3,6 +3,9 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <thread>
+
 #include "osprey/base/error.h"
 #include "osprey/config/parse.h"
 #include "osprey/protos/optimizer.pb.h"
@@ -78,6 +81,41 @@ TEST(Trainer, SavesEvaluatesAndKeepsTheBest) {
   EXPECT_EQ(checkpoint::latest(folder.path())->step, 9);
   EXPECT_EQ(checkpoint::latest(folder.path() / "best")->step, 4);
   EXPECT_EQ(checkpoint::list(folder.path()).size(), 2u);
+}
+
+/// Takes its time for every batch.
+class SlowSource final : public data::BatchSource {
+ public:
+  explicit SlowSource(data::BatchSource& source) : source_(source) {}
+  std::optional<Batch> next() override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return source_.next();
+  }
+  void seek(int64_t index) override { source_.seek(index); }
+  int64_t position() const override { return source_.position(); }
+  int64_t num_examples() const override { return source_.num_examples(); }
+
+ private:
+  data::BatchSource& source_;
+};
+
+TEST(Trainer, SavesWhenEnoughTimeHasGoneBy) {
+  const auto saved = [](double seconds) {
+    const TempDir folder;
+    ToyRun toy({});
+    const auto fast = make_toy_source(4);
+    SlowSource source(*fast);
+    checkpoint::Directory checkpoints(folder.path(), {.keep_last = 9});
+    TrainerParts parts = parts_of(toy, source);
+    parts.checkpoints = &checkpoints;
+    run(parts, {.num_steps = 5, .checkpoint_every_n = 0, .checkpoint_every_secs = seconds});
+    std::vector<int64_t> steps;
+    for (const auto& entry : checkpoint::list(folder.path())) steps.push_back(entry.step);
+    return steps;
+  };
+  EXPECT_THAT(saved(0.01), ElementsAre(1, 2, 3, 4, 5)) << "every step takes longer";
+  EXPECT_THAT(saved(3600), ElementsAre(5));
+  EXPECT_THAT(saved(0), ElementsAre(5));
 }
 
 TEST(Trainer, EvaluationHasItsOwnRhythmWhereAsked) {

@@ -20,13 +20,20 @@ ArithmeticChoice arithmetic(const proto::TrainEvalPipelineConfig& config);
 /// 0 stands for "found by a scan of the data".
 int max_number_of_boxes(const proto::TrainEvalPipelineConfig& config, const proto::InputReader& reader);
 
+/// How training batches are prepared, as far as the older fields of `train_config` say.
+struct InputQueue {
+  int threads = 0;  ///< `num_batch_queue_threads`; 0: one per processor
+  int batches = 0;  ///< `prefetch_queue_capacity`, unless the reader has `num_prefetch_batches`; 0: as the reader says
+};
+InputQueue input_queue(const proto::TrainEvalPipelineConfig& config);
+
 /// What the fine-tuning checkpoint restores: `fine_tune_checkpoint_type`, or what the deprecated
 /// `from_detection_checkpoint` says: "detection" or "classification".
 std::string fine_tune_checkpoint_type(const proto::TrainConfig& config);
 
-/// The `precision` field; where it is AUTO: TF32 on a GPU, and on a CPU that has bfloat16 arithmetic BF16, if AUTO is
-/// written out or the deprecated `use_bfloat16` asks for it, else FP32. A run whose config says nothing is the same on
-/// every CPU.
+/// The `precision` field; where it is AUTO: on a GPU TF32, or BF16 with the deprecated `use_bfloat16`. On a CPU that
+/// has bfloat16 arithmetic BF16 with `use_bfloat16`, and AUTO where that is written out: the faster of BF16 and FP32,
+/// to be found by a trial. Everywhere else FP32, so that a run whose config says nothing is the same on every CPU.
 proto::TrainConfig::Precision precision(const proto::TrainConfig& config, bool on_gpu = false);
 
 }  // namespace osprey::config

@@ -60,11 +60,14 @@ struct StageSeconds {
 /// place, evaluation leaves its row empty with image weight 0.
 class RecordSource : public BatchSource {
  public:
-  virtual StageSeconds stage_seconds() const = 0;
-  virtual int64_t num_dropped_boxes() const = 0;
+  /// Readers of other programs, each configured by a message of its own in `InputReader.custom`.
+  using Registry = config::Registry<RecordSource, const SourceOptions&>;
+
+  virtual StageSeconds stage_seconds() const { return {}; }
+  virtual int64_t num_dropped_boxes() const { return 0; }
 };
 
-/// Opens the files of a reader and starts the workers.
+/// Opens the files of a reader and starts the workers; or makes the registered source that `custom` names.
 ///
 /// throws   ConfigError for readers that are not built yet, for a resizer without static size and for a label map that
 ///          disagrees with num_classes; DataError for missing or empty inputs, for broken framing and for too many

@@ -38,7 +38,8 @@ std::string dry_run(config::Pipeline pipeline, const JobOptions& options);
 
 /// Times `steps` steps after a warm-up and writes nothing. Returns one line of JSON: `steps`, `batch_size`,
 /// `precision`, `threads`, `replicas`, `median_step_seconds`, `images_per_second`, `data_wait`, `peak_memory_bytes`
-/// (the most that was resident minus what was before the model was built), `first_step_seconds`.
+/// (the most that was resident minus what was before the model was built), `first_step_seconds`, and
+/// `kernels_per_step` where the step was recorded as a CUDA graph.
 std::string benchmark(config::Pipeline pipeline, const JobOptions& options, int64_t steps);
 
 }  // namespace osprey::train

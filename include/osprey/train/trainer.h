@@ -27,6 +27,7 @@ enum class StepRecording {
 struct TrainerOptions {
   int64_t num_steps = 0;              ///< a total, not counted from a resume; 0: until a signal comes
   int64_t checkpoint_every_n = 1000;  ///< and at the end, and after a signal; 0: only then
+  double checkpoint_every_secs = 0;   ///< a checkpoint also after so long without one; 0: not for that reason
   int64_t eval_every_n = 0;           ///< 0: at every checkpoint
   int64_t look_every_n = 1;  ///< on a GPU, steps between two questions whether all went well; on a CPU always 1
   StepRecording cuda_graph = StepRecording::kOff;
@@ -53,9 +54,10 @@ struct TrainerParts {
 
 /// How a run ended.
 struct RunOutcome {
-  int64_t steps = 0;          ///< made by this call
-  bool already_done = false;  ///< the state was at num_steps from the start
-  int signal = 0;             ///< the signal that ended it; a checkpoint was written
+  int64_t steps = 0;             ///< made by this call
+  bool already_done = false;     ///< the state was at num_steps from the start
+  int64_t kernels_per_step = 0;  ///< where steps were recorded as a CUDA graph
+  int signal = 0;                ///< the signal that ended it; a checkpoint was written
 };
 
 /// Runs steps until `num_steps`, a signal, or a loss that is not finite.

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# detect finds the same with a model directory, with a checkpoint in it and with what export_model makes of it.
+#   detect_a_training.sh BUILD_FOLDER PIPELINE_CONFIG
+set -euo pipefail
+bin=$1/bin config=$2
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+
+"$bin/create_records" --format shapes --num_images 6 --label_map data/label_map.pbtxt --output data/train.record
+"$bin/create_records" --format shapes --num_images 3 --seed 1 --label_map data/label_map.pbtxt --output data/test.record
+"$bin/train_detector" --pipeline_config "$config" --data_dir data --model_dir run --num_train_steps 2 --train_batch_size 2
+"$bin/export_model" --pipeline_config run/pipeline.config --checkpoint run --output_dir exported --parity_images 1
+
+export TMPDIR=$folder/tmp
+mkdir tmp
+for model in exported run run/ckpt-2.osprey; do
+  "$bin/detect" --model $model --min_score 0 --output_dir "drawn-${model//\//-}" data/test.record | sed '/"drawn"/d' >found.json
+  [ -e expected.json ] || cp found.json expected.json
+  cmp found.json expected.json || { echo "$model: finds something else than exported"; exit 1; }
+done
+grep -q '"score"' expected.json || { echo "nothing was found at all"; exit 1; }
+[ "$(find drawn-run -name '*.jpg' | wc -l)" = 3 ] || { echo "not every picture was drawn"; exit 1; }
+[ -z "$(ls tmp)" ] || { echo "left behind: $(ls tmp)"; exit 1; }
+
+rm run/ckpt-2.osprey
+code=0
+said=$("$bin/detect" --model run data/test.record 2>&1) || code=$?
+[ "$code" = 3 ] || { echo "without a checkpoint: exit code $code: $said"; exit 1; }
+[[ $said == *run* && -z $(ls tmp) ]] || { echo "without a checkpoint: $said"; exit 1; }
