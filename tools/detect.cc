@@ -155,7 +155,7 @@ void benchmark(const std::vector<std::string>& models, const std::string& device
 
 int main(int argc, char** argv) {
   CLI::App app{"Draws and lists what a trained or exported model finds on pictures."};
-  std::string output_dir, json_file, device = "cpu";
+  std::string output_dir, json_file, device;
   std::vector<std::string> models, paths;
   double min_score = 0.5;
   size_t max_images = 0;
@@ -175,7 +175,7 @@ int main(int argc, char** argv) {
                  "several --model, exported with different batch sizes, are timed one after the other")
       ->check(osprey::cli::at_least(1))
       ->excludes(drawn_option, json_option);
-  app.add_option("--device", device, "cpu, cuda or cuda:N")->capture_default_str();
+  osprey::cli::add_device_flag(app, device);
   const char* const example = "detect --model exported --output_dir drawn photo.jpg folder/";
   return osprey::cli::run_with_code(app, example, argc, argv, [&] {
     if (benchmark_calls == 0 && models.size() > 1)

@@ -1,5 +1,4 @@
 // Evaluates checkpoints of a detector, or, given two COCO files, the detections in them.
-#include <ATen/Context.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -101,7 +100,7 @@ class Evaluation {
     if (pipeline_.message->eval_input_reader_size() > 1)
       SPDLOG_INFO("the config has {} eval_input_reader; number {} is evaluated (--eval_reader)",
                   pipeline_.message->eval_input_reader_size(), flags.reader);
-    const c10::Device device(!flags.device.empty() ? flags.device : at::hasCUDA() ? "cuda" : "cpu");
+    const c10::Device device(flags.device);
     evaluator_.emplace(pipeline_.root(), osprey::eval::CheckpointEvaluatorOptions{
                                              .reader = flags.reader, .skip_bad = flags.skip_bad, .device = device});
     evaluator_->options().metrics.num_threads = flags.num_threads;
@@ -218,9 +217,7 @@ int main(int argc, char** argv) {
   app.add_flag("--skip_bad_records", flags.skip_bad,
                "Leaves out, and counts, records that cannot be used; otherwise they end the program")
       ->group("Data");
-  app.add_option("--device", flags.device, "cpu or cuda; default: cuda where there is one")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->group("Run");
+  osprey::cli::add_device_flag(app, flags.device)->check(CLI::IsMember({"cpu", "cuda"}))->group("Run");
   app.add_option("--num_threads", flags.num_threads, "Threads of the metrics; 0: one per core")
       ->check(osprey::cli::at_least(0))
       ->group("Run");

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <optional>
+#include <regex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,7 +28,7 @@ struct Flags {
   osprey::train::JobOptions job;
   std::string precision;
   std::optional<bool> amp, tf32;
-  std::optional<int64_t> num_train_steps, batch_size, checkpoint_every_n, log_every_n, eval_every_n;
+  std::optional<int64_t> num_train_steps, batch_size, checkpoint_every_n, log_every_n, eval_every_n, resnet_depth;
   int64_t benchmark_steps = 0;
   osprey::train::LaunchOptions launch;
   std::string master, worker_job_name;
@@ -59,7 +60,11 @@ void add_flags(CLI::App& app, Flags& flags) {
                  "Steps between evaluations; 0: at every checkpoint (eval_config.eval_every_n_steps)")
       ->check(osprey::cli::at_least(0))
       ->group("Run");
-  app.add_option("--device", flags.job.device, "cpu, cuda or cuda:<n>")->capture_default_str()->group("Hardware");
+  app.add_option("--resnet_depth,--resnet_size", flags.resnet_depth,
+                 "Layers of the config's ResNet (model.ssd.feature_extractor.type): 18, 34, 50, 101, 152 or 200")
+      ->check(CLI::IsMember({18, 34, 50, 101, 152, 200}))
+      ->group("Run");
+  osprey::cli::add_device_flag(app, flags.job.device)->group("Hardware");
   app.add_option("--precision", flags.precision, "auto, fp32, tf32, bf16 or fp16 (train_config.precision)")
       ->check(CLI::IsMember({"auto", "fp32", "tf32", "bf16", "fp16"}, CLI::ignore_case))
       ->group("Hardware");
@@ -182,11 +187,29 @@ auto after_the_chief(const std::optional<osprey::train::ReplicaPlace>& place, Bo
   }
 }
 
+/// The override that gives a config's ResNet another depth: "ssd_resnet50_v1_fpn" becomes "ssd_resnet101_v1_fpn".
+std::string depth_assignment(const osprey::config::Pipeline& pipeline, int64_t depth) {
+  const std::string& type = pipeline.message->model().ssd().feature_extractor().type();
+  std::smatch parts;
+  if (!std::regex_match(type, parts, std::regex("(ssd_resnet)[0-9]+(_.*)")))
+    throw osprey::ConfigError(fmt::format("--resnet_depth: the feature extractor is '{}', not a ResNet", type));
+  return fmt::format("model.ssd.feature_extractor.type={}{}{}", parts[1].str(), depth, parts[2].str());
+}
+
+/// The config with all that the flags say.
+osprey::config::Pipeline pipeline_of(const Flags& flags) {
+  osprey::config::Overrides overrides = flags.config.overrides;
+  overrides.assignments = assignments(flags);
+  const std::string& file = flags.config.pipeline_config;
+  osprey::config::Pipeline pipeline = osprey::config::load_pipeline(file, overrides);
+  if (!flags.resnet_depth) return pipeline;
+  overrides.assignments.push_back(depth_assignment(pipeline, *flags.resnet_depth));
+  return osprey::config::load_pipeline(file, overrides);
+}
+
 int execute(Flags& flags) {
   if (flags.clone_on_cpu) flags.job.device = "cpu";
-  flags.config.overrides.assignments = assignments(flags);
-  osprey::config::Pipeline pipeline =
-      osprey::config::load_pipeline(flags.config.pipeline_config, flags.config.overrides);
+  osprey::config::Pipeline pipeline = pipeline_of(flags);
   osprey::config::check(pipeline, osprey::config::Purpose::kTrain);
   if (flags.print_config) {
     fmt::print("{}", osprey::config::annotated_text(pipeline));

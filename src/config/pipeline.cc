@@ -11,13 +11,20 @@ namespace osprey::config {
 namespace {
 
 void prefix(std::string& path, const std::filesystem::path& folder) {
+  static const std::string placeholder = "PATH_TO_BE_CONFIGURED/";
+  if (path.starts_with(placeholder)) path.erase(0, placeholder.size());
   if (!path.empty() && !std::filesystem::path(path).is_absolute()) path = (folder / path).string();
 }
 
-void prefix_paths(proto::InputReader& reader, const std::filesystem::path& folder) {
+/// files  what a reader without paths reads
+void prefix_paths(proto::InputReader& reader, const std::filesystem::path& folder, const std::string& files) {
   if (reader.has_label_map_path()) prefix(*reader.mutable_label_map_path(), folder);
-  if (!reader.has_tf_record_input_reader()) return;
-  for (std::string& path : *reader.mutable_tf_record_input_reader()->mutable_input_path()) prefix(path, folder);
+  if (reader.input_reader_case() != proto::InputReader::kTfRecordInputReader &&
+      reader.input_reader_case() != proto::InputReader::INPUT_READER_NOT_SET)
+    return;
+  auto& paths = *reader.mutable_tf_record_input_reader()->mutable_input_path();
+  if (paths.empty()) *paths.Add() = files;
+  for (std::string& path : paths) prefix(path, folder);
 }
 
 }  // namespace
@@ -37,8 +44,9 @@ Pipeline parse_pipeline(std::string_view text, const std::string& name, const Ov
   if (!errors.empty()) throw ConfigError(errors);
   if (!overrides.data_dir.empty()) {
     if (pipeline.message->has_train_input_reader())
-      prefix_paths(*pipeline.message->mutable_train_input_reader(), overrides.data_dir);
-    for (auto& reader : *pipeline.message->mutable_eval_input_reader()) prefix_paths(reader, overrides.data_dir);
+      prefix_paths(*pipeline.message->mutable_train_input_reader(), overrides.data_dir, "train-*");
+    for (auto& reader : *pipeline.message->mutable_eval_input_reader())
+      prefix_paths(reader, overrides.data_dir, "validation-*");
   }
   return pipeline;
 }

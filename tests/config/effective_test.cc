@@ -95,6 +95,24 @@ TEST(Validate, EveryFieldOutOfRangeIsReportedInOneRun) {
   EXPECT_EQ(validation_error(""), "");
 }
 
+TEST(DataDir, TakesThePlaceOfPlaceholdersAndStandsBeforeRelativePaths) {
+  const auto pipeline = parse_pipeline(
+      "train_input_reader { label_map_path: 'PATH_TO_BE_CONFIGURED/map.pbtxt'\n"
+      "  tf_record_input_reader { input_path: ['/a/b', 'c.record', 'PATH_TO_BE_CONFIGURED/d-?'] } }\n"
+      "eval_input_reader { label_map_path: 'map.pbtxt' } eval_input_reader { external_input_reader {} }",
+      "p.config", Overrides{.data_dir = "data"});
+  const auto& train = pipeline.message->train_input_reader();
+  EXPECT_EQ(train.label_map_path(), "data/map.pbtxt");
+  EXPECT_THAT(train.tf_record_input_reader().input_path(), ElementsAre("/a/b", "data/c.record", "data/d-?"));
+  const auto& readers = pipeline.message->eval_input_reader();
+  EXPECT_EQ(readers[0].label_map_path(), "data/map.pbtxt");
+  EXPECT_THAT(readers[0].tf_record_input_reader().input_path(), ElementsAre("data/validation-*"))
+      << "a reader without paths";
+  EXPECT_TRUE(readers[1].has_external_input_reader());
+  const auto bare = parse_pipeline("train_input_reader {}", "p.config", Overrides{.data_dir = "data"});
+  EXPECT_THAT(bare.message->train_input_reader().tf_record_input_reader().input_path(), ElementsAre("data/train-*"));
+}
+
 TEST(Validate, PlaceholdersAreRefusedByNameInTheGivenParts) {
   const auto pipeline = pipeline_of(
       "train_config { fine_tune_checkpoint: 'PATH_TO_BE_CONFIGURED/model.ckpt' }\n"

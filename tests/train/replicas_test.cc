@@ -214,6 +214,37 @@ TEST(Replicas, HalfTheBytesOnTheWireGiveNearlyTheSameSteps) {
   EXPECT_TRUE(differ) << "the sums were made in bfloat16";
 }
 
+TEST(Replicas, EachNormalisesByItsShareAndTheChiefsAveragesAreSaved) {
+  const Batch whole = *make_toy_source(8)->next();
+  const auto averages_after = [&](int64_t rank, Replicas* replicas) {
+    ToyRun run({});
+    std::unique_ptr<GradientSum> sum;
+    StepOptions options;
+    if (replicas != nullptr) {
+      sum = std::make_unique<GradientSum>(*replicas, optim::tensors_of(run.state.optimizer->parameters()),
+                                          GradientSum::Options{});
+      options.replicas = sum.get();
+    }
+    train_step(run.state, slice(whole, rank * 4, rank * 4 + 4), *run.gradients, options);
+    std::map<std::string, at::Tensor> result;
+    for (const auto& [name, tensor] : snapshot(run.state).tensors)  // what a checkpoint holds
+      if (name.find("moving_mean") != name.npos || name.find("moving_variance") != name.npos)
+        result[name] = tensor.clone();
+    return result;
+  };
+  const auto chief = averages_after(0, nullptr), other = averages_after(1, nullptr);
+  ASSERT_FALSE(chief.empty());
+  expect_well(on_replicas(2, [&](Replicas& replicas) {
+    const auto& alone = replicas.is_chief() ? chief : other;
+    bool differ = false;
+    for (const auto& [name, average] : averages_after(replicas.rank(), &replicas)) {
+      expect_close(average, alone.at(name), 1e-6, 1e-6, name);
+      differ = differ || !at::equal(chief.at(name), other.at(name));
+    }
+    EXPECT_TRUE(differ);
+  }));
+}
+
 /// What a batch norm makes of a map and of the gradient that comes back.
 struct Normed {
   at::Tensor y, gradient_x, gradient_gamma, gradient_beta, moving_mean, moving_variance;

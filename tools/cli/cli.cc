@@ -1,5 +1,6 @@
 #include "cli/cli.h"
 
+#include <ATen/Context.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <google/protobuf/stubs/common.h>
@@ -14,6 +15,7 @@
 #include "osprey/base/logging.h"
 #include "osprey/base/memory.h"
 #include "osprey/base/nearest.h"
+#include "osprey/kernels/device.h"
 
 namespace osprey::cli {
 namespace {
@@ -98,8 +100,16 @@ void add_config_flags(CLI::App& app, ConfigFlags& flags, bool required) {
          "--strict", [&flags] { flags.overrides.assignments.emplace_back("strict=true"); },
          "What would only be warned about ends the program (strict)")
       ->group("Config");
-  app.add_option("--data_dir", flags.overrides.data_dir, "Folder put before relative paths of the input readers")
+  app.add_option(
+         "--data_dir", flags.overrides.data_dir,
+         "Folder of the data: put before relative paths of the input readers, in place of PATH_TO_BE_CONFIGURED; a "
+         "reader without paths reads train-* or validation-* there")
       ->group("Config");
+}
+
+CLI::Option* add_device_flag(CLI::App& app, std::string& device) {
+  device = at::hasCUDA() && kernels::device::compiled() ? "cuda" : "cpu";
+  return app.add_option("--device", device, "cpu, cuda or cuda:<n>; default: cuda where there is one");
 }
 
 void accept_logging_flags(CLI::App& app) {

@@ -19,6 +19,9 @@ CLI::Validator at_least(double minimum);
 /// Adds --pipeline_config (also --pipeline_config_path), --set, --strict, --config_override and --data_dir.
 void add_config_flags(CLI::App& app, ConfigFlags& flags, bool required = true);
 
+/// Adds --device; `device` is a GPU from here on where there is one and this build has kernels for it, else the CPU.
+CLI::Option* add_device_flag(CLI::App& app, std::string& device);
+
 /// Accepts --logtostderr and --alsologtostderr, which tutorials of other tools carry; the log goes to stderr anyway.
 void accept_logging_flags(CLI::App& app);
 

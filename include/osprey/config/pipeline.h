@@ -22,7 +22,9 @@ struct Pipeline {
 struct Overrides {
   std::string merged_text;               ///< of `--config_override`: text format, merged first
   std::vector<std::string> assignments;  ///< of `--set`, in their order; see apply_override
-  std::string data_dir;                  ///< put before every relative path of the input readers, after all else
+  /// Put before every relative path of the input readers, after all else, in the place of PATH_TO_BE_CONFIGURED where
+  /// one begins so. A reader without paths then reads `train-*` there, or `validation-*` for evaluation.
+  std::string data_dir;
 };
 
 /// Reads a pipeline config and applies the assignments of `--set`.
