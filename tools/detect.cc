@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -35,8 +37,11 @@ class ServedModel {
   explicit ServedModel(const fs::path& path) : folder_(path) {
     const fs::path run = fs::is_directory(path) ? path : path.parent_path();
     if (fs::exists(path / "model.pt") || !fs::exists(run / "pipeline.config")) return;
-    std::string name = (fs::temp_directory_path() / "osprey-detect-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw osprey::DataError(name + ": cannot be made");
+    const fs::path temporary = fs::temp_directory_path();
+    std::string name = (temporary / "osprey-detect-XXXXXX").string();  // mkdtemp replaces the six letters
+    if (::mkdtemp(name.data()) == nullptr)
+      throw osprey::DataError(fmt::format("{}: no folder for the exported model can be made there: {}",
+                                          temporary.string(), strerror(errno)));
     own_ = name;
     folder_ = own_ / "model";
     try {

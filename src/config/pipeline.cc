@@ -19,9 +19,7 @@ void prefix(std::string& path, const std::filesystem::path& folder) {
 /// files  what a reader without paths reads
 void prefix_paths(proto::InputReader& reader, const std::filesystem::path& folder, const std::string& files) {
   if (reader.has_label_map_path()) prefix(*reader.mutable_label_map_path(), folder);
-  if (reader.input_reader_case() != proto::InputReader::kTfRecordInputReader &&
-      reader.input_reader_case() != proto::InputReader::INPUT_READER_NOT_SET)
-    return;
+  if (reader.has_external_input_reader() || reader.has_custom()) return;  // they have no files that we know of
   auto& paths = *reader.mutable_tf_record_input_reader()->mutable_input_path();
   if (paths.empty()) *paths.Add() = files;
   for (std::string& path : paths) prefix(path, folder);

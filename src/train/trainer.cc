@@ -55,6 +55,7 @@ class Loop {
       if (saves) file = save();
       if (evaluates) evaluate(file);
       if (saves || evaluates) wait_for_chief();
+      if (saves) saved_at_ = now();
     }
     if (signal_ == 0) look_around();  // it came during the last evaluation
     outcome.signal = signal_;
@@ -151,7 +152,6 @@ class Loop {
   }
 
   std::filesystem::path save() {
-    saved_at_ = now();
     if (parts_.checkpoints == nullptr) return {};
     watchdog_.enter("writing a checkpoint", state_.step);
     checkpoint::Checkpoint content = snapshot(state_);
@@ -187,7 +187,7 @@ class Loop {
   std::optional<LaggingCopy> asked_;  ///< whether all went well, on its way from the device
   Watchdog watchdog_;
   int signal_ = 0;
-  double saved_at_ = now();  ///< when the last checkpoint was begun, or the run was
+  double saved_at_ = now();  ///< when the last checkpoint was done with, evaluation included, or the run was begun
   bool overdue_ = false;
 };
 

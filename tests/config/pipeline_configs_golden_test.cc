@@ -286,7 +286,7 @@ TEST(PipelineConfigs, TheShippedCocoRecipeIsTheOriginalOne) {
   const std::string name = "ssd_mobilenet_v1_300x300_coco14_sync.config";
   if (!osprey::testing::test_data()) GTEST_SKIP() << osprey::testing::kNoTestData;
   const auto original = *osprey::testing::test_data() / "data/pipeline_configs" / name;
-  if (!std::filesystem::exists(original)) GTEST_SKIP() << "no " << original;
+  if (!std::filesystem::exists(original)) GTEST_SKIP() << "the public config is not among the test data: " << original;
   // What says where files lie, and what changes nothing here.
   const std::vector<std::string> without = {"model.ssd.matcher.argmax_matcher.use_matmul_gather=",
                                             "model.ssd.inplace_batchnorm_update=",

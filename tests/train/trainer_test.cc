@@ -83,12 +83,13 @@ TEST(Trainer, SavesEvaluatesAndKeepsTheBest) {
   EXPECT_EQ(checkpoint::list(folder.path()).size(), 2u);
 }
 
-/// Takes its time for every batch.
+/// Takes its time for the first so many batches.
 class SlowSource final : public data::BatchSource {
  public:
-  explicit SlowSource(data::BatchSource& source) : source_(source) {}
+  SlowSource(data::BatchSource& source, int64_t milliseconds, int64_t batches)
+      : source_(source), milliseconds_(milliseconds), batches_(batches) {}
   std::optional<Batch> next() override {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (source_.position() < batches_) std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds_));
     return source_.next();
   }
   void seek(int64_t index) override { source_.seek(index); }
@@ -97,6 +98,7 @@ class SlowSource final : public data::BatchSource {
 
  private:
   data::BatchSource& source_;
+  int64_t milliseconds_, batches_;
 };
 
 TEST(Trainer, SavesWhenEnoughTimeHasGoneBy) {
@@ -104,7 +106,7 @@ TEST(Trainer, SavesWhenEnoughTimeHasGoneBy) {
     const TempDir folder;
     ToyRun toy({});
     const auto fast = make_toy_source(4);
-    SlowSource source(*fast);
+    SlowSource source(*fast, 20, 5);
     checkpoint::Directory checkpoints(folder.path(), {.keep_last = 9});
     TrainerParts parts = parts_of(toy, source);
     parts.checkpoints = &checkpoints;
@@ -116,6 +118,24 @@ TEST(Trainer, SavesWhenEnoughTimeHasGoneBy) {
   EXPECT_THAT(saved(0.01), ElementsAre(1, 2, 3, 4, 5)) << "every step takes longer";
   EXPECT_THAT(saved(3600), ElementsAre(5));
   EXPECT_THAT(saved(0), ElementsAre(5));
+}
+
+TEST(Trainer, TheTimeOfAnEvaluationIsNoReasonToSaveAgain) {
+  const TempDir folder;
+  ToyRun toy({});
+  const auto fast = make_toy_source(4);
+  SlowSource source(*fast, 1100, 1);
+  checkpoint::Directory checkpoints(folder.path(), {.keep_last = 9});
+  TrainerParts parts = parts_of(toy, source);
+  parts.checkpoints = &checkpoints;
+  std::vector<int64_t> evaluated;
+  parts.evaluate = [&](const TrainState& state) {
+    evaluated.push_back(state.step);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+    return Metrics{};
+  };
+  run(parts, {.num_steps = 4, .checkpoint_every_n = 0, .checkpoint_every_secs = 1});
+  EXPECT_THAT(evaluated, ElementsAre(1, 4));
 }
 
 TEST(Trainer, EvaluationHasItsOwnRhythmWhereAsked) {
