@@ -9,23 +9,14 @@ two allocators (glibc tuned by its environment, tcmalloc where it is installed) 
 compiled (torch.compile); the best of these is the peer. The machine should have nothing else to do.
 """
 import argparse
-import json
-import os
 import pathlib
-import subprocess
 import sys
+
+from programs import run
 
 HERE = pathlib.Path(__file__).resolve().parent
 TCMALLOC = pathlib.Path("/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4")
 TUNED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "-1", "MALLOC_TOP_PAD_": "67108864"}
-
-
-def run(command, environment=None):
-    """The JSON object that a program prints."""
-    done = subprocess.run([str(part) for part in command], env={**os.environ, **(environment or {})}, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout[done.stdout.index("{"):])
 
 
 def allocators():

@@ -77,6 +77,9 @@ peer() {
   done
 }
 if [ -n "$configs" ]; then
+  echo; echo "## Parts of a step beside what the GPU allows, one by one"; echo
+  resnet=$configs/ssd_resnet50_v1_fpn_shared_box_predictor_640x640_coco14_sync.config
+  python3 bench/roofline.py --build "$build" --pipeline_config "$resnet" --device cuda --precision bf16 --batch_size 64 || failed=1
   echo; echo "## Whole steps beside PyTorch"; echo
   steps ssd_resnet50_v1_fpn_shared_box_predictor_640x640_coco14_sync.config 64
   steps ssd_mobilenet_v1_300x300_coco14_sync.config 1024

@@ -8,7 +8,6 @@
 
 #include "measure.h"
 #include "osprey/boxes/post_processing.h"
-#include "osprey/kernels/box_codes.h"
 
 int main(int argc, char** argv) {
   using namespace osprey;
@@ -24,8 +23,8 @@ int main(int argc, char** argv) {
   options.score_threshold = static_cast<float>(threshold);
   const boxes::PostProcessor process(options, {.converter = boxes::ScoreConverter::kSigmoid});
   const at::Tensor window = at::tensor({0.0f, 0.0f, 1.0f, 1.0f});
-  const double seconds =
-      best_of(calls, [&] { process(kernels::decode_boxes(codes, priors, {}), logits, false, window); });
+  const boxes::BoxCoding coding{priors, {}};
+  const double seconds = best_of(calls, [&] { process(codes, logits, false, window, &coding); });
   fmt::print("{{\"shape\": [{}, {}, {}], \"score_threshold\": {}, \"osprey_s\": {:.5f}}}\n", batch, anchors, classes,
              threshold, seconds);
 }

@@ -184,6 +184,19 @@ void add_boxes() {
       },
       (16 + 16 + 16 + 8) * anchors);
   add(
+      "encoded_smooth_l1_loss",
+      [=] {
+        const kernels::MatchedBoxes truth{random_boxes({kImages, kBoxes}),
+                                          at::randint(-1, kBoxes, {kImages, kAnchors}, integers()),
+                                          random_boxes({kAnchors}),
+                                          {}};
+        return [=, x = codes().requires_grad_(), w = at::rand({kImages, kAnchors}, floats())] {
+          const at::AutoGradMode gradients(true);
+          kernels::encoded_smooth_l1_loss(x, truth, w, 1);
+        };
+      },
+      (16 + 8 + 16 + 8) * anchors);
+  add(
       "giou_loss",
       [=] {
         return [x = random_boxes({kImages, kAnchors}).requires_grad_(), t = random_boxes({kImages, kAnchors}),
@@ -206,6 +219,16 @@ void add_boxes() {
           };
         },
         4.0 * kAnchors * kClasses);
+  add(
+      "batch_non_max_suppression/codes",
+      [] {
+        return [x = at::randn({1, kAnchors, 4}, floats()), coding = boxes::BoxCoding{random_boxes({kAnchors}), {}},
+                scores = at::rand({1, kAnchors, kClasses}, floats()),
+                window = at::tensor({0.0f, 0.0f, 1.0f, 1.0f}).to(device)] {
+          boxes::batch_non_max_suppression(x, scores, {.score_threshold = 0.98f}, window, {}, &coding);
+        };
+      },
+      4.0 * kAnchors * kClasses);
 }
 
 void add_maps() {

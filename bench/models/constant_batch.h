@@ -5,8 +5,8 @@
 
 namespace osprey {
 
-/// Made-up pictures of the model's input size with seven boxes each, always the same.
-inline Batch constant_batch(const models::DetectionModel& model, int64_t size) {
+/// Made-up pictures of the model's input size with seven boxes each, always the same, on `device`.
+inline Batch constant_batch(const models::DetectionModel& model, int64_t size, const at::Device& device = at::kCPU) {
   at::manual_seed(1);
   const auto [height, width] = model.input_size();
   Batch batch;
@@ -19,6 +19,9 @@ inline Batch constant_batch(const models::DetectionModel& model, int64_t size) {
   batch.classes = at::randint(0, model.num_classes(), {size, 100}, at::kLong);
   batch.image_weights = at::ones({size});
   batch.example_keys = at::arange(size);
+  for (at::Tensor* tensor : {&batch.images, &batch.true_shapes, &batch.valid, &batch.weights, &batch.boxes,
+                             &batch.classes, &batch.image_weights, &batch.example_keys})
+    *tensor = tensor->to(device);
   return batch;
 }
 

@@ -1,7 +1,8 @@
 // How fast this machine runs the convolutions of a network, each on its own: the limit of what a training step can
 // reach. Prints one JSON object; the peak is the best rate of any convolution of the network in any direction.
-//   build/release/bin/convolution_bench --pipeline_config F [--batch_size 2] [--precision fp32|bf16|fp16] [--calls 3]
-//   [--set a.b=c]
+//   build/release/bin/convolution_bench --pipeline_config F [--batch_size 2] [--precision fp32|bf16|fp16] [--device
+//   cpu]
+//   [--calls 3] [--set a.b=c]
 // A multiplication and its addition count as two operations, as in every statement of FLOP/s.
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
@@ -59,10 +60,20 @@ struct Convolution {
 
 using Convolutions = std::map<std::string, Convolution>;
 thread_local Convolutions* seen = nullptr;
+thread_local int inside = 0;  ///< how many are open: an operator with a gradient calls itself, or libtorch's
+
+bool is_convolution(std::string_view name) {
+  return name == "aten::convolution" || name == "osprey::depthwise_convolution" ||
+         name == "osprey::pointwise_convolution";
+}
+
+void leave(const at::RecordFunction& function, at::ObserverContext*) {
+  if (is_convolution(function.name())) --inside;
+}
 
 std::unique_ptr<at::ObserverContext> note(const at::RecordFunction& function) {
-  if (seen == nullptr) return nullptr;
   const std::string_view name = function.name();
+  if (!is_convolution(name) || inside++ > 0) return nullptr;
   const auto inputs = function.inputs();
   if (name == "osprey::depthwise_convolution") {
     kernels::SlidingWindow window{inputs[2].toInt(), {}};
@@ -79,7 +90,6 @@ std::unique_ptr<at::ObserverContext> note(const at::RecordFunction& function) {
     ++seen->emplace(call.name(), std::move(call)).first->second.count;
     return nullptr;
   }
-  if (name != "aten::convolution") return nullptr;
   Convolution call{inputs[0].toTensor().detach(), inputs[1].toTensor().detach(), inputs[3].toIntVector(),
                    inputs[4].toIntVector(),       inputs[5].toIntVector(),       inputs[8].toInt()};
   ++seen->emplace(call.name(), std::move(call)).first->second.count;
@@ -87,13 +97,13 @@ std::unique_ptr<at::ObserverContext> note(const at::RecordFunction& function) {
 }
 
 /// The convolutions of one forward pass, with the tensors they were given.
-Convolutions convolutions_of(models::DetectionModel& model, int64_t batch_size) {
+Convolutions convolutions_of(models::DetectionModel& model, const Batch& batch) {
   Convolutions result;
   seen = &result;
   const auto handle = at::addThreadLocalCallback(
-      at::RecordFunctionCallback(note).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
+      at::RecordFunctionCallback(note, leave).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
   const at::NoGradGuard no_gradients;
-  model.predict(model.preprocess(constant_batch(model, batch_size)));
+  model.predict(model.preprocess(batch));
   at::removeCallback(handle);
   seen = nullptr;
   return result;
@@ -116,9 +126,11 @@ int run(int argc, char** argv) {
 
   const config::Pipeline pipeline = config::load_pipeline(flags.pipeline_config, flags.overrides);
   const auto model = models::build_model(pipeline.root());
+  model->to(at::Device(flags.device));
   train::to_channels_last(*model);
   model->train();
-  Convolutions convolutions = convolutions_of(*model, flags.batch_size);
+  Convolutions convolutions =
+      convolutions_of(*model, constant_batch(*model, flags.batch_size, at::Device(flags.device)));
   const at::NoGradGuard no_gradients;
   std::map<std::string, Direction> directions;
   double peak = 0;
@@ -134,8 +146,12 @@ int run(int argc, char** argv) {
     const double operations =
         2.0 * static_cast<double>(y.numel() * convolution.weights.numel() / convolution.weights.size(0));
     const auto measure = [&](const char* direction, auto call) {
-      call();
-      const double seconds = best_of(calls, call), rate = operations / seconds;
+      const auto to_its_end = [&] {
+        call();
+        flags.wait();
+      };
+      to_its_end();
+      const double seconds = best_of(calls, to_its_end), rate = operations / seconds;
       const auto count = static_cast<double>(convolution.count);
       directions[direction].seconds += seconds * count;
       directions[direction].operations += operations * count;
@@ -167,6 +183,7 @@ int run(int argc, char** argv) {
   nlohmann::json result = {{"config", std::filesystem::path(flags.pipeline_config).stem().string()},
                            {"batch_size", flags.batch_size},
                            {"precision", flags.precision},
+                           {"device", flags.device},
                            {"threads", at::get_num_threads()},
                            {"peak_gflops", peak * 1e-9},
                            {"peak_at", peak_at}};

@@ -1,6 +1,7 @@
-// Times the parts of a training step on one constant batch, with the data left out, and prints one JSON object.
-//   build/release/bin/step_bench --pipeline_config F [--batch_size 8] [--precision fp32|bf16|fp16] [--steps 10] [--set
-//   a.b=c]
+// Times the parts of a training step on one constant batch, with the data left out, and prints one JSON object:
+// seconds, and what a roofline takes, the arithmetic and the memory traffic of each part and the rate of a copy.
+//   build/release/bin/step_bench --pipeline_config F [--batch_size 8] [--precision fp32|bf16|fp16] [--device cpu]
+//   [--steps 10] [--set a.b=c]
 #include <ATen/record_function.h>
 
 #include <atomic>
@@ -17,6 +18,7 @@
 #include "osprey/models/builder.h"
 #include "osprey/optim/builder.h"
 #include "osprey/train/step.h"
+#include "work_counter.h"
 
 namespace osprey {
 namespace {
@@ -50,13 +52,16 @@ class ConvolutionClock {
   inline static thread_local int inside = 0;  ///< how many of this thread's are open
 };
 
-/// Seconds of each part of each step, and of the convolutions within it.
+/// Seconds of each part of each step, and of the convolutions within it: on a GPU, of starting those.
 class Times {
  public:
+  explicit Times(const ModelFlags& flags) : flags_(flags) {}
+
   template <class Part>
   auto measure(const std::string& name, Part part) {
     const double start = now(), convolutions = clock_.seconds();
     auto result = part();
+    flags_.wait();
     seconds_[name].push_back(now() - start);
     convolutions_[name].push_back(clock_.seconds() - convolutions);
     return result;
@@ -82,9 +87,43 @@ class Times {
     return result;
   }
 
+  const ModelFlags& flags_;
   ConvolutionClock clock_;
   Series seconds_, convolutions_;
 };
+
+/// The work of each part of one step.
+class Works {
+ public:
+  template <class Part>
+  auto measure(const std::string& name, Part part) {
+    const Work before = counter_.sum();
+    auto result = part();
+    const Work after = counter_.sum();
+    works_[name] = {{"gflop", (after.operations - before.operations) * 1e-9},
+                    {"gib", (after.bytes - before.bytes) / kGibibyte}};
+    return result;
+  }
+  const nlohmann::json& works() const { return works_; }
+
+  static constexpr double kGibibyte = 1 << 30;
+
+ private:
+  WorkCounter counter_;
+  nlohmann::json works_;
+};
+
+/// GiB per second, read and written, of a copy of a quarter of a GiB.
+double copy_rate(const ModelFlags& flags) {
+  const at::Tensor from = at::ones({1 << 26}, at::Device(flags.device)), to = at::empty_like(from);
+  to.copy_(from);
+  flags.wait();
+  const double seconds = best_of(5, [&] {
+    to.copy_(from);
+    flags.wait();
+  });
+  return 2 * static_cast<double>(from.nbytes()) / Works::kGibibyte / seconds;
+}
 
 int run(int argc, char** argv) {
   CLI::App app("Times the parts of a training step");
@@ -95,7 +134,9 @@ int run(int argc, char** argv) {
 
   const double before = peak_mebibytes();
   const config::Pipeline pipeline = config::load_pipeline(flags.pipeline_config, flags.overrides);
+  const at::Device device(flags.device);
   const auto model = models::build_model(pipeline.root());
+  model->to(device);
   train::to_channels_last(*model);
   model->train();
   optim::NamedTensors parameters;
@@ -103,46 +144,55 @@ int run(int argc, char** argv) {
   const auto train = pipeline.root().child("train_config", pipeline.message->train_config());
   const auto optimizer = optim::build_optimizer(train.child("optimizer", train->optimizer()), parameters,
                                                 optim::arithmetic_of(pipeline.root()));
-  const Batch batch = constant_batch(*model, flags.batch_size);
+  const Batch batch = constant_batch(*model, flags.batch_size, device);
 
-  Times times;
-  for (int64_t step = 0; step < warmup + steps; ++step) {
-    if (step == warmup) times.clear();
-    times.measure("total", [&] {
-      const models::ModelInput input = times.measure("preprocess", [&] { return model->preprocess(batch); });
-      const Predictions predictions = times.measure("forward", [&] {
-        const nn::Autocast autocast(at::kCPU, flags.map_type());
+  const auto run_step = [&](auto& meter, int64_t number) {
+    meter.measure("total", [&] {
+      const models::ModelInput input = meter.measure("preprocess", [&] { return model->preprocess(batch); });
+      const Predictions predictions = meter.measure("forward", [&] {
+        const nn::Autocast autocast(device.type(), flags.map_type());
         return model->predict(input);
       });
-      const at::Tensor loss = times.measure("targets_and_losses", [&] {
+      const at::Tensor loss = meter.measure("targets_and_losses", [&] {
         const Losses losses = model->loss(predictions, batch);
         return (losses.terms[0].sum + losses.terms[1].sum) / losses.normalizer.clamp_min(1);
       });
-      times.measure("backward", [&] {
+      meter.measure("backward", [&] {
         loss.backward();
         return 0;
       });
-      times.measure("regularization", [&] {
+      meter.measure("regularization", [&] {
         model->add_regularization_gradients();
         return model->regularization_loss();
       });
-      return times.measure("update", [&] {
-        optimizer->update(step);
+      return meter.measure("update", [&] {
+        optimizer->update(number);
         model->commit_statistics();
         for (auto& entry : parameters) entry.second.mutable_grad() = at::Tensor();
         return 0;
       });
     });
+  };
+  Times times(flags);
+  for (int64_t step = 0; step < warmup + steps; ++step) {
+    if (step == warmup) times.clear();
+    run_step(times, step);
   }
-  const nlohmann::json result = {{"what", "train step"},
-                                 {"config", std::filesystem::path(flags.pipeline_config).stem().string()},
-                                 {"batch_size", flags.batch_size},
-                                 {"precision", flags.precision},
-                                 {"threads", at::get_num_threads()},
-                                 {"images_per_second", static_cast<double>(flags.batch_size) / times.median("total")},
-                                 {"median_seconds", times.medians()},
-                                 {"of_it_convolutions", times.convolution_medians()},
-                                 {"peak_memory_mib", peak_mebibytes() - before}};
+  const double peak_memory = peak_mebibytes() - before;
+  Works works;
+  run_step(works, warmup + steps);
+  nlohmann::json result = {{"what", "train step"},
+                           {"config", std::filesystem::path(flags.pipeline_config).stem().string()},
+                           {"batch_size", flags.batch_size},
+                           {"precision", flags.precision},
+                           {"device", flags.device},
+                           {"threads", at::get_num_threads()},
+                           {"images_per_second", static_cast<double>(flags.batch_size) / times.median("total")},
+                           {"median_seconds", times.medians()},
+                           {"of_it_convolutions", times.convolution_medians()},
+                           {"work", works.works()},
+                           {"copy_gib_per_second", copy_rate(flags)}};
+  if (device.is_cpu()) result["peak_memory_mib"] = peak_memory;
   std::cout << result.dump() << std::endl;
   return 0;
 }

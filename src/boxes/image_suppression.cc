@@ -94,14 +94,26 @@ class HeapOrder {
   Candidate current_;
 };
 
+/// The boxes of one class.
+struct ClassBoxes {
+  const ImageBoxes& boxes;
+  int64_t label = 0;
+
+  Corners of(int64_t row) const {
+    float box[4];
+    boxes.read(row, label, box);
+    return kernels::ordered_corners(box);
+  }
+};
+
 template <class Sorted>
-Kept hard(const float* boxes, int64_t box_stride, Sorted sorted, size_t limit, float iou_threshold) {
+Kept hard(const ClassBoxes& boxes, Sorted sorted, size_t limit, float iou_threshold) {
   Kept kept;
   BoxList corners;
   while (kept.indices.size() < limit) {
     const Candidate* candidate = sorted.next();
     if (candidate == nullptr) break;
-    corners.push_back(kernels::ordered_corners(boxes + candidate->index * box_stride));
+    corners.push_back(boxes.of(candidate->index));
     if (corners.last_overlaps_one_before(iou_threshold)) {
       corners.pop_back();
       continue;
@@ -112,8 +124,7 @@ Kept hard(const float* boxes, int64_t box_stride, Sorted sorted, size_t limit, f
   return kept;
 }
 
-Kept soft(const float* boxes, int64_t box_stride, std::vector<Candidate> queue, size_t limit, float score_threshold,
-          float sigma) {
+Kept soft(const ClassBoxes& boxes, std::vector<Candidate> queue, size_t limit, float score_threshold, float sigma) {
   const auto worse = [](const Candidate& a, const Candidate& b) { return better(b, a); };
   const float exponent = -0.5f / sigma;
   Kept kept;
@@ -124,7 +135,7 @@ Kept soft(const float* boxes, int64_t box_stride, std::vector<Candidate> queue, 
     Candidate candidate = queue.back();
     queue.pop_back();
     const float score_before = candidate.score;
-    const Corners box = kernels::ordered_corners(boxes + candidate.index * box_stride);
+    const Corners box = boxes.of(candidate.index);
     for (size_t j = corners.size(); j > candidate.seen && candidate.score > score_threshold; --j) {
       const float iou = kernels::suppressing_overlap(box, corners[j - 1]);
       candidate.score *= std::exp(exponent * iou * iou);
@@ -142,6 +153,20 @@ Kept soft(const float* boxes, int64_t box_stride, std::vector<Candidate> queue, 
   return kept;
 }
 
+/// Steps 1 and 2 of `batch_non_max_suppression`, of one class.
+/// scores  [n]
+Kept kept_of_class(const ClassBoxes& boxes, const float* scores, int64_t n, int64_t max_output_size,
+                   float iou_threshold, float score_threshold, float soft_nms_sigma, bool combined) {
+  std::vector<Candidate> candidates;
+  for (int64_t i = 0; i < n; ++i)
+    if (scores[i] > score_threshold) candidates.push_back({scores[i], i});
+  const auto limit = static_cast<size_t>(std::max<int64_t>(max_output_size, 0));
+  if (soft_nms_sigma > 0) return soft(boxes, std::move(candidates), limit, score_threshold, soft_nms_sigma);
+  if (combined) return hard(boxes, HeapOrder(candidates), limit, iou_threshold);
+  const int64_t portion = std::max<int64_t>(4 * static_cast<int64_t>(limit), 64);
+  return hard(boxes, SortedLazily(std::move(candidates), portion), limit, iou_threshold);
+}
+
 /// A kept box on its way to the result.
 struct Found {
   float score;
@@ -151,10 +176,9 @@ struct Found {
 std::vector<Found> kept_per_class(const Image& image, const NmsOptions& options) {
   std::vector<Found> found;
   for (int64_t c = 0; c < image.C; ++c) {
-    const float* boxes = image.boxes + (image.Q == 1 ? 0 : c) * 4;
-    const Kept kept = non_max_suppression(boxes, image.Q * 4, image.scores + c * image.A, image.num_rows,
-                                          options.max_detections_per_class, options.iou_threshold,
-                                          options.score_threshold, options.soft_nms_sigma, options.combined);
+    const Kept kept =
+        kept_of_class({image.boxes, c}, image.scores + c * image.A, image.num_rows, options.max_detections_per_class,
+                      options.iou_threshold, options.score_threshold, options.soft_nms_sigma, options.combined);
     for (size_t i = 0; i < kept.indices.size(); ++i) found.push_back({kept.scores[i], kept.indices[i], c});
   }
   return found;
@@ -169,10 +193,10 @@ std::vector<Found> kept_class_agnostic(const Image& image, const NmsOptions& opt
       if (image.scores[c * image.A + i] > image.scores[best * image.A + i]) best = c;
     best_classes[i] = best;
     best_scores[i] = image.scores[best * image.A + i];
-    std::copy_n(image.boxes + (i * image.Q + (image.Q == 1 ? 0 : best)) * 4, 4, best_boxes.begin() + i * 4);
+    if (best_scores[i] > options.score_threshold) image.boxes.read(i, best, &best_boxes[i * 4]);
   }
   const Kept kept =
-      non_max_suppression(best_boxes.data(), 4, best_scores.data(), image.num_rows, options.max_total_detections,
+      non_max_suppression(best_boxes.data(), best_scores.data(), image.num_rows, options.max_total_detections,
                           options.iou_threshold, options.score_threshold, options.soft_nms_sigma);
   std::vector<Found> found;
   for (size_t i = 0; i < kept.indices.size(); ++i)
@@ -190,8 +214,8 @@ void detect_in_image(const Image& image, const float* window, const NmsOptions& 
   int64_t count = 0;
   for (const Found& f : found) {
     if (count == options.max_total_detections) break;
-    const float* box = image.boxes + (f.row * image.Q + (image.Q == 1 ? 0 : f.label)) * 4;
-    float clipped[4];
+    float box[4], clipped[4];
+    image.boxes.read(f.row, f.label, box);
     for (int k = 0; k < 4; ++k) clipped[k] = std::max(std::min(box[k], window[2 + k % 2]), window[k % 2]);
     const bool has_area = (clipped[2] - clipped[0]) * (clipped[3] - clipped[1]) > 0;
     if (!options.combined && !(has_area && f.score >= 0)) continue;
@@ -206,17 +230,11 @@ void detect_in_image(const Image& image, const float* window, const NmsOptions& 
   *out.count = count;
 }
 
-Kept non_max_suppression(const float* boxes, int64_t box_stride, const float* scores, int64_t n,
-                         int64_t max_output_size, float iou_threshold, float score_threshold, float soft_nms_sigma,
-                         bool combined) {
-  std::vector<Candidate> candidates;
-  for (int64_t i = 0; i < n; ++i)
-    if (scores[i] > score_threshold) candidates.push_back({scores[i], i});
-  const auto limit = static_cast<size_t>(std::max<int64_t>(max_output_size, 0));
-  if (soft_nms_sigma > 0) return soft(boxes, box_stride, std::move(candidates), limit, score_threshold, soft_nms_sigma);
-  if (combined) return hard(boxes, box_stride, HeapOrder(candidates), limit, iou_threshold);
-  const int64_t portion = std::max<int64_t>(4 * static_cast<int64_t>(limit), 64);
-  return hard(boxes, box_stride, SortedLazily(std::move(candidates), portion), limit, iou_threshold);
+Kept non_max_suppression(const float* boxes, const float* scores, int64_t n, int64_t max_output_size,
+                         float iou_threshold, float score_threshold, float soft_nms_sigma) {
+  const ImageBoxes all{boxes};
+  return kept_of_class({all}, scores, n, max_output_size, iou_threshold, score_threshold, soft_nms_sigma,
+                       /*combined=*/false);
 }
 
 }  // namespace osprey::boxes

@@ -1,15 +1,35 @@
 #pragma once
+#include <algorithm>
+
+#include "kernels/arithmetic/box_code.h"
 #include "osprey/boxes/non_max_suppression.h"
 
 /// Suppression within one image, on a CPU.
 namespace osprey::boxes {
 
+/// The boxes of one image, or codes that are decoded whenever one of them is looked at: most never are.
+struct ImageBoxes {
+  const float* values;             ///< [A, Q, 4]
+  int64_t Q = 1;                   ///< 1, or a box for each class
+  const float* anchors = nullptr;  ///< [A, 4], with Q = 1: the values are codes
+  kernels::CodeScales scales = {};
+
+  void read(int64_t row, int64_t label, float* box) const {
+    const float* const value = values + (row * Q + (Q == 1 ? 0 : label)) * 4;
+    if (anchors != nullptr) {
+      kernels::decode_box(value, anchors + row * 4, scales, box);
+    } else {
+      std::copy_n(value, 4, box);
+    }
+  }
+};
+
 /// One image: contiguous memory of the CPU.
 struct Image {
-  const float* boxes;   ///< [A, Q, 4]
+  ImageBoxes boxes;
   const float* scores;  ///< [C, A], class by class
   int64_t num_rows;     ///< rows that are not padding
-  int64_t A, Q, C;
+  int64_t A, C;
 };
 
 /// Rows of the result, of one image.

@@ -5,9 +5,11 @@
 #include <limits>
 
 #include "boxes/image_suppression.h"
+#include "kernels/code_scales.h"
 #include "kernels/device/non_max_suppression.h"
 #include "kernels/operator.h"
 #include "osprey/boxes/geometry.h"
+#include "osprey/kernels/box_codes.h"
 #include "osprey/kernels/parallel.h"
 
 namespace osprey::boxes {
@@ -31,7 +33,9 @@ at::Tensor windows(const at::Tensor& clip_window, const at::Tensor& boxes, int64
 
 /// The arguments in one block each, with room for the result.
 struct Suppression {
-  at::Tensor boxes;     ///< [B, A, Q, 4]
+  at::Tensor boxes;    ///< [B, A, Q, 4]
+  at::Tensor anchors;  ///< [A, 4] where the boxes are codes, else undefined
+  kernels::CodeScales scales;
   at::Tensor scores;    ///< [B, C, A]
   at::Tensor windows;   ///< [B, 4]
   at::Tensor num_rows;  ///< [B]
@@ -48,11 +52,10 @@ void run_loops(const Suppression& s, const NmsOptions& options) {
   const Output out{found.boxes.data_ptr<float>(), found.scores.data_ptr<float>(), found.classes.data_ptr<int64_t>(),
                    s.result.indices.data_ptr<int64_t>(), found.count.data_ptr<int64_t>()};
   kernels::parallel_for(s.B, [&](int64_t b) {
-    const Image image{box_data + b * s.A * s.Q * 4,
+    const Image image{{box_data + b * s.A * s.Q * 4, s.Q, kernels::device::data<const float>(s.anchors), s.scales},
                       score_data + b * s.C * s.A,
                       std::clamp<int64_t>(row_data[b], 0, s.A),
                       s.A,
-                      s.Q,
                       s.C};
     detect_in_image(
         image, window_data + b * 4, options,
@@ -104,7 +107,8 @@ void run_kernels(const Suppression& s, const NmsOptions& options) {
 using FiveTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 FiveTensors suppress(const at::Tensor& boxes, const at::Tensor& scores, const std::optional<at::Tensor>& clip_window,
-                     const std::optional<at::Tensor>& num_valid, double score_threshold, double iou_threshold,
+                     const std::optional<at::Tensor>& num_valid, const std::optional<at::Tensor>& anchors,
+                     at::ArrayRef<double> scales, double score_threshold, double iou_threshold,
                      int64_t max_detections_per_class, int64_t max_total_detections, double soft_nms_sigma,
                      bool class_agnostic, bool change_coordinate_frame, bool combined, double padding_score) {
   const NmsOptions options{static_cast<float>(score_threshold),
@@ -125,14 +129,26 @@ FiveTensors suppress(const at::Tensor& boxes, const at::Tensor& scores, const st
   TORCH_CHECK(clip_window || !change_coordinate_frame, "change_coordinate_frame needs a clip_window");
   TORCH_CHECK(!num_valid || num_valid->sizes() == at::IntArrayRef({B}), "num_valid must be [", B, "]");
   TORCH_CHECK(A <= std::numeric_limits<int32_t>::max(), "too many boxes: ", A);
+  TORCH_CHECK(!anchors || (boxes.dim() == 3 && anchors->sizes() == at::IntArrayRef({A, 4}) &&
+                           anchors->scalar_type() == at::kFloat),
+              "codes must be [B, A, 4] of float32 anchors [A, 4], got ", boxes.sizes(), " and ", anchors->sizes());
   const auto floats = scores.options().dtype(at::kFloat), integers = scores.options().dtype(at::kLong);
   NmsResult result{{at::zeros({B, D, 4}, floats), at::full({B, D}, options.padding_score, floats),
                     at::zeros({B, D}, integers), at::zeros({B}, integers)},
                    at::zeros({B, D}, integers)};
   if (!scores.is_meta()) {
-    const at::Tensor whole = boxes.to(at::kFloat).contiguous();
+    at::Tensor whole = boxes.to(at::kFloat).contiguous(), own_anchors = anchors.value_or(at::Tensor());
+    const kernels::CodeScales own_scales = anchors ? kernels::code_scales(scales) : kernels::CodeScales();
+    const bool loops = kernels::device::takes_loops(scores);
+    // On a GPU all are decoded, each once; so it is where the window is that of all boxes.
+    if (anchors && !(loops && (clip_window || combined))) {
+      whole = kernels::decode_boxes(whole.detach(), own_anchors, own_scales);
+      own_anchors = at::Tensor();
+    }
     const Suppression arguments{
         whole,
+        own_anchors.defined() ? own_anchors.contiguous() : own_anchors,
+        own_scales,
         scores.to(at::kFloat).transpose(1, 2).contiguous(),
         windows(clip_window.value_or(at::Tensor()), whole, B, combined),
         num_valid ? num_valid->to(scores.device(), at::kLong).contiguous() : at::full({B}, A, integers),
@@ -142,7 +158,7 @@ FiveTensors suppress(const at::Tensor& boxes, const at::Tensor& scores, const st
         Q,
         result};
     // Only the loops have the order of a heap for equal scores.
-    if (kernels::device::takes_loops(scores)) {
+    if (loops) {
       run_loops(arguments, options);
     } else {
       run_kernels(arguments, options);
@@ -155,7 +171,8 @@ FiveTensors suppress(const at::Tensor& boxes, const at::Tensor& scores, const st
 TORCH_LIBRARY_FRAGMENT(osprey, library) {
   kernels::define(library,
                   "batch_non_max_suppression(Tensor boxes, Tensor scores, Tensor? clip_window, Tensor? num_valid, "
-                  "float score_threshold, float iou_threshold, int max_detections_per_class, int max_total_detections, "
+                  "Tensor? anchors, float[] scales, float score_threshold, float iou_threshold, int "
+                  "max_detections_per_class, int max_total_detections, "
                   "float soft_nms_sigma, bool class_agnostic, bool change_coordinate_frame, bool combined, "
                   "float padding_score) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
                   &suppress);
@@ -170,18 +187,21 @@ Kept non_max_suppression(const at::Tensor& boxes, const at::Tensor& scores, int6
               scores.sizes());
   const at::Tensor b = boxes.detach().to(at::kCPU, at::kFloat).contiguous(),
                    s = scores.detach().to(at::kCPU, at::kFloat).contiguous();
-  return non_max_suppression(b.data_ptr<float>(), 4, s.data_ptr<float>(), s.size(0), max_output_size, iou_threshold,
+  return non_max_suppression(b.data_ptr<float>(), s.data_ptr<float>(), s.size(0), max_output_size, iou_threshold,
                              score_threshold, soft_nms_sigma);
 }
 
 NmsResult batch_non_max_suppression(const at::Tensor& boxes, const at::Tensor& scores, const NmsOptions& options,
-                                    const at::Tensor& clip_window, const at::Tensor& num_valid) {
+                                    const at::Tensor& clip_window, const at::Tensor& num_valid,
+                                    const BoxCoding* coding) {
   static const auto operation = kernels::find_operator("batch_non_max_suppression", &suppress);
   const auto if_defined = [](const at::Tensor& tensor) {
     return tensor.defined() ? std::optional(tensor) : std::nullopt;
   };
   const auto [found_boxes, found_scores, classes, count, indices] = operation.call(
-      boxes.detach(), scores.detach(), if_defined(clip_window), if_defined(num_valid), options.score_threshold,
+      boxes.detach(), scores.detach(), if_defined(clip_window), if_defined(num_valid),
+      coding != nullptr ? std::optional(coding->anchors) : std::nullopt,
+      coding != nullptr ? kernels::numbers(coding->scales) : std::vector<double>(), options.score_threshold,
       options.iou_threshold, options.max_detections_per_class, options.max_total_detections, options.soft_nms_sigma,
       options.class_agnostic, options.change_coordinate_frame, options.combined, options.padding_score);
   return {{found_boxes, found_scores, classes, count}, indices};

@@ -5,17 +5,17 @@
 namespace osprey::boxes {
 
 NmsResult PostProcessor::with_indices(const at::Tensor& boxes, const at::Tensor& logits, bool has_background,
-                                      const at::Tensor& clip_window) const {
+                                      const at::Tensor& clip_window, const BoxCoding* coding) const {
   TORCH_CHECK(logits.dim() == 3 && logits.size(2) > (has_background ? 1 : 0), "class logits must be [B, A, C], got ",
               logits.sizes());
   at::Tensor scores = convert_scores(logits.detach(), scores_);
   if (has_background) scores = scores.narrow(-1, 1, scores.size(-1) - 1);
-  return batch_non_max_suppression(boxes, scores, nms_, clip_window);
+  return batch_non_max_suppression(boxes, scores, nms_, clip_window, /*num_valid=*/{}, coding);
 }
 
 Detections PostProcessor::operator()(const at::Tensor& boxes, const at::Tensor& logits, bool has_background,
-                                     const at::Tensor& clip_window) const {
-  return with_indices(boxes, logits, has_background, clip_window).detections;
+                                     const at::Tensor& clip_window, const BoxCoding* coding) const {
+  return with_indices(boxes, logits, has_background, clip_window, coding).detections;
 }
 
 at::Tensor true_image_windows(const at::Tensor& true_shapes, int64_t canvas_height, int64_t canvas_width) {

@@ -44,9 +44,11 @@ FiveTensors assign(const at::Tensor& boxes, const at::Tensor& labels, const at::
                                        class_rows.mutable_data_ptr<float>(), class_weights.mutable_data_ptr<float>()});
     device::for_each(
         boxes, B * A,
-        device::AnchorTargets{b.const_data_ptr<float>(), w.const_data_ptr<float>(), m.const_data_ptr<int64_t>(),
-                              a.const_data_ptr<float>(), M, A, encodes ? code_scales(scales) : CodeScales(),
-                              row.mutable_data_ptr<int64_t>(), encodes ? codes.mutable_data_ptr<float>() : nullptr,
+        device::AnchorTargets{{b.const_data_ptr<float>(), m.const_data_ptr<int64_t>(), a.const_data_ptr<float>(), M, A,
+                               encodes ? code_scales(scales) : CodeScales()},
+                              w.const_data_ptr<float>(),
+                              row.mutable_data_ptr<int64_t>(),
+                              encodes ? codes.mutable_data_ptr<float>() : nullptr,
                               box_weights.mutable_data_ptr<float>()});
   }
   return {class_rows, class_weights, row, codes, box_weights};
@@ -67,7 +69,8 @@ Targets assign_targets(const LabeledBoxes& truth, const at::Tensor& match, const
   const auto [class_rows, class_weights, row, codes, box_weights] = operation.call(
       truth.boxes.detach(), truth.labels.detach(), truth.weights.detach(), match, anchors.detach(),
       scales != nullptr ? numbers(*scales) : std::vector<double>(), background.in_first_column, background.weight);
-  return {{class_rows, class_weights, row}, scales != nullptr ? codes : at::Tensor(), box_weights, {match}};
+  return {
+      {class_rows, class_weights, row}, scales != nullptr ? codes : at::Tensor(), box_weights, {match}, truth.boxes};
 }
 
 }  // namespace osprey::kernels

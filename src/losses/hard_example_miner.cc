@@ -63,8 +63,8 @@ MinedLosses HardExampleMiner::operator()(const at::Tensor& localization, const a
     const int64_t limit = options_.num_hard_examples > 0 ? std::min(options_.num_hard_examples, anchors) : anchors;
     auto& selected = mined.selected[static_cast<size_t>(i)];
     selected = boxes::non_max_suppression(
-                   boxes.const_data_ptr<float>() + i * anchors * 4, 4, rank.const_data_ptr<float>() + i * anchors,
-                   anchors, limit, static_cast<float>(options_.iou_threshold), -std::numeric_limits<float>::infinity())
+                   boxes.const_data_ptr<float>() + i * anchors * 4, rank.const_data_ptr<float>() + i * anchors, anchors,
+                   limit, static_cast<float>(options_.iou_threshold), -std::numeric_limits<float>::infinity())
                    .indices;
     if (options_.max_negatives_per_positive > 0)
       limit_negatives(selected, matches.const_data_ptr<int64_t>() + i * anchors, options_);

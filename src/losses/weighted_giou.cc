@@ -1,6 +1,5 @@
 #include "losses/box_overlap.h"
 #include "losses/formulas.h"
-#include "osprey/kernels/box_loss.h"
 #include "osprey/losses/localization_loss.h"
 #include "osprey/protos/losses.pb.h"
 
@@ -16,11 +15,15 @@ class WeightedGiou final : public LocalizationLoss {
  private:
   at::Tensor compute(const at::Tensor& predictions, const at::Tensor& targets,
                      const at::Tensor& weights) const override {
-    if (kernels::takes_box_loss(predictions, weights)) return kernels::giou_loss(predictions, targets, weights);
     const BoxOverlap overlap = box_overlap(predictions, targets);
     const at::Tensor iou = divide_or_zero(overlap.intersection, overlap.union_area);
     const at::Tensor giou = iou - divide_or_zero(overlap.enclosing - overlap.union_area, overlap.enclosing);
     return (1 - giou) * anchor_weights(weights);
+  }
+  at::Tensor compute_at_once(const at::Tensor& predictions, const at::Tensor& targets,
+                             const at::Tensor& weights) const override {
+    if (!kernels::takes_box_loss(predictions, weights)) return {};
+    return kernels::giou_loss(predictions, targets, weights);
   }
 };
 

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include "losses/formulas.h"
-#include "osprey/kernels/box_loss.h"
 #include "osprey/losses/localization_loss.h"
 #include "osprey/protos/losses.pb.h"
 
@@ -14,12 +13,21 @@ class WeightedSmoothL1 final : public LocalizationLoss {
  public:
   explicit WeightedSmoothL1(double delta) : delta_(delta) {}
 
+  at::Tensor of_boxes(const at::Tensor& predictions, const kernels::MatchedBoxes& targets,
+                      const at::Tensor& weights) const override {
+    return kernels::encoded_smooth_l1_loss(predictions.to(at::kFloat), targets, weights, delta_);
+  }
+  bool encodes() const override { return true; }
+
  private:
   at::Tensor compute(const at::Tensor& predictions, const at::Tensor& targets,
                      const at::Tensor& weights) const override {
-    if (kernels::takes_box_loss(predictions, weights))
-      return kernels::smooth_l1_loss(predictions, targets, weights, delta_);
     return (at::huber_loss(predictions, targets, at::Reduction::None, delta_) * code_weights(weights)).sum(2);
+  }
+  at::Tensor compute_at_once(const at::Tensor& predictions, const at::Tensor& targets,
+                             const at::Tensor& weights) const override {
+    if (!kernels::takes_box_loss(predictions, weights)) return {};
+    return kernels::smooth_l1_loss(predictions, targets, weights, delta_);
   }
 
   double delta_;

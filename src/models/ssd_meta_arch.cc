@@ -107,7 +107,7 @@ const at::Tensor& SsdMetaArch::anchors_of(const std::vector<at::Tensor>& feature
   return anchors_;
 }
 
-Targets SsdMetaArch::assign_targets(const at::Tensor& anchors, const Batch& batch) const {
+Targets SsdMetaArch::assign_targets(const at::Tensor& anchors, const Batch& batch, bool encode) const {
   // Boxes of the batch are fractions of the picture, anchors are fractions of the padded canvas.
   targets::Groundtruth truth;
   truth.boxes = batch.boxes;
@@ -121,35 +121,38 @@ Targets SsdMetaArch::assign_targets(const at::Tensor& anchors, const Batch& batc
     truth.boxes = batch.boxes * extent.repeat({1, 2}).unsqueeze(1);
   }
   if (options_.use_confidences) truth.confidences = batch.confidences;
-  return parts_.target_assigner->assign(anchors, truth);
+  return parts_.target_assigner->assign(anchors, truth, encode);
+}
+
+at::Tensor SsdMetaArch::box_losses(const Predictions& predictions, const Targets& targets) const {
+  const losses::LocalizationLoss& loss = *parts_.losses.localization;
+  const boxes::BoxCoder& coder = parts_.target_assigner->coder();
+  const auto& [codes, logits, anchors, shapes] = predictions;
+  if (!targets.boxes.defined())
+    return loss.of_boxes(codes, {targets.truth, targets.match.box, anchors, *coder.center_size_scales()},
+                         targets.box_weights);
+  if (!loss.compares_boxes()) return loss(codes, targets.boxes, targets.box_weights);
+  return loss(coder.decode(codes, anchors), coder.decode(targets.boxes, anchors), targets.box_weights);
 }
 
 Losses SsdMetaArch::loss(const Predictions& predictions, const Batch& batch) {
-  const Targets targets = assign_targets(predictions.anchors, batch);
   const auto& [classification, localization, miner, classification_weight, localization_weight] = parts_.losses;
   const boxes::BoxCoder& coder = parts_.target_assigner->coder();
+  const bool loss_encodes = localization->encodes() && coder.center_size_scales() != nullptr;
+  const Targets targets = assign_targets(predictions.anchors, batch, !loss_encodes);
   const int64_t images = predictions.box_encodings.size(0), anchors = predictions.box_encodings.size(1);
   const at::Tensor image_weights =
       batch.image_weights.defined() ? batch.image_weights : at::ones({images}, targets.box_weights.options());
-
-  at::Tensor decoded;
-  if (localization->compares_boxes()) decoded = coder.decode(predictions.box_encodings, predictions.anchors);
-  at::Tensor box_losses =
-      decoded.defined()
-          ? (*localization)(decoded, coder.decode(targets.boxes, predictions.anchors), targets.box_weights)
-          : (*localization)(predictions.box_encodings, targets.boxes, targets.box_weights);
-  box_losses = losses::per_anchor(box_losses, images, anchors) * image_weights.unsqueeze(1);
+  const at::Tensor box_losses =
+      losses::per_anchor(this->box_losses(predictions, targets), images, anchors) * image_weights.unsqueeze(1);
   // [B, A] or, for losses that couple the anchors, [B, C]: whatever is left belongs to one image each.
   const at::Tensor class_losses =
       classification->summed(predictions.class_logits, targets.classes) * image_weights.unsqueeze(1);
 
   at::Tensor box_sum, class_sum;
   if (miner) {
-    at::NoGradGuard no_grad;
-    if (!decoded.defined()) decoded = coder.decode(predictions.box_encodings, predictions.anchors);
-  }
-  if (miner) {
-    const losses::MinedLosses mined = (*miner)(box_losses, class_losses, decoded.detach(), targets.match.box);
+    const at::Tensor decoded = coder.decode(predictions.box_encodings.detach(), predictions.anchors);
+    const losses::MinedLosses mined = (*miner)(box_losses, class_losses, decoded, targets.match.box);
     box_sum = mined.localization;
     class_sum = mined.classification;
   } else {
@@ -166,9 +169,14 @@ Losses SsdMetaArch::loss(const Predictions& predictions, const Batch& batch) {
 
 Detections SsdMetaArch::postprocess(const Predictions& predictions, const at::Tensor& true_shapes) {
   at::NoGradGuard no_grad;
-  const at::Tensor boxes = parts_.target_assigner->coder().decode(predictions.box_encodings, predictions.anchors);
-  const at::Tensor windows = boxes::true_image_windows(true_shapes, options_.input_size[0], options_.input_size[1]);
-  return parts_.post_processor(boxes, predictions.class_logits, has_background_column(), windows.to(boxes.device()));
+  const auto& [codes, logits, anchors, shapes] = predictions;
+  const boxes::BoxCoder& coder = parts_.target_assigner->coder();
+  const at::Tensor windows =
+      boxes::true_image_windows(true_shapes, options_.input_size[0], options_.input_size[1]).to(codes.device());
+  if (coder.center_size_scales() == nullptr)
+    return parts_.post_processor(coder.decode(codes, anchors), logits, has_background_column(), windows);
+  const boxes::BoxCoding coding{anchors, *coder.center_size_scales()};
+  return parts_.post_processor(codes, logits, has_background_column(), windows, &coding);
 }
 
 Candidates SsdMetaArch::candidates(const Predictions& predictions) {

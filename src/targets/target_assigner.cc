@@ -93,7 +93,7 @@ void weigh_by_confidence(Targets& targets, const TargetAssignerOptions& options)
   targets.classes.rows = class_targets;
   targets.classes.weights = class_weights;
   targets.box_weights = rows_of_anchors(positive_row, targets.classes.row);
-  targets.boxes = targets.boxes * targets.box_weights.unsqueeze(-1);
+  if (targets.boxes.defined()) targets.boxes = targets.boxes * targets.box_weights.unsqueeze(-1);
 }
 
 }  // namespace
@@ -130,15 +130,16 @@ Match TargetAssigner::match(const at::Tensor& anchors, const Groundtruth& truth,
                           : at::stack(matches)};
 }
 
-Targets TargetAssigner::assign(const at::Tensor& anchors, const Groundtruth& truth) const {
+Targets TargetAssigner::assign(const at::Tensor& anchors, const Groundtruth& truth, bool encode) const {
   at::NoGradGuard no_grad;
   const Rows rows = checked(anchors, truth);
   const at::Tensor found = match(anchors, truth).box, float_anchors = anchors.detach().to(at::kFloat);
-  Targets targets = kernels::assign_targets(
-      {rows.boxes, labels(truth, rows, options_), rows.weights}, found, float_anchors, coder_->center_size_scales(),
-      {.in_first_column = has_background(options_) && !options_.encode_background_as_zeros,
-       .weight = options_.negative_class_weight});
-  if (!targets.boxes.defined())
+  Targets targets =
+      kernels::assign_targets({rows.boxes, labels(truth, rows, options_), rows.weights}, found, float_anchors,
+                              encode ? coder_->center_size_scales() : nullptr,
+                              {.in_first_column = has_background(options_) && !options_.encode_background_as_zeros,
+                               .weight = options_.negative_class_weight});
+  if (encode && !targets.boxes.defined())
     targets.boxes = coder_->encode_matched(rows.boxes, found, float_anchors,
                                            truth.keypoints.defined() ? truth.keypoints.to(at::kFloat) : at::Tensor());
   if (options_.use_confidences_as_targets) weigh_by_confidence(targets, options_);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "osprey/kernels/box_codes.h"
 #include "support/golden.h"
 
 namespace osprey::boxes {
@@ -165,6 +166,32 @@ TEST(BatchNonMaxSuppression, HardAndSoftByClassAndAgnosticAreAsTheyAreDefined) {
     }
 }
 
+TEST(BatchNonMaxSuppression, OfCodesIsThatOfTheirBoxes) {
+  at::manual_seed(4);
+  const at::Tensor corner = at::rand({70, 2}) * 0.5,
+                   anchors = at::cat({corner, corner + at::rand({70, 2}) * 0.4 + 0.05}, 1),
+                   codes = at::randn({3, 70, 4}), scores = at::rand({3, 70, 4});
+  const BoxCoding coding{anchors, {10, 8, 5, 4}};
+  const at::Tensor boxes = kernels::decode_boxes(codes, anchors, coding.scales);
+  for (const float sigma : {0.0f, 0.3f})
+    for (const bool agnostic : {false, true})
+      for (const bool with_window : {false, true}) {
+        NmsOptions asked = options(15, 25);
+        asked.score_threshold = 0.2f;
+        asked.soft_nms_sigma = sigma;
+        asked.class_agnostic = agnostic;
+        asked.change_coordinate_frame = with_window;
+        const at::Tensor window = with_window ? unit_window() : at::Tensor();
+        const NmsResult of_codes = batch_non_max_suppression(codes, scores, asked, window, {}, &coding),
+                        of_boxes = batch_non_max_suppression(boxes, scores, asked, window);
+        EXPECT_GT(of_boxes.detections.count.min().item<int64_t>(), 5);
+        EXPECT_TRUE(at::equal(of_codes.indices, of_boxes.indices));
+        EXPECT_TRUE(at::equal(of_codes.detections.boxes, of_boxes.detections.boxes));
+        EXPECT_TRUE(at::equal(of_codes.detections.scores, of_boxes.detections.scores));
+        EXPECT_TRUE(at::equal(of_codes.detections.classes, of_boxes.detections.classes));
+      }
+}
+
 TEST(BatchNonMaxSuppression, LimitsHoldPerClassAndInTotal) {
   const at::Tensor boxes = row_of_boxes({0, 2, 4, 6}).unsqueeze(0) / 10;
   const at::Tensor scores = at::tensor({0.9f, 0.5f, 0.8f, 0.4f, 0.7f, 0.3f, 0.6f, 0.2f}).view({1, 4, 2});
@@ -214,6 +241,11 @@ TEST(BatchNonMaxSuppression, WrongShapesThrow) {
   EXPECT_THROW(batch_non_max_suppression(at::zeros({1, 3, 2, 4}), at::zeros({1, 3, 3}), options(1, 1), unit_window()),
                c10::Error);
   EXPECT_THROW(batch_non_max_suppression(at::zeros({1, 3, 4}), at::zeros({1, 3, 3}), options(1, 1)), c10::Error);
+  const BoxCoding coding{at::zeros({2, 4}), {}};
+  EXPECT_THROW(
+      batch_non_max_suppression(at::zeros({1, 3, 4}), at::zeros({1, 3, 3}), options(1, 1), unit_window(), {}, &coding),
+      c10::Error)
+      << "anchors of other boxes";
 }
 
 }  // namespace

@@ -147,6 +147,34 @@ TEST(SmoothL1Loss, EqualsItsDefinitionAndItsGradient) {
   }
 }
 
+TEST(SmoothL1Loss, OfBoxesIsThatOfTheirCodes) {
+  at::manual_seed(3);
+  const CodeScales scales{10, 8, 5, 4};
+  LabeledBoxes truth = labeled(random_boxes({2, 5, 2}));
+  truth.boxes[1][3] = at::tensor({0.4f, 0.4f, 0.2f, 0.6f});  // upside down: the code of its height is not a number
+  const at::Tensor anchors = random_boxes({300, 2}), match = at::randint(-2, 5, {2, 300}, at::kLong),
+                   weights = at::rand({2, 300}), up = at::rand({2, 300});
+  const Targets targets = assign_targets(truth, match, anchors, &scales, {});
+  ASSERT_TRUE(targets.boxes.isnan().any().item<bool>());
+  const at::Tensor x = at::randn({2, 300, 4}).requires_grad_(), same = x.detach().clone().requires_grad_();
+  const at::Tensor ours = encoded_smooth_l1_loss(x, {targets.truth, match, anchors, scales}, weights, 0.7),
+                   codes = smooth_l1_loss(same, targets.boxes, weights, 0.7);
+  EXPECT_TRUE(at::equal(ours, codes));
+  EXPECT_TRUE(ours.isfinite().all().item<bool>());
+  (ours * up).sum().backward();
+  (codes * up).sum().backward();
+  EXPECT_TRUE(at::equal(x.grad(), same.grad()));
+}
+
+TEST(SmoothL1Loss, ATargetThatIsNotANumberIsThePrediction) {
+  const at::Tensor x = at::tensor({3.0f, 2.0f}).view({1, 1, 2}).requires_grad_();
+  const at::Tensor loss = smooth_l1_loss(x, at::tensor({NAN, 0.0f}).view({1, 1, 2}), at::ones({1, 1}), 1);
+  EXPECT_EQ(loss.item<float>(), 1.5f);
+  loss.sum().backward();
+  EXPECT_EQ(x.grad()[0][0][0].item<float>(), 0);
+  EXPECT_EQ(x.grad()[0][0][1].item<float>(), 1);
+}
+
 TEST(SmoothL1Loss, LetsNotANumberThrough) {
   const at::Tensor x = at::tensor({0.0f, NAN}).view({1, 1, 2}).requires_grad_();
   const at::Tensor loss = smooth_l1_loss(x, at::zeros({1, 1, 2}), at::ones({1, 1}), 1);
@@ -160,6 +188,14 @@ TEST(BoxLoss, NamesWhatDisagrees) {
   const at::Tensor x = at::zeros({2, 3, 4}), w = at::ones({2, 3});
   EXPECT_THAT(message([&] { smooth_l1_loss(x, x.slice(2, 1), w, 1); }),
               HasSubstr("targets like the predictions, [2, 3, 4]"));
+  const at::Tensor match = at::zeros({2, 3}, at::kLong), anchors = at::zeros({3, 4});
+  const auto of_boxes = [&](const at::Tensor& codes, const MatchedBoxes& boxes) {
+    return message([&] { encoded_smooth_l1_loss(codes, boxes, w, 1); });
+  };
+  EXPECT_THAT(of_boxes(x.slice(2, 1), {x, match, anchors, {}}), HasSubstr("codes of boxes, [B, A, 4], got [2, 3, 3]"));
+  EXPECT_THAT(of_boxes(x, {x.slice(0, 1), match, anchors, {}}), HasSubstr("boxes must be float32 [2, M, 4]"));
+  EXPECT_THAT(of_boxes(x, {x, match.slice(1, 1), anchors, {}}), HasSubstr("match must be int64 [2, 3]"));
+  EXPECT_THAT(of_boxes(x, {x, match, anchors.slice(0, 1), {}}), HasSubstr("anchors must be float32 [3, 4]"));
   EXPECT_THAT(message([&] { giou_loss(x.slice(2, 1), x.slice(2, 1), w); }), HasSubstr("expected boxes [B, A, 4]"));
   EXPECT_FALSE(takes_box_loss(x, x));
   EXPECT_FALSE(takes_box_loss(x.to(at::kDouble), w));

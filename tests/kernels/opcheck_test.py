@@ -40,6 +40,8 @@ SAMPLES = {
     "sigmoid_focal_loss": (torch.randn(2, 77, 13, requires_grad=True), *class_targets, 1.5, 0.25, True),
     "softmax_cross_entropy_loss": (torch.randn(2, 77, 13, requires_grad=True), *class_targets, 2.0, False),
     "smooth_l1_loss": (torch.randn(2, 30, 4, requires_grad=True), torch.randn(2, 30, 4), torch.rand(2, 30), 0.7, True),
+    "encoded_smooth_l1_loss": (torch.randn(2, 30, 4, requires_grad=True), boxes(2, 9), torch.randint(-2, 9, (2, 30)), boxes(30),
+                               [10.0, 10.0, 5.0, 5.0], torch.rand(2, 30), 0.7, True),
     "giou_loss": (boxes(2, 30).requires_grad_(), boxes(2, 30), torch.rand(2, 30), True),
     "batch_norm_activation": (maps().requires_grad_(), channels(), channels(), 1e-3, 0.0, 6.0, 0),
     "batch_norm_activation_backward": (maps(), maps(), torch.rand(19), None, torch.rand(19), torch.rand(19), 0.0, 6.0, 1),
@@ -55,8 +57,8 @@ SAMPLES = {
     "update_parameters": ([torch.rand(500)], [torch.rand(500)], [torch.rand(500)], [], 0, torch.tensor([0.9, 1.0, -0.1]), None),
     "tensor_norms": ([torch.randn(900), torch.randn(3, 4)],),
     "scale_tensors": ([torch.randn(900), torch.randn(3, 4)], torch.rand(2)),
-    "batch_non_max_suppression": (boxes(2, 400), torch.rand(2, 400, 5), torch.tensor([0.0, 0.0, 1.0, 1.0]), None, 0.3, 0.5, 20,
-                                  30, 0.0, False, True, False, 0.0),
+    "batch_non_max_suppression": (boxes(2, 400), torch.rand(2, 400, 5), torch.tensor([0.0, 0.0, 1.0, 1.0]), None, None, [], 0.3,
+                                  0.5, 20, 30, 0.0, False, True, False, 0.0),
 }
 
 registered = {name.split("::")[1].split(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("osprey::")}

@@ -105,6 +105,16 @@ std::vector<Sample> samples() {
                    stack.insert(stack.end(), {0.7, true});
                    return stack;
                  }});
+  all.push_back({"encoded_smooth_l1_loss", [=] {
+                   return Stack{at::randn({2, 300, 4}),
+                                random_boxes({2, 9, 2}),
+                                at::randint(-2, 9, {2, 300}, at::kLong),
+                                random_boxes({300, 2}),
+                                scales,
+                                at::rand({2, 300}),
+                                0.7,
+                                true};
+                 }});
   all.push_back({"giou_loss", [=] {
                    Stack stack = box_loss(4);
                    stack.emplace_back(true);
@@ -122,14 +132,23 @@ std::vector<Sample> samples() {
                                   std::vector<double>{0, 1, 2},
                                   static_cast<int64_t>(type)};
                    }});
-  for (const auto& [sigma, agnostic, per_class] :
-       {std::tuple{0.0, false, false}, {0.0, true, true}, {0.5, false, true}, {0.4, true, false}})
+  enum class Boxes { kShared, kPerClass, kCodes };
+  for (const auto& [sigma, agnostic, kind] : {std::tuple{0.0, false, Boxes::kShared},
+                                              {0.0, true, Boxes::kPerClass},
+                                              {0.5, false, Boxes::kPerClass},
+                                              {0.4, true, Boxes::kShared},
+                                              {0.0, false, Boxes::kCodes},
+                                              {0.4, true, Boxes::kCodes}})
     all.push_back({"batch_non_max_suppression", [=] {
-                     const at::Tensor all_boxes = per_class ? random_boxes({3, 400, 5, 2}) : random_boxes({3, 400, 2});
-                     return Stack{all_boxes,
+                     const bool codes = kind == Boxes::kCodes;
+                     return Stack{codes                      ? at::randn({3, 400, 4})
+                                  : kind == Boxes::kPerClass ? random_boxes({3, 400, 5, 2})
+                                                             : random_boxes({3, 400, 2}),
                                   at::rand({3, 400, 5}),
                                   at::rand({3, 4}) * 0.2 + at::tensor({0., 0., .8, .8}, at::kFloat),
                                   at::tensor({400, 0, 250}, at::kLong),
+                                  codes ? IValue(random_boxes({400, 2})) : IValue(),
+                                  codes ? scales : std::vector<double>(),
                                   0.3,
                                   0.5,
                                   int64_t{20},

@@ -2,6 +2,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "osprey/kernels/assign_targets.h"
 #include "osprey/losses/builder.h"
 #include "osprey/protos/losses.pb.h"
 
@@ -129,6 +132,50 @@ TEST(LossContract, SummedIsTheSumOverTheClasses) {
       }
     }
   }
+}
+
+TEST(LossContract, ATargetThatIsNotANumberCountsAsThePrediction) {
+  for (const std::string& name : LocalizationLoss::Registry::instance().names())
+    for (const auto type : {at::kFloat, at::kDouble}) {
+      const auto loss = build<LocalizationLoss>(name);
+      const Subject s = make_subject<LocalizationLoss>(name);
+      const at::Tensor weights = s.weights.to(type), unknown = s.targets.to(type).clone(), known = unknown.clone();
+      const auto sum_and_gradient = [&](const at::Tensor& targets) {
+        const at::Tensor leaf = s.predictions.to(type).clone().requires_grad_(true);
+        const at::Tensor sum = (*loss)(leaf, targets, weights).sum();
+        sum.backward();
+        return std::pair(sum.detach(), leaf.grad());
+      };
+      unknown[0][1].fill_(NAN);
+      known[0][1] = s.predictions[0][1].to(type);
+      const auto [sum, slopes] = sum_and_gradient(unknown);
+      const auto [expected, expected_slopes] = sum_and_gradient(known);
+      EXPECT_TRUE(sum.allclose(expected)) << name;
+      EXPECT_TRUE(slopes.allclose(expected_slopes)) << name;
+    }
+}
+
+TEST(LossContract, OfBoxesIsThatOfTheirCodes) {
+  int tried = 0;
+  for (const std::string& name : LocalizationLoss::Registry::instance().names()) {
+    const auto loss = build<LocalizationLoss>(name);
+    const kernels::MatchedBoxes targets{random_boxes(1).to(at::kFloat),
+                                        at::tensor({0, -1, 4, 2, -2, 3, 3, -1, 0, 1}, at::kLong).view({2, 5}),
+                                        random_boxes(3)[0].to(at::kFloat),
+                                        {10, 8, 5, 4}};
+    const at::Tensor codes = random({kImages, kAnchors, 4}, -2, 2, 4).to(at::kFloat),
+                     weights = random({kImages, kAnchors}, 0.5, 1.5, 5).to(at::kFloat);
+    if (!loss->encodes()) {
+      EXPECT_THROW(loss->of_boxes(codes, targets, weights), c10::Error) << name;
+      continue;
+    }
+    ++tried;
+    const kernels::LabeledBoxes truth{targets.boxes, at::zeros({kImages, kAnchors, 1}), at::ones({kImages, kAnchors})};
+    const at::Tensor written =
+        kernels::assign_targets(truth, targets.match, targets.anchors, &targets.scales, {}).boxes;
+    EXPECT_TRUE(loss->of_boxes(codes, targets, weights).allclose((*loss)(codes, written, weights))) << name;
+  }
+  EXPECT_GT(tried, 0);
 }
 
 TEST(LossContract, MorePaddingChangesNothing) {

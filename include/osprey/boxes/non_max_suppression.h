@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "osprey/core/detections.h"
+#include "osprey/kernels/code_scales.h"
 
 namespace osprey::boxes {
 
@@ -22,6 +23,12 @@ struct NmsOptions {
   /// after clipping, and the unit square where no clip window is given.
   bool combined = false;
   float padding_score = 0;  ///< score of the padded rows
+};
+
+/// What codes stand for, see kernels/box_codes.h.
+struct BoxCoding {
+  at::Tensor anchors;  ///< [A, 4] float32
+  kernels::CodeScales scales;
 };
 
 /// Detections, and the input row (anchor) each came from.
@@ -44,16 +51,18 @@ struct NmsResult {
 /// No gradients, and on a GPU nothing is read back; there, equal scores are in the order of their rows whatever
 /// `combined` says.
 ///
-/// boxes        [B, A, 4], or [B, A, C, 4] with a box per class; float
+/// boxes        [B, A, 4], or [B, A, C, 4] with a box per class; float; with `coding` codes, [B, A, 4]
 /// scores       [B, A, C] float, without background; NaN is never a candidate
 /// clip_window  [4] or [B, 4]; undefined: the hull of all boxes of the batch (`combined`: the unit
 ///              square), and change_coordinate_frame must be false
 /// num_valid    [B] int64: rows from there on are padding; undefined: all rows are real
+/// coding       null: `boxes` are boxes; else codes, of which on a CPU those that are looked at are decoded
 /// throws       c10::Error when shapes or types disagree
 /// operator     osprey::batch_non_max_suppression
 /// source       Bodla et al., "Soft-NMS", ICCV 2017, for sigma > 0
 NmsResult batch_non_max_suppression(const at::Tensor& boxes, const at::Tensor& scores, const NmsOptions& options,
-                                    const at::Tensor& clip_window = {}, const at::Tensor& num_valid = {});
+                                    const at::Tensor& clip_window = {}, const at::Tensor& num_valid = {},
+                                    const BoxCoding* coding = nullptr);
 
 /// Kept rows of one set of boxes, best first, and their (decayed) scores.
 struct Kept {
@@ -62,10 +71,9 @@ struct Kept {
 };
 
 /// Steps 1 and 2 for one class, on memory of the CPU.
-/// boxes   [n, 4], rows `box_stride` floats apart      scores  [n]
-Kept non_max_suppression(const float* boxes, int64_t box_stride, const float* scores, int64_t n,
-                         int64_t max_output_size, float iou_threshold, float score_threshold, float soft_nms_sigma = 0,
-                         bool combined = false);
+/// boxes   [n, 4]      scores  [n]
+Kept non_max_suppression(const float* boxes, const float* scores, int64_t n, int64_t max_output_size,
+                         float iou_threshold, float score_threshold, float soft_nms_sigma = 0);
 
 /// The same for tensors: boxes [N, 4], scores [N].
 Kept non_max_suppression(const at::Tensor& boxes, const at::Tensor& scores, int64_t max_output_size,

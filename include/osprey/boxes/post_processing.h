@@ -30,22 +30,22 @@ struct ScoreOptions {
 /// logits [..., C] -> [..., C] of the same type; softmax is over the last dimension.
 at::Tensor convert_scores(const at::Tensor& logits, const ScoreOptions& options);
 
-/// The last part of a detector: logits and decoded boxes -> detections. Build one with `build_post_processor`
+/// The last part of a detector: logits and boxes, decoded or not -> detections. Build one with `build_post_processor`
 /// (boxes/builder.h).
 class PostProcessor {
  public:
   PostProcessor(NmsOptions nms, ScoreOptions scores) : nms_(nms), scores_(std::move(scores)) {}
 
-  /// boxes        [B, A, 4], or [B, A, C, 4]; decoded, normalised to the padded canvas
+  /// boxes        [B, A, 4], or [B, A, C, 4]; normalised to the padded canvas; with `coding` codes, [B, A, 4]
   /// logits       [B, A, C + 1] with `has_background` (column 0, dropped after the conversion), else [B, A, C]
   /// clip_window  [4] or [B, 4], the un-padded picture in the coordinates of the boxes (`true_image_windows`)
   /// throws       c10::Error when shapes disagree
   Detections operator()(const at::Tensor& boxes, const at::Tensor& logits, bool has_background,
-                        const at::Tensor& clip_window) const;
+                        const at::Tensor& clip_window, const BoxCoding* coding = nullptr) const;
 
   /// The same with the anchors that the detections came from.
   NmsResult with_indices(const at::Tensor& boxes, const at::Tensor& logits, bool has_background,
-                         const at::Tensor& clip_window) const;
+                         const at::Tensor& clip_window, const BoxCoding* coding = nullptr) const;
 
   const NmsOptions& nms() const { return nms_; }
   const ScoreOptions& scores() const { return scores_; }

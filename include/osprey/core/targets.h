@@ -30,9 +30,10 @@ ClassTargets class_targets(const at::Tensor& targets, const at::Tensor& weights)
 /// What the losses compare the predictions with.
 struct Targets {
   ClassTargets classes;    ///< C + 1 columns, background first
-  at::Tensor boxes;        ///< [B, A, K] float32, encoded relative to the anchors
+  at::Tensor boxes;        ///< [B, A, K] float32, encoded relative to the anchors; undefined where nobody wants codes
   at::Tensor box_weights;  ///< [B, A] float32; their sum over the batch is the loss normaliser
   Match match;
+  at::Tensor truth;  ///< [B, M, 4] float32: the boxes that `match` counts
 };
 
 /// Looks up a row for every anchor.  rows [B, R, ...], row [B, A] int64 -> [B, A, ...]

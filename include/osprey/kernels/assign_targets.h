@@ -25,7 +25,8 @@ struct Background {
 ///
 /// match    [B, A] int64: index into the M boxes, Match::kBackground or Match::kIgnore
 /// anchors  [A, 4] float32
-/// scales   of the codes, see kernels/box_codes.h; null: `boxes` of the result stays undefined, for another coder
+/// scales   of the codes, see kernels/box_codes.h; null: `boxes` of the result stays undefined, for another coder or a
+///          loss that encodes
 /// throws   c10::Error when shapes or types disagree
 /// operator osprey::assign_targets
 Targets assign_targets(const LabeledBoxes& truth, const at::Tensor& match, const at::Tensor& anchors,

@@ -2,6 +2,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "osprey/config/registry.h"
+#include "osprey/kernels/box_loss.h"
 
 namespace osprey::losses {
 
@@ -17,10 +18,15 @@ class LocalizationLoss {
   /// targets      [B, A, K]; no gradient. A NaN target (a keypoint nobody annotated) adds no loss and no gradient
   /// weights      [B, A]; or [B, A, K] for losses that treat the codes apart
   /// returns      [B, A] where the formula sums over the codes, [B, A, K] where it does not (l1), [B * A] for
-  /// weighted_iou,
-  ///              as the original
+  ///              weighted_iou, as the original
   /// throws       c10::Error when the shapes disagree
   at::Tensor operator()(const at::Tensor& predictions, const at::Tensor& targets, const at::Tensor& weights) const;
+
+  /// The same of targets that are still to be encoded, which are then not written out for the anchors. Computed in
+  /// float32. Only where the loss `encodes`.
+  virtual at::Tensor of_boxes(const at::Tensor& predictions, const kernels::MatchedBoxes& targets,
+                              const at::Tensor& weights) const;
+  virtual bool encodes() const { return false; }
 
   /// Whether the loss reads boxes [ymin, xmin, ymax, xmax] and not encoded ones: its caller decodes both sides first.
   virtual bool compares_boxes() const { return false; }
@@ -29,6 +35,10 @@ class LocalizationLoss {
   /// What a loss has to define. The arguments are checked: float32 or float64, all of one type, no NaN targets.
   virtual at::Tensor compute(const at::Tensor& predictions, const at::Tensor& targets,
                              const at::Tensor& weights) const = 0;
+  /// What a loss may define besides: the same in one pass, where there is a kernel for these tensors; else undefined.
+  /// Here targets may be NaN.
+  virtual at::Tensor compute_at_once(const at::Tensor& predictions, const at::Tensor& targets,
+                                     const at::Tensor& weights) const;
 };
 
 /// One value per anchor, [B, A], whatever a loss returned for B images of A anchors: [B, A], [B, A, K] or [B * A].

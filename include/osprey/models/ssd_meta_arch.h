@@ -58,7 +58,8 @@ class SsdMetaArch : public DetectionModel {
 
   /// The targets of a batch, as `loss` uses them.
   /// anchors  [A, 4]
-  Targets assign_targets(const at::Tensor& anchors, const Batch& batch) const;
+  /// encode   whether with codes; `loss` does without where its localisation loss encodes
+  Targets assign_targets(const at::Tensor& anchors, const Batch& batch, bool encode = true) const;
 
   /// The maps that predictions are made from, finest first.
   std::vector<at::Tensor> feature_maps(const ModelInput& input);
@@ -66,6 +67,8 @@ class SsdMetaArch : public DetectionModel {
  private:
   /// The pictures as the network takes them, by the kernel.
   at::Tensor preprocess_fused(const Batch& batch) const;
+  /// What the localisation loss says of each anchor, in the shape that it has.
+  at::Tensor box_losses(const Predictions& predictions, const Targets& targets) const;
   const at::Tensor& anchors_of(const std::vector<at::Tensor>& feature_maps);
   bool has_background_column() const { return options_.has_background_column; }
 

@@ -46,9 +46,10 @@ class TargetAssigner {
                  std::unique_ptr<boxes::BoxCoder> coder, const TargetAssignerOptions& options);
 
   /// anchors  [A, 4] float32
+  /// encode   whether codes are wanted: a loss that `encodes` does without
   /// returns  class targets of C + 1 columns (C without background column), boxes [B, A, K], weights [B, A]
   /// throws   c10::Error when shapes disagree, or where a class lies outside [0, C)
-  Targets assign(const at::Tensor& anchors, const Groundtruth& groundtruth) const;
+  Targets assign(const at::Tensor& anchors, const Groundtruth& groundtruth, bool encode = true) const;
 
   /// The matching alone, [B, A]. The fused path is taken for IoU with the arg-max matcher, unless `general`.
   Match match(const at::Tensor& anchors, const Groundtruth& groundtruth, bool general = false) const;

@@ -7,7 +7,8 @@ OSPREY_FOR_GPU(Each<ClassRows>);
 OSPREY_FOR_GPU(Each<AnchorTargets>);
 OSPREY_FOR_GPU(Each<DecodeBox>);
 OSPREY_FOR_GPU(Each<DecodeBoxBackward>);
-OSPREY_FOR_GPU(Each<BoxLoss<SmoothL1Form>>);
-OSPREY_FOR_GPU(Each<BoxLoss<GiouForm>>);
+OSPREY_FOR_GPU(Each<BoxLoss<SmoothL1Form, WrittenCodes>>);
+OSPREY_FOR_GPU(Each<BoxLoss<SmoothL1Form, MatchedCodes>>);
+OSPREY_FOR_GPU(Each<BoxLoss<GiouForm, WrittenCodes>>);
 
 }  // namespace osprey::kernels::device

@@ -23,28 +23,38 @@ struct ClassRows {
   static constexpr int64_t kFirstBox = 2;
 };
 
-/// Of each anchor of each image: its row, the code of its box and the weight of that, zeros where it has none.
-struct AnchorTargets {
-  const float *boxes, *box_weights;  ///< [B, M, 4], [B, M]
-  const int64_t* match;              ///< [B, A]
-  const float* anchors;              ///< [A, 4]
+/// The code of the box of each anchor of each image, zeros where it has none.
+struct MatchedCodes {
+  const float* boxes;    ///< [B, M, 4]
+  const int64_t* match;  ///< [B, A]
+  const float* anchors;  ///< [A, 4]
   int64_t M, A;
   CodeScales scales;
-  int64_t* rows;   ///< [B, A]
-  float* codes;    ///< [B, A, 4], or null
-  float* weights;  ///< [B, A]
 
-  OSPREY_INLINE void operator()(int64_t i) const {
-    const int64_t own = match[i], box = i / A * M + own;
-    rows[i] = own + ClassRows::kFirstBox;
-    weights[i] = own >= 0 ? box_weights[box] : 0;
-    if (codes == nullptr) return;
-    float* const code = codes + i * 4;
-    if (own >= 0) {
+  OSPREY_INLINE int64_t box_of(int64_t i) const { return match[i] >= 0 ? i / A * M + match[i] : -1; }
+  OSPREY_INLINE void write(int64_t i, int, float* code) const {
+    const int64_t box = box_of(i);
+    if (box >= 0) {
       encode_box(boxes + box * 4, anchors + i % A * 4, scales, code);
     } else {
       for (int k = 0; k < 4; ++k) code[k] = 0;
     }
+  }
+};
+
+/// Of each anchor of each image: its row, the code of its box and the weight of that.
+struct AnchorTargets {
+  MatchedCodes matched;
+  const float* box_weights;  ///< [B, M]
+  int64_t* rows;             ///< [B, A]
+  float* codes;              ///< [B, A, 4], or null
+  float* weights;            ///< [B, A]
+
+  OSPREY_INLINE void operator()(int64_t i) const {
+    const int64_t box = matched.box_of(i);
+    rows[i] = matched.match[i] + ClassRows::kFirstBox;
+    weights[i] = box >= 0 ? box_weights[box] : 0;
+    if (codes != nullptr) matched.write(i, 4, codes + i * 4);
   }
 };
 
@@ -70,22 +80,46 @@ struct DecodeBoxBackward {
   }
 };
 
-/// Of each anchor of each image: its loss, times its weight.
-template <class Form>
+/// Codes, or boxes, that are there for each anchor of each image.
+struct WrittenCodes {
+  const float* values;  ///< [B * A, size]
+  OSPREY_INLINE void write(int64_t i, int size, float* code) const {
+    for (int k = 0; k < size; ++k) code[k] = values[i * size + k];
+  }
+};
+
+constexpr int kMostCodes = 32;  ///< of an anchor
+
+/// Of each anchor of each image: its loss, times its weight. A target that is not a number stands for the prediction.
+template <class Form, class Codes>
 struct BoxLoss {
-  static constexpr int kMostCodes = 32;
   Form form;
-  const float *predictions, *targets;  ///< [B * A, size]
-  const float* weights;                ///< [B * A]
-  int size;                            ///< at most kMostCodes
+  Codes targets;
+  const float* predictions;  ///< [B * A, size]
+  const float* weights;      ///< [B * A]
+  int size;                  ///< at most kMostCodes
   float* losses;
   float* slopes;  ///< like the predictions, or null
 
   OSPREY_INLINE void operator()(int64_t i) const {
-    float slope[kMostCodes];
-    losses[i] = weights[i] * form(predictions + i * size, targets + i * size, size, slope);
+    // Nearly all codes are of four values, which then stay in registers.
+    if (size == 4) {
+      compare<4>(i, 4);
+    } else {
+      compare<kMostCodes>(i, size);
+    }
+  }
+
+ private:
+  template <int kRoom>
+  OSPREY_INLINE void compare(int64_t i, int count) const {
+    const float* const own = predictions + i * count;
+    float target[kRoom], slope[kRoom];
+    targets.write(i, count, target);
+    for (int k = 0; k < count; ++k) target[k] = target[k] == target[k] ? target[k] : own[k];
+    losses[i] = weights[i] * form(own, target, count, slope);
     if (slopes == nullptr) return;
-    for (int k = 0; k < size; ++k) slopes[i * size + k] = weights[i] * slope[k];
+    for (int k = 0; k < count; ++k) slopes[i * count + k] = weights[i] * slope[k];
   }
 };
 
