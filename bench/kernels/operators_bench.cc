@@ -21,6 +21,7 @@
 #include "osprey/kernels/parameter_update.h"
 #include "osprey/kernels/pointwise_convolution.h"
 #include "osprey/kernels/preprocess.h"
+#include "osprey/kernels/winograd_convolution.h"
 
 namespace {
 
@@ -275,6 +276,13 @@ void add_maps() {
       [] {
         return [x = channels_last(at::randn({8, 128, 75, 75}, floats())),
                 weights = at::randn({128, 128, 1, 1}, floats())] { kernels::pointwise_convolution(x, weights); };
+      },
+      2 * 4.0 * 8 * 128 * 75 * 75);
+  add(
+      "winograd_convolution",
+      [] {
+        return [x = channels_last(at::randn({8, 128, 75, 75}, floats())),
+                weights = at::randn({128, 128, 3, 3}, floats())] { kernels::winograd_convolution(x, weights); };
       },
       2 * 4.0 * 8 * 128 * 75 * 75);
   const auto pending = [] {

@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "kernels/cpu/loops/product_panels.h"
+#include "kernels/cpu/winograd.h"
 #include "kernels/maps.h"
 #include "kernels/operator.h"
 #include "kernels/with_elements.h"
@@ -158,6 +159,13 @@ at::Tensor multiply_by_taps(const at::Tensor& gradient, const at::Tensor& input,
   return result;
 }
 
+/// Whether tiles are the faster way.
+bool in_tiles(const at::Tensor& gradient_y, const at::Tensor& x) {
+  constexpr int64_t kLeastPlaces = 192, kLeastChannels = 128;  // of both together
+  const int64_t O = gradient_y.size(1), I = x.size(1);
+  return x.size(0) * x.size(2) * x.size(3) >= kLeastPlaces && O + I >= kLeastChannels && cpu::fits_winograd(x, O, I);
+}
+
 at::Tensor weight_gradient(const at::Tensor& gradient_y, const at::Tensor& x, at::IntArrayRef kernel, int64_t stride,
                            at::IntArrayRef padding) {
   TORCH_CHECK(kernel.size() == 2 && padding.size() == 2 && stride > 0, "a window has two sides and a stride > 0");
@@ -167,8 +175,11 @@ at::Tensor weight_gradient(const at::Tensor& gradient_y, const at::Tensor& x, at
               "a convolution of ", x.sizes(), " has no gradient of ", gradient_y.sizes());
   TORCH_CHECK(is_element(x.scalar_type()) && is_element(gradient_y.scalar_type()),
               "expected maps of float32 or half the bits, got ", gradient_y.toString(), " and ", x.toString());
-  const auto places = [](const at::Tensor& map) { return channels_last(map.to(at::kFloat)).permute({0, 2, 3, 1}); };
   const WithoutAutocast scope;
+  if (window.kernel == Sides{3, 3} && stride == 1 && window.padding == Sides{1, 1} && device::takes_loops(x) &&
+      x.scalar_type() == gradient_y.scalar_type() && in_tiles(gradient_y, x))
+    return cpu::weight_gradient_in_tiles(channels_last(gradient_y), channels_last(x)).permute({0, 3, 1, 2});
+  const auto places = [](const at::Tensor& map) { return channels_last(map.to(at::kFloat)).permute({0, 2, 3, 1}); };
   const at::Tensor input = places(x), gradient = places(gradient_y);
   const int64_t O = gradient.size(3), I = input.size(3);
   if (window.kernel == Sides{1, 1} && window.padding == Sides{0, 0}) {

@@ -12,6 +12,7 @@
 #include "osprey/kernels/depthwise_convolution.h"
 #include "osprey/kernels/normalized_convolution.h"
 #include "osprey/kernels/pointwise_convolution.h"
+#include "osprey/kernels/winograd_convolution.h"
 
 namespace osprey::nn {
 namespace {
@@ -39,9 +40,15 @@ bool is_pointwise(const at::Tensor& x, const at::Tensor& weights, const kernels:
   return window.stride == 1 && window.padding == std::array<int64_t, 2>{0, 0} && kernels::takes_pointwise(x, weights);
 }
 
+/// Whether the map is convolved by tiles that take fewer products.
+bool is_in_tiles(const at::Tensor& x, const at::Tensor& weights, const kernels::ConvolutionWindow& window) {
+  return window.stride == 1 && window.padding == std::array<int64_t, 2>{1, 1} && kernels::takes_winograd(x, weights);
+}
+
 at::Tensor convolved(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
                      const kernels::ConvolutionWindow& window) {
   if (is_pointwise(x, weights, window)) return kernels::pointwise_convolution(x, weights, biases);
+  if (is_in_tiles(x, weights, window)) return kernels::winograd_convolution(x, weights, biases);
   return at::conv2d(x.to(at::kFloat), weights, biases, {window.stride, window.stride}, window.padding)
       .to(x.scalar_type());
 }
@@ -50,6 +57,7 @@ at::Tensor convolved(const at::Tensor& x, const at::Tensor& weights, const at::T
 at::Tensor gradient_of_x(const at::Tensor& gradient, const at::Tensor& x, const at::Tensor& weights,
                          const kernels::ConvolutionWindow& window) {
   if (is_pointwise(x, weights, window)) return kernels::pointwise_convolution_gradient(gradient, weights);
+  if (is_in_tiles(x, weights, window)) return kernels::winograd_convolution_gradient(gradient, weights);
   const at::Tensor floats = x.scalar_type() == at::kFloat ? x : at::empty_like(x, at::kFloat);
   return std::get<0>(at::convolution_backward(gradient.to(at::kFloat), floats, weights, at::OptionalIntArrayRef(),
                                               {window.stride, window.stride}, window.padding,
@@ -137,7 +145,7 @@ at::Tensor convolution_operation(const at::Tensor& x, const at::Tensor& weights,
   const bool widened = widens(map, weights), of_floats = widened || map.scalar_type() == at::kFloat;
   if (options.groups == 1 && options.dilation == 1) {
     const bool wants_gradient = at::GradMode::is_enabled() && weights.requires_grad();
-    if (is_pointwise(map, weights, window) ||
+    if (is_pointwise(map, weights, window) || is_in_tiles(map, weights, window) ||
         (of_floats && wants_gradient && kernels::multiplies_weight_gradient(map, weights, window)))
       return OwnConvolution::apply(map, weights, kernels::if_defined(biases), window);
   }

@@ -5,6 +5,7 @@
 #include "osprey/kernels/depthwise_convolution.h"
 #include "osprey/kernels/normalized_convolution.h"
 #include "osprey/kernels/pointwise_convolution.h"
+#include "osprey/kernels/winograd_convolution.h"
 
 /// Convolutions of maps that have half the bits of a float32: their arithmetic is that of the floats, bit for bit, and
 /// only results that are maps are rounded.
@@ -90,6 +91,17 @@ TEST_P(HalfMaps, AreMultipliedPlaceByPlaceAsFloats) {
     expect_rounded(pointwise_convolution_gradient(y, weights),
                    pointwise_convolution_gradient(y.to(at::kFloat), weights), "gradient");
   }
+}
+
+TEST_P(HalfMaps, AreConvolvedInTilesAsFloats) {
+  const at::Tensor x = map({2, 48, 19, 22}), weights = at::randn({85, 48, 3, 3}), biases = at::randn({85});
+  const at::Tensor y = winograd_convolution(x, weights, biases);
+  expect_rounded(y, winograd_convolution(x.to(at::kFloat), weights, biases), "result");
+  expect_rounded(winograd_convolution_gradient(y, weights), winograd_convolution_gradient(y.to(at::kFloat), weights),
+                 "gradient");
+  const ConvolutionWindow window{{3, 3}, 1, {1, 1}};
+  expect_same(convolution_weight_gradient(y, x, window),
+              convolution_weight_gradient(y.to(at::kFloat), x.to(at::kFloat), window), "gradient of the weights");
 }
 
 TEST_P(HalfMaps, AreConvolvedChannelByChannelAsFloats) {

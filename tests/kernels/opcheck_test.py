@@ -49,6 +49,8 @@ SAMPLES = {
     "depthwise_convolution": (maps().requires_grad_(), torch.randn(19, 1, 3, 3, requires_grad=True), 2, [0, 1, 1, 1]),
     "depthwise_convolution_backward": (maps(), maps(), torch.randn(19, 1, 3, 3), 1, [1, 1, 1, 1], True),
     "pointwise_convolution": (maps().requires_grad_(), torch.randn(23, 19, 1, 1, requires_grad=True), torch.randn(23, requires_grad=True), False),
+    "winograd_convolution": (torch.randn(2, 16, 14, 11).to(memory_format=torch.channels_last).requires_grad_(),
+                             torch.randn(23, 16, 3, 3, requires_grad=True), torch.randn(23, requires_grad=True), False),
     "normalized_convolution": (maps().requires_grad_(), *pending(), torch.randn(23, 19, 1, 1, requires_grad=True), 1, [0, 0, 0, 0], 1e-3),
     "normalized_convolution_backward": (maps(), torch.rand(19), None, maps(), torch.rand(19), torch.rand(19) + 0.5, maps(), *pending(),
                                         torch.randn(19, 1, 3, 3), 1, [1, 1, 1, 1], True),

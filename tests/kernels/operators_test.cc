@@ -238,6 +238,21 @@ std::vector<Sample> samples() {
                                     at::randn({23}), transposed};
                      },
                      relative, relative});
+    for (const bool transposed : {true, false})
+      all.push_back(
+          {"winograd_convolution",
+           [=] {
+             return Stack{
+                 at::randn({2, transposed ? 21 : 48, 14, 17}).contiguous(at::MemoryFormat::ChannelsLast).to(type),
+                 at::randn({21, 48, 3, 3}), at::randn({transposed ? 48 : 21}), transposed};
+           },
+           relative, std::max(relative, 1e-4)});
+    all.push_back({"convolution_weight_gradient",
+                   [=] {
+                     return Stack{at::randn({2, 85, 14, 17}).to(type), at::randn({2, 48, 14, 17}).to(type),
+                                  std::vector<int64_t>{3, 3}, int64_t{1}, std::vector<int64_t>{1, 1}};
+                   },
+                   1e-5, 2e-4});
     for (const bool of_x : {true, false})
       all.push_back({"depthwise_convolution_backward",
                      [=] {
@@ -317,7 +332,7 @@ void expect_same(const std::vector<at::Tensor>& ours, const std::vector<at::Tens
     if (sample.relative == 0 && sample.absolute == 0)
       EXPECT_TRUE(at::equal(ours[i], others[i])) << what;
     else
-      expect_close(ours[i].to(at::kDouble), others[i].to(at::kDouble), sample.absolute, sample.relative, what);
+      expect_close(ours[i].to(at::kDouble), others[i].to(at::kDouble), sample.relative, sample.absolute, what);
   }
 }
 

@@ -19,7 +19,8 @@ struct ConvolutionWindow {
 bool multiplies_weight_gradient(const at::Tensor& x, const at::Tensor& weights, const ConvolutionWindow& window);
 
 /// Gradient of the weights of y = convolution(x): a matrix product of gradient and shifted map for each tap of the
-/// kernel, so that nothing is unrolled. On a CPU those of stride 1 are made together, piece by piece of the map.
+/// kernel, so that nothing is unrolled. On a CPU those of stride 1 are made together, piece by piece of the map; those
+/// of 3 x 3 with a zero on every side and many channels by the tiles of kernels/winograd_convolution.h.
 ///
 /// gradient_y  [B, O, H', W'] float32, bfloat16 or float16; sums are of float32
 /// x           [B, I, H, W] likewise

@@ -1,0 +1,40 @@
+#pragma once
+#include <cstdint>
+
+/// The transforms of F(2 x 2, 3 x 3), many channels at a time, compiled for several instruction sets of which the best
+/// that the machine has is taken: a tile of 2 x 2 results is made of 16 products of numbers made of the 4 x 4 that it
+/// sees and of the 3 x 3 weights, instead of 36. The gradient of the weights is made of as many.
+///
+/// source  Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016, section 4.1
+namespace osprey::kernels::cpu {
+
+constexpr int64_t kSides = 4, kTransformed = kSides * kSides;  ///< numbers that are multiplied
+constexpr int64_t kWinogradChannels = 16;                      ///< that there have to be
+
+/// The numbers to multiply of what a tile sees.
+/// seen  16 places, row by row, [channels] each      channels  at least kWinogradChannels
+/// to    [channels / kPanelColumns] of kPanelColumns, `panel_step` floats apart; and so on, `step` floats apart
+void transform_seen(const float* const* seen, int64_t channels, float* to, int64_t panel_step, int64_t step);
+
+/// The numbers to multiply of weights, for kPanelColumns results.
+/// taps  of [rows, kPanelColumns]: `row_step` floats from row to row and `tap_step` from one of the 9 to the next
+/// to    [rows, kPanelColumns], and so on, `step` floats apart
+void transform_weights(const float* taps, int64_t tap_step, int64_t row_step, int64_t rows, float* to, int64_t step);
+
+/// The results of a tile.
+/// products  [channels], and so on, `step` floats apart      channels  at least kWinogradChannels
+/// biases    [channels], or null: zeros
+/// made      4 places, row by row, [channels] each
+void transform_products(const float* products, int64_t step, int64_t channels, const float* biases, float* const* made);
+
+/// The numbers to multiply of the gradient of a tile's results.
+/// wanted  4 places, row by row, [channels] each      channels  at least kWinogradChannels
+/// to      [channels], and so on, `step` floats apart
+void transform_wanted(const float* const* wanted, int64_t channels, float* to, int64_t step);
+
+/// The gradient of weights, of sums over tiles of the products of what the two functions for tiles have made.
+/// sums  [rows, kPanelColumns], and so on, `step` floats apart
+/// taps  of [rows, kPanelColumns]: `row_step` floats from row to row and `tap_step` from one of the 9 to the next
+void transform_sums(const float* sums, int64_t step, int64_t rows, float* taps, int64_t tap_step, int64_t row_step);
+
+}  // namespace osprey::kernels::cpu

@@ -1,0 +1,127 @@
+#include "osprey/kernels/winograd_convolution.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+
+#include "osprey/kernels/convolution_gradient.h"
+#include "osprey/kernels/device.h"
+#include "support/golden.h"
+
+namespace osprey::kernels {
+namespace {
+
+using ::osprey::testing::expect_close;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+constexpr ConvolutionWindow kWindow{{3, 3}, 1, {1, 1}};
+
+at::Tensor random_map(at::IntArrayRef sizes) { return at::randn(sizes).contiguous(at::MemoryFormat::ChannelsLast); }
+
+at::Tensor with_gradient(const at::Tensor& tensor) { return tensor.detach().clone().requires_grad_(); }
+
+TEST(WinogradConvolution, IsTheConvolutionAndItsGradients) {
+  at::manual_seed(5);
+  // Fewer tiles than are multiplied at a time, tiles that end beyond the picture at either side, several tasks, more
+  // tiles than a weight gradient takes at a time; channels that fill panels, that do not, and those left to libtorch.
+  for (const auto& [batch, height, width] :
+       {std::tuple<int64_t, int64_t, int64_t>{1, 1, 1}, {2, 5, 5}, {1, 16, 17}, {3, 11, 18}, {2, 41, 40}})
+    for (const auto& [in, out] : {std::pair<int64_t, int64_t>{16, 16}, {64, 83}, {16, 130}, {48, 21}, {5, 7}}) {
+      const at::Tensor x = random_map({batch, in, height, width}), weights = at::randn({out, in, 3, 3}),
+                       biases = at::randn({out});
+      const at::Tensor exact = with_gradient(x.to(at::kDouble)), exact_weights = with_gradient(weights.to(at::kDouble));
+      const at::Tensor defined = at::conv2d(exact, exact_weights, biases.to(at::kDouble), 1, 1);
+      const std::string what = fmt::format("{} x {} x {}, {} to {}", batch, height, width, in, out);
+      // Sums of up to 1170 products of normal numbers: some are above 100.
+      const at::Tensor y = winograd_convolution(x, weights, biases);
+      EXPECT_TRUE(y.is_contiguous(at::MemoryFormat::ChannelsLast)) << what;
+      expect_close(y, defined.detach().to(at::kFloat), 1e-5, 1e-4, what);
+      expect_close(winograd_convolution(x, weights.contiguous(at::MemoryFormat::ChannelsLast)),
+                   (defined - biases.view({1, -1, 1, 1})).detach().to(at::kFloat), 1e-5, 1e-4, what + ", no biases");
+      for (const at::Tensor& gradient : {at::randn_like(y), at::randn_like(y).contiguous()}) {
+        exact.mutable_grad() = exact_weights.mutable_grad() = at::Tensor();
+        defined.backward(gradient.to(at::kDouble), /*retain_graph=*/true);
+        expect_close(winograd_convolution_gradient(gradient, weights), exact.grad().to(at::kFloat), 1e-5, 1e-4,
+                     what + ", gradient of x");
+        // Sums of up to 3280 products.
+        expect_close(convolution_weight_gradient(gradient, x, kWindow), exact_weights.grad().to(at::kFloat), 1e-5, 5e-4,
+                     what + ", gradient of the weights");
+      }
+    }
+}
+
+TEST(WinogradConvolution, IsAsExactAsAPlainOne) {
+  at::manual_seed(6);
+  const at::Tensor x = random_map({2, 256, 20, 20}), weights = at::randn({256, 256, 3, 3}) * 0.02;
+  const at::Tensor exact = at::conv2d(x.to(at::kDouble), weights.to(at::kDouble), {}, 1, 1);
+  const auto error = [&](const at::Tensor& y) { return (y.to(at::kDouble) - exact).abs().max().item<double>(); };
+  EXPECT_LT(error(winograd_convolution(x, weights)), 2 * error(at::conv2d(x, weights, {}, 1, 1)));
+}
+
+TEST(WinogradConvolution, GradientsFlowToAllThatItIsMadeOf) {
+  at::manual_seed(7);
+  for (const int64_t in : {16, 19}) {
+    const at::Tensor biases = with_gradient(at::randn({23})), same_biases = with_gradient(biases);
+    const at::Tensor x = with_gradient(random_map({2, in, 18, 15})), same_x = with_gradient(x),
+                     weights = with_gradient(at::randn({23, in, 3, 3})), same_weights = with_gradient(weights),
+                     gradient = at::randn({2, 23, 18, 15});
+    winograd_convolution(x, weights, biases).backward(gradient);
+    at::conv2d(same_x, same_weights, same_biases, 1, 1).backward(gradient);
+    expect_close(x.grad(), same_x.grad(), 1e-4, 1e-4, "x");
+    expect_close(weights.grad(), same_weights.grad(), 1e-4, 2e-4, "weights");
+    expect_close(biases.grad(), same_biases.grad(), 1e-4, 1e-4, "biases");
+
+    // The other way round.
+    const at::Tensor y = with_gradient(gradient), same_y = with_gradient(gradient), of_x = at::randn({2, in, 18, 15});
+    weights.mutable_grad() = same_weights.mutable_grad() = at::Tensor();
+    winograd_convolution_gradient(y, weights).backward(of_x);
+    at::conv_transpose2d(same_y, same_weights, {}, 1, 1).backward(of_x);
+    expect_close(y.grad(), same_y.grad(), 1e-4, 1e-4, "y");
+    expect_close(weights.grad(), same_weights.grad(), 1e-4, 2e-4, "weights, transposed");
+  }
+}
+
+TEST(WinogradConvolution, ANumberThatIsNoneShowsWhereItIsSeenAndNotFarFromThere) {
+  at::manual_seed(8);
+  at::Tensor x = random_map({1, 16, 20, 20});
+  x[0][3][9][9] = NAN;
+  const at::Tensor bad = winograd_convolution(x, at::randn({16, 16, 3, 3})).isnan().any(1)[0];
+  EXPECT_TRUE(bad.slice(0, 8, 11).slice(1, 8, 11).all().item<bool>());
+  EXPECT_EQ(bad.slice(0, 8, 12).slice(1, 8, 12).sum().item<int64_t>(), bad.sum().item<int64_t>());
+}
+
+TEST(WinogradConvolution, IsTakenForManyChannelsAndPlaces) {
+  const auto takes = [](at::IntArrayRef sizes, at::IntArrayRef weights) {
+    return takes_winograd(random_map(sizes), at::zeros(weights));
+  };
+  EXPECT_EQ(takes({2, 64, 20, 20}, {30, 64, 3, 3}), !device::Emulation::active()) << "on a CPU";
+  EXPECT_FALSE(takes({2, 64, 7, 7}, {64, 64, 3, 3})) << "few places";
+  EXPECT_FALSE(takes({2, 60, 20, 20}, {64, 60, 3, 3})) << "channels that fill no panel";
+  EXPECT_FALSE(takes({2, 64, 20, 20}, {8, 64, 3, 3})) << "few channels";
+  EXPECT_FALSE(takes({2, 64, 20, 20}, {64, 64, 1, 1}));
+  EXPECT_FALSE(takes({2, 64, 20, 20}, {64, 1, 3, 3}));
+  EXPECT_FALSE(takes_winograd(at::zeros({2, 64, 20, 20}), at::zeros({64, 64, 3, 3}))) << "channels first";
+}
+
+TEST(WinogradConvolution, OfNothingIsNothing) {
+  EXPECT_EQ(winograd_convolution(at::zeros({0, 16, 5, 5}), at::ones({16, 16, 3, 3})).sizes(),
+            at::IntArrayRef({0, 16, 5, 5}));
+  EXPECT_EQ(winograd_convolution(at::zeros({2, 16, 5, 5}), at::ones({0, 16, 3, 3})).sizes(),
+            at::IntArrayRef({2, 0, 5, 5}));
+}
+
+TEST(WinogradConvolution, NamesSizesThatDisagree) {
+  const at::Tensor x = at::zeros({1, 4, 5, 5}), weights = at::zeros({3, 4, 3, 3});
+  EXPECT_THAT([&] { winograd_convolution(x.slice(1, 1), weights); },
+              ThrowsMessage<c10::Error>(HasSubstr("[1, 3, 5, 5]")));
+  EXPECT_THAT([&] { winograd_convolution_gradient(x, weights); }, ThrowsMessage<c10::Error>(HasSubstr("[1, 4, 5, 5]")));
+  EXPECT_THAT([&] { winograd_convolution(x, weights.slice(2, 1)); },
+              ThrowsMessage<c10::Error>(HasSubstr("[3, 4, 2, 3]")));
+  EXPECT_THAT([&] { winograd_convolution(x, weights, at::zeros({4})); },
+              ThrowsMessage<c10::Error>(HasSubstr("expected 3 biases")));
+  EXPECT_THAT([&] { winograd_convolution(x.to(at::kDouble), weights); },
+              ThrowsMessage<c10::Error>(HasSubstr("expected maps of float32 or half the bits")));
+}
+
+}  // namespace
+}  // namespace osprey::kernels
