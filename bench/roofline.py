@@ -1,10 +1,12 @@
 """How far a training step is from what the machine allows, part by part: prints a roofline as a table in Markdown.
 
-usage: roofline.py --pipeline_config F [--batch_size 2] [--precision fp32|bf16|fp16] [--device cpu|cuda] [--build build/release]
+usage: roofline.py --pipeline_config F [--batch_size 2] [--precision fp32|bf16|fp16] [--device cpu|cuda] [--steps 8]
+       [--build build/release]
 Limits are measured, not looked up: the peak is the best rate of any convolution of the network, taken by itself
 (convolution_bench); the memory's rate is that of a copy of 256 MiB, read and written (step_bench). A part can't take less than its
 convolutions at the peak, nor less than its traffic at the rate of a copy, where each operator reads what it is given and writes
-what it makes once: the larger of both is its limit. What stays in a cache from one operator to the next may fall below that.
+what it makes once: the larger of both is its limit. What stays in a cache from one operator to the next may fall below that, and so may
+convolutions by Winograd's tiles, which make fewer products than they stand for.
 """
 import argparse
 import pathlib

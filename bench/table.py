@@ -89,7 +89,7 @@ def step(bench, what, config, batch, steps, peer, precision, target):
     variants = [(*arguments, "--steps", steps, *reduced, *layout, *mode)
                 for layout in ((), ("--channels_last",)) for mode in ((), ("--compile",))]
     found, others = bench.pairs(
-        lambda: bench.ours("step_bench", "--pipeline_config", config, "--batch_size", batch, "--steps", steps, "--precision", precision),
+        lambda: bench.ours("step_bench", "--device", "cpu", "--pipeline_config", config, "--batch_size", batch, "--steps", steps, "--precision", precision),
         lambda: bench.peer(script, *variants))
     best, other = (max(some, key=lambda one: one["images_per_second"]) for some in (found, others))
     rates = [f"{one['images_per_second']:.3g} images/s, {one['peak_memory_mib']:.0f} MiB" for one in (best, other)]
@@ -107,7 +107,7 @@ def steps(bench, mobilenet, resnet, precision):
     row("of it outside convolutions", f"{100 * outside(best):.1f} %", "", "", "10 %")
     if precision != "fp32":
         return
-    peak = bench.ours("convolution_bench", "--pipeline_config", resnet, "--batch_size", 2)
+    peak = bench.ours("convolution_bench", "--device", "cpu", "--pipeline_config", resnet, "--batch_size", 2)
     work = sum(peak["directions"][name]["gflop"] for name in ("forward", "gradient of weights", "gradient of x"))
     share = work / best["median_seconds"]["total"] / peak["peak_gflops"]
     row("of the convolution peak", f"{share:.2f}", f"{peak['peak_gflops']:.0f} GFLOP/s", "", "0.75")

@@ -8,8 +8,7 @@ namespace osprey::kernels {
 bool takes_winograd(const at::Tensor& x, const at::Tensor& weights);
 
 /// A convolution of 3 x 3 with a zero on every side, by tiles of 2 x 2 results that take 16 products a channel instead
-/// of 36. Sums are made in another order than those of a plain convolution and of rounded sums and differences; results
-/// differ by about as much as those of two plain ones that add up in different orders.
+/// of 36. It rounds otherwise than a plain convolution does, and no more (docs/kernels.md).
 ///
 /// x         [B, I, H, W] float32, bfloat16 or float16; sums are of float32
 /// weights   [O, I, 3, 3] float32
