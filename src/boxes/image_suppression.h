@@ -11,7 +11,7 @@ namespace osprey::boxes {
 struct ImageBoxes {
   const float* values;             ///< [A, Q, 4]
   int64_t Q = 1;                   ///< 1, or a box for each class
-  const float* anchors = nullptr;  ///< [A, 4], with Q = 1: the values are codes
+  const float* anchors = nullptr;  ///< null: the values are boxes; else [A, 4], and they are codes, with Q = 1
   kernels::CodeScales scales = {};
 
   void read(int64_t row, int64_t label, float* box) const {

@@ -161,7 +161,7 @@ at::Tensor multiply_by_taps(const at::Tensor& gradient, const at::Tensor& input,
 
 /// Whether tiles are the faster way.
 bool in_tiles(const at::Tensor& gradient_y, const at::Tensor& x) {
-  constexpr int64_t kLeastPlaces = 192, kLeastChannels = 128;  // of both together
+  constexpr int64_t kLeastPlaces = 192, kLeastChannels = 128;  // channels of both together
   const int64_t O = gradient_y.size(1), I = x.size(1);
   return x.size(0) * x.size(2) * x.size(3) >= kLeastPlaces && O + I >= kLeastChannels && cpu::fits_winograd(x, O, I);
 }

@@ -8,7 +8,9 @@ namespace osprey::kernels {
 bool takes_winograd(const at::Tensor& x, const at::Tensor& weights);
 
 /// A convolution of 3 x 3 with a zero on every side, by tiles of 2 x 2 results that take 16 products a channel instead
-/// of 36. It rounds otherwise than a plain convolution does, and no more (docs/kernels.md).
+/// of 36. Its errors are other ones than those of a plain convolution, but not larger, and a number that is none shows
+/// in all of a tile that sees it (docs/kernels.md). Fewer than 16 channels, or I that is no multiple of 16, are left to
+/// libtorch.
 ///
 /// x         [B, I, H, W] float32, bfloat16 or float16; sums are of float32
 /// weights   [O, I, 3, 3] float32

@@ -22,8 +22,8 @@ class LocalizationLoss {
   /// throws       c10::Error when the shapes disagree
   at::Tensor operator()(const at::Tensor& predictions, const at::Tensor& targets, const at::Tensor& weights) const;
 
-  /// The same of targets that are still to be encoded, which are then not written out for the anchors. Computed in
-  /// float32. Only where the loss `encodes`.
+  /// The same of targets that are still to be encoded, which are then not written out for the anchors: predictions
+  /// [B, A, 4], weights [B, A]. Computed in float32. Only where the loss `encodes`, else it throws c10::Error.
   virtual at::Tensor of_boxes(const at::Tensor& predictions, const kernels::MatchedBoxes& targets,
                               const at::Tensor& weights) const;
   virtual bool encodes() const { return false; }

@@ -77,7 +77,7 @@ class Places {
   Places(const at::Tensor& map, int64_t before)
       : tiles_(map), map_(device::data<const T>(map)), depth_(map.size(1)), before_(before) {}
 
-  /// Those of a tile. space  [kSide * kSide, depth], for what are no floats in memory
+  /// Those of a tile. space  [kSide * kSide, depth], used only where the map is not of floats
   std::array<const float*, kSide * kSide> of(int64_t tile, float* space) const {
     std::array<const float*, kSide * kSide> result;
     tiles_.for_places<kSide>(tile, before_, [&](size_t i, int64_t place) {
@@ -101,11 +101,15 @@ Places<T, kSides> seen_in(const at::Tensor& x) {
   return {x, 1};
 }
 
-/// What a task has at a time should stay in the core's own cache, beside one of the matrices.
-int64_t tiles_at_once(const WinogradPanels& weights) {
+/// Into how many tasks tiles are divided. What one has at a time should lie in the core's own cache, of a MiB or more;
+/// but the fewer tiles, the more often the matrices pass by, so wide maps take more room than that. A result is the
+/// same whatever task makes it: there may be one for each thread.
+int64_t tasks_for(int64_t tiles, const WinogradPanels& weights) {
   constexpr int64_t kFloats = 200 << 10, kLeast = 24, kMost = 96;
-  const int64_t fit = kFloats / (kTransformed * (weights.depth + weights.columns));
-  return std::clamp(fit / kLeastRows * kLeastRows, kLeast, kMost);
+  const int64_t fit = kFloats / (kTransformed * (weights.depth + weights.columns)),
+                size = std::clamp(fit / kLeastRows * kLeastRows, kLeast, kMost);
+  const int64_t for_threads = std::min<int64_t>(at::get_num_threads(), tiles / kLeast);
+  return std::clamp<int64_t>(std::max(device::blocks_for(tiles, size), for_threads), 1, tiles / kLeastRows);
 }
 
 /// From one of 16 matrices to the next: a line of the cache more than it takes, or the numbers of a channel would all
@@ -118,7 +122,7 @@ void convolve(const at::Tensor& x, const WinogradPanels& weights, const float* b
   const auto places = seen_in<T>(x);
   const int64_t depth = weights.depth, columns = weights.columns, matrix = weights.matrix();
   const auto* const panels = weights.panels.const_data_ptr<float>();
-  const int64_t tasks = std::max<int64_t>(tiles.count / tiles_at_once(weights), 1);
+  const int64_t tasks = tasks_for(tiles.count, weights);
   parallel_for(tasks, [&](int64_t task) {
     const int64_t begin = task * tiles.count / tasks, count = (task + 1) * tiles.count / tasks - begin;
     const int64_t factor_step = apart(count, depth), product_step = apart(count, columns);

@@ -5,7 +5,7 @@
 /// channels_last, of any type that maps have.
 namespace osprey::kernels::cpu {
 
-/// Whether there are channels and places enough for what follows.
+/// Whether there are channels and places enough for what follows, and I fills panels.
 bool fits_winograd(const at::Tensor& map, int64_t O, int64_t I);
 
 /// weights     [O, I, 3, 3] float32

@@ -9,7 +9,7 @@
 namespace osprey::kernels::cpu {
 
 constexpr int64_t kSides = 4, kTransformed = kSides * kSides;  ///< numbers that are multiplied
-constexpr int64_t kWinogradChannels = 16;                      ///< that there have to be
+constexpr int64_t kWinogradChannels = 16;                      ///< at least
 
 /// The numbers to multiply of what a tile sees.
 /// seen  16 places, row by row, [channels] each      channels  at least kWinogradChannels
