@@ -13,7 +13,7 @@ namespace {
 
 // What a task has at a time should stay in the core's own cache, as often as its weights pass by; but the fewer places,
 // the more often these and the sums of their gradients pass by, and the less there is to do for what beginning costs.
-constexpr int64_t kFloatsOfATask = 24 << 10, kLeastTiles = 8, kMostTiles = 32;
+constexpr int64_t kFloatsOfATask = 24 << 10, kLeastTiles = 16, kMostTiles = 64;
 
 int64_t round_up(int64_t count, int64_t unit) { return (count + unit - 1) / unit * unit; }
 
@@ -96,7 +96,7 @@ at::Tensor PlaceSums::total() const {
 }
 
 at::Tensor sum_products(const float* a, int64_t O, const float* b, int64_t I, int64_t count) {
-  constexpr int64_t kAtATime = 2;  // panels, as many as the widest tile has: more would leave threads without a task
+  constexpr int64_t kAtATime = 4;  // panels, as many as the widest tile has: more would leave threads without a task
   const int64_t row_panels = round_up(O, kPanelRows) / kPanelRows, column_panels = panels_for(I);
   const at::Tensor rows = at::empty({row_panels, count, kPanelRows}, at::kFloat),
                    columns = at::empty({column_panels, count, kPanelColumns}, at::kFloat),

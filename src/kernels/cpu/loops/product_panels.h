@@ -6,7 +6,7 @@
 namespace osprey::kernels::cpu {
 
 constexpr int64_t kPanelRows = 6, kPanelColumns = 16;
-constexpr int64_t kLeastRows = 2 * kPanelRows;  ///< that can be multiplied
+constexpr int64_t kLeastRows = kPanelRows;  ///< that can be multiplied
 
 /// Memory that is fetched into the cache while something else is computed, a little at a time.
 struct Ahead {
