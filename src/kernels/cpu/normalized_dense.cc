@@ -51,6 +51,17 @@ class Factors {
     return space;
   }
 
+  /// The same as panels of columns.
+  /// panels  [length() / kPanelColumns rounded up, end - begin, kPanelColumns]
+  void panels(int64_t begin, int64_t end, float* space, float* panels) const {
+    const int64_t count = end - begin, step = count * kPanelColumns;
+    if (one_by_one_ && channels_ != nullptr) {
+      normalize_panels(map_ + begin * depth_, count, depth_, *channels_, panels, step);
+    } else {
+      pack_panels(rows(begin, end, space), length(), count, length(), kPanelColumns, panels, step);
+    }
+  }
+
   /// What `rows` reads for some places after these.
   Ahead after(int64_t end, int64_t count) const {
     return one_by_one_ ? Ahead::of(map_ + end * depth_, count * depth_) : Ahead{};
@@ -102,14 +113,17 @@ ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at
   if (groups > 0) {
     PlaceSums weight_sums(columns, length, groups);
     parallel_for(groups, [&](int64_t group) {
-      const auto totals = scratch(tasks.most() * columns), space = scratch(tasks.most() * length),
-                 panels = scratch(weight_sums.panel_size(tasks.most()));
+      const int64_t most = tasks.most();
+      const auto totals = scratch(most * columns), row_panels = scratch(weight_sums.rows_size(most)),
+                 space = scratch(most * length), column_panels = scratch(weight_sums.columns_size(most));
       const int64_t first = group * tasks.count() / groups;
       for (int64_t task = first; task < (group + 1) * tasks.count() / groups; ++task) {
         const auto [begin, end] = tasks.places(task);
         const int64_t count = end - begin;
         back(task, begin, count, totals.get());
-        weight_sums.add(group, task == first, totals.get(), factors.rows(begin, end, space.get()), count, panels.get(),
+        pack_panels(totals.get(), columns, count, columns, kPanelRows, row_panels.get(), count * kPanelRows);
+        factors.panels(begin, end, space.get(), column_panels.get());
+        weight_sums.add(group, task == first, row_panels.get(), column_panels.get(), count,
                         Ahead::of(y + end * columns, count * columns), factors.after(end, count));
       }
     });

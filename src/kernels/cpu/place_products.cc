@@ -64,16 +64,9 @@ PlaceSums::PlaceSums(int64_t O, int64_t I, int64_t groups)
       column_panels_(panels_for(I)),
       tiles_(at::empty({groups, column_panels_, row_panels_, kPanelRows, kPanelColumns}, at::kFloat)) {}
 
-int64_t PlaceSums::panel_size(int64_t count) const {
-  return count * (row_panels_ * kPanelRows + column_panels_ * kPanelColumns);
-}
-
-void PlaceSums::add(int64_t group, bool first, const float* a, const float* b, int64_t count, float* panels,
-                    const Ahead& ahead, const Ahead& more) {
-  float* const others = panels + count * row_panels_ * kPanelRows;
-  pack_panels(a, rows_, count, rows_, kPanelRows, panels, count * kPanelRows);
-  pack_panels(b, columns_, count, columns_, kPanelColumns, others, count * kPanelColumns);
-  add_tiles(panels, row_panels_, others, column_panels_, count, ahead, more, /*goes_on=*/!first,
+void PlaceSums::add(int64_t group, bool first, const float* a, const float* b, int64_t count, const Ahead& ahead,
+                    const Ahead& more) {
+  add_tiles(a, row_panels_, b, column_panels_, count, ahead, more, /*goes_on=*/!first,
             tiles_.mutable_data_ptr<float>() + group * tiles_.stride(0));
 }
 

@@ -39,12 +39,14 @@ class PlaceSums {
   PlaceSums(int64_t O, int64_t I, int64_t groups);
 
   /// Adds what some places contribute.
-  /// a      [count, O]      b  [count, I]      panels  [panel_size(count)], to work in
-  /// first  of the group
+  /// first        of the group
+  /// a            [count, O] as panels of rows: rows_size(count) numbers
+  /// b            [count, I] as panels of columns: columns_size(count) numbers
   /// ahead, more  fetched into the cache meanwhile
-  void add(int64_t group, bool first, const float* a, const float* b, int64_t count, float* panels, const Ahead& ahead,
+  void add(int64_t group, bool first, const float* a, const float* b, int64_t count, const Ahead& ahead,
            const Ahead& more);
-  int64_t panel_size(int64_t count) const;
+  int64_t rows_size(int64_t count) const { return count * row_panels_ * kPanelRows; }
+  int64_t columns_size(int64_t count) const { return count * column_panels_ * kPanelColumns; }
 
   /// [O, I, 1, 1]; something has to have been added to each group.
   at::Tensor total() const;

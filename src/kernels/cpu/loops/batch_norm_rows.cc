@@ -1,7 +1,10 @@
 #include "kernels/cpu/loops/batch_norm_rows.h"
 
+#include <type_traits>
+
 #include "kernels/arithmetic/curve.h"
 #include "kernels/cpu/loops/dispatch.h"
+#include "kernels/cpu/loops/product_panels.h"
 
 namespace osprey::kernels::cpu {
 namespace {
@@ -48,17 +51,58 @@ OSPREY_INLINE void moments(const T* __restrict x, int64_t rows, int64_t depth, c
       });
 }
 
+/// Calls `body(how many, first row)` for four rows at a time, which read what a channel has once, then for single ones.
+template <class Body>
+OSPREY_INLINE void for_rows(int64_t begin, int64_t end, Body body) {
+  int64_t row = begin;
+  for (; row + 4 <= end; row += 4) body(std::integral_constant<int, 4>(), row);
+  for (; row < end; ++row) body(std::integral_constant<int, 1>(), row);
+}
+
 template <class T, class Out>
-OSPREY_INLINE void normalize(const T* __restrict x, int64_t rows, int64_t depth, const ChannelAffine& affine,
-                             Out* __restrict y) {
-  const float* __restrict mean = affine.mean;
-  const float* __restrict scale = affine.scale;
-  const float* __restrict shift = affine.shift;
+OSPREY_INLINE void normalize(const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine, Out* y) {
+  const float *const mean = affine.mean, *const scale = affine.scale, *const shift = affine.shift;
   with_curve(
       affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
-        for (int64_t row = 0; row < rows; ++row)
-          for (int64_t c = 0; c < depth; ++c)
-            store(y + row * depth + c, curve.value((load(x + row * depth + c) - mean[c]) * scale[c] + shift[c]));
+        for_rows(
+            0, rows, [=](auto some, int64_t row) __attribute__((always_inline)) {
+              const T* const from = x + row * depth;
+              Out* const to = y + row * depth;
+#pragma GCC ivdep
+              for (int64_t c = 0; c < depth; ++c)
+#pragma GCC unroll 4
+                for (int r = 0; r < decltype(some)::value; ++r)
+                  store(to + r * depth + c, curve.value((load(from + r * depth + c) - mean[c]) * scale[c] + shift[c]));
+            });
+      });
+}
+
+template <class T>
+OSPREY_INLINE void normalize_into_panels(const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,
+                                         float* panels, int64_t panel_step) {
+  const float *const mean = affine.mean, *const scale = affine.scale, *const shift = affine.shift;
+  const int64_t whole = depth / kPanelColumns * kPanelColumns;
+  with_curve(
+      affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
+        for_rows(
+            0, rows, [=](auto some, int64_t row) __attribute__((always_inline)) {
+              const T* const from = x + row * depth;
+              float* to = panels + row * kPanelColumns;
+              int64_t first = 0;
+              for (; first < whole; first += kPanelColumns, to += panel_step)
+#pragma GCC ivdep
+                for (int64_t i = 0; i < kPanelColumns; ++i)
+#pragma GCC unroll 4
+                  for (int r = 0; r < decltype(some)::value; ++r)
+                    to[r * kPanelColumns + i] = curve.value(
+                        (load(from + r * depth + first + i) - mean[first + i]) * scale[first + i] + shift[first + i]);
+              if (first == depth) return;
+#pragma GCC unroll 4
+              for (int r = 0; r < decltype(some)::value; ++r)
+                for (int64_t c = first; c < first + kPanelColumns; ++c)
+                  to[r * kPanelColumns + c - first] =
+                      c < depth ? curve.value((load(from + r * depth + c) - mean[c]) * scale[c] + shift[c]) : 0;
+            });
       });
 }
 
@@ -101,40 +145,51 @@ OSPREY_INLINE void gradients(const T* __restrict gradient, const T* __restrict x
 }
 
 template <class T>
-OSPREY_INLINE void add_linear(const T* __restrict gradient, const T* __restrict x, int64_t rows, int64_t depth,
-                              const float* __restrict mean, const float* __restrict slope,
-                              const float* __restrict offset, float* __restrict result) {
-  for (int64_t row = 0; row < rows; ++row)
-    for (int64_t c = 0; c < depth; ++c) {
-      const int64_t i = row * depth + c;
-      result[i] = load(gradient + i) + slope[c] * (load(x + i) - mean[c]) + offset[c];
-    }
+OSPREY_INLINE void add_linear(const T* gradient, const T* x, int64_t rows, int64_t depth, const float* mean,
+                              const float* slope, const float* offset, float* result) {
+  for_rows(
+      0, rows, [=](auto some, int64_t row) __attribute__((always_inline)) {
+        const T *const g = gradient + row * depth, *const from = x + row * depth;
+        float* const to = result + row * depth;
+#pragma GCC ivdep
+        for (int64_t c = 0; c < depth; ++c)
+#pragma GCC unroll 4
+          for (int r = 0; r < decltype(some)::value; ++r)
+            to[r * depth + c] = load(g + r * depth + c) + slope[c] * (load(from + r * depth + c) - mean[c]) + offset[c];
+      });
 }
 
 template <class T>
-OSPREY_INLINE void take_back(const float* gradient, const T* __restrict x, int64_t rows, int64_t depth,
+OSPREY_INLINE void take_back(const float* gradient, const T* x, int64_t rows, int64_t depth,
                              const ChannelAffine& affine, float* scratch, double* sum, double* product, T* result) {
-  const float* __restrict mean = affine.mean;
-  const float* __restrict scale = affine.scale;
-  const float* __restrict shift = affine.shift;
-  float* __restrict a = scratch;
-  float* __restrict b = scratch + depth;
+  const float *const mean = affine.mean, *const scale = affine.scale, *const shift = affine.shift;
+  float *const a = scratch, *const b = scratch + depth;
   with_curve(
       affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
         for (int64_t begin = 0; begin < rows; begin += kRows) {
           const int64_t end = begin + kRows < rows ? begin + kRows : rows;
           for (int64_t c = 0; c < depth; ++c) a[c] = b[c] = 0;
-          for (int64_t row = begin; row < end; ++row) {
+          for_rows(
+              begin, end, [=](auto some, int64_t row) __attribute__((always_inline)) {
+                const T* const from = x + row * depth;
+                const float* const given = gradient + row * depth;
+                T* const to = result + row * depth;
         // What is written is no other row's, nor anything of a channel: the compiler cannot know.
 #pragma GCC ivdep
-            for (int64_t c = 0; c < depth; ++c) {
-              const float centered = load(x + row * depth + c) - mean[c];
-              const float g = curve.back(centered * scale[c] + shift[c], gradient[row * depth + c]);
-              store(result + row * depth + c, scale[c] * g);
-              a[c] += g;
-              b[c] += g * centered;
-            }
-          }
+                for (int64_t c = 0; c < depth; ++c) {
+                  float of_a = a[c], of_b = b[c];
+#pragma GCC unroll 4
+                  for (int r = 0; r < decltype(some)::value; ++r) {
+                    const float centered = load(from + r * depth + c) - mean[c];
+                    const float g = curve.back(centered * scale[c] + shift[c], given[r * depth + c]);
+                    store(to + r * depth + c, scale[c] * g);
+                    of_a += g;
+                    of_b += g * centered;
+                  }
+                  a[c] = of_a;
+                  b[c] = of_b;
+                }
+              });
           for (int64_t c = 0; c < depth; ++c) sum[c] += a[c];
           for (int64_t c = 0; c < depth; ++c) product[c] += b[c];
         }
@@ -157,6 +212,10 @@ OSPREY_INLINE void take_back(const float* gradient, const T* __restrict x, int64
                   (const T* gradient, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,           \
                    const float* slope, const float* offset, T* result),                                               \
                   gradient, x, rows, depth, affine, slope, offset, result)                                            \
+  OSPREY_DISPATCH(                                                                                                    \
+      normalize_panels, normalize_into_panels,                                                                        \
+      (const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine, float* panels, int64_t panel_step), x,   \
+      rows, depth, affine, panels, panel_step)                                                                        \
   OSPREY_DISPATCH(add_through_statistics, add_linear,                                                                 \
                   (const T* gradient, const T* x, int64_t rows, int64_t depth, const float* mean, const float* slope, \
                    const float* offset, float* result),                                                               \

@@ -23,6 +23,14 @@ void normalize_rows(const Float16* x, int64_t rows, int64_t depth, const Channel
 void normalize_rows(const Bfloat16* x, int64_t rows, int64_t depth, const ChannelAffine& affine, Bfloat16* y);
 void normalize_rows(const Float16* x, int64_t rows, int64_t depth, const ChannelAffine& affine, Float16* y);
 
+/// The same, as panels of columns (loops/product_panels.h), panel_step floats apart; missing channels become zero.
+void normalize_panels(const float* x, int64_t rows, int64_t depth, const ChannelAffine& affine, float* panels,
+                      int64_t panel_step);
+void normalize_panels(const Bfloat16* x, int64_t rows, int64_t depth, const ChannelAffine& affine, float* panels,
+                      int64_t panel_step);
+void normalize_panels(const Float16* x, int64_t rows, int64_t depth, const ChannelAffine& affine, float* panels,
+                      int64_t panel_step);
+
 /// With g the gradient of y times the slope of the curve: sum += g, product += g * (x - mean).
 void add_gradient_moments(const float* gradient, const float* x, int64_t rows, int64_t depth,
                           const ChannelAffine& affine, float* scratch, double* sum, double* product);

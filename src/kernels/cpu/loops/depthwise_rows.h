@@ -14,7 +14,7 @@ struct SeenPixels {
   int64_t depth;              ///< channels of a pixel
 };
 
-constexpr int64_t kLanes = 8;  ///< channels that are computed together
+constexpr int64_t kLanes = 16;  ///< channels whose taps lie together, as many as are computed together at most
 
 /// Weights or sums of taps, [channels / kLanes, taps, kLanes]: what is needed together lies together. The last lanes
 /// may belong to no channel. The steps are floats from one tap to the next, or from some channels to the next.
