@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 namespace osprey {
 namespace {
@@ -16,7 +17,7 @@ InstructionSet best_of_machine() {
 #if defined(__x86_64__) && defined(__GNUC__)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
       __builtin_cpu_supports("avx512dq"))
-    return InstructionSet::kAvx512;
+    return __builtin_cpu_supports("avx512bf16") ? InstructionSet::kAvx512Bf16 : InstructionSet::kAvx512;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return InstructionSet::kAvx2;
 #endif
   return InstructionSet::kAny;
@@ -39,23 +40,19 @@ bool finds_bfloat16_tiles() {
 }
 
 InstructionSet allowed() {
+  constexpr std::pair<std::string_view, InstructionSet> kSets[] = {{"ANY", InstructionSet::kAny},
+                                                                   {"AVX2", InstructionSet::kAvx2},
+                                                                   {"AVX512", InstructionSet::kAvx512},
+                                                                   {"AVX512_BF16", InstructionSet::kAvx512Bf16}};
   const char* const value = std::getenv("OSPREY_MAX_CPU_ISA");
-  const std::string_view name = value == nullptr ? "AVX512" : value;
-  if (name == "ANY") return InstructionSet::kAny;
-  if (name == "AVX2") return InstructionSet::kAvx2;
-  if (name != "AVX512") SPDLOG_WARN("OSPREY_MAX_CPU_ISA={} is none of ANY, AVX2 and AVX512: all are allowed", name);
-  return InstructionSet::kAvx512;
+  if (value == nullptr) return InstructionSet::kAvx512Bf16;
+  for (const auto& [name, set] : kSets)
+    if (name == value) return set;
+  SPDLOG_WARN("OSPREY_MAX_CPU_ISA={} is none of ANY, AVX2, AVX512 and AVX512_BF16: all are allowed", value);
+  return InstructionSet::kAvx512Bf16;
 }
 
 }  // namespace
-
-bool has_bfloat16_arithmetic() {
-#if defined(__x86_64__) && defined(__GNUC__)
-  return __builtin_cpu_supports("avx512bf16") != 0;
-#else
-  return false;
-#endif
-}
 
 bool has_bfloat16_tiles() {
   static const bool result = finds_bfloat16_tiles();
@@ -66,5 +63,7 @@ InstructionSet instruction_set() {
   static const InstructionSet result = std::min(best_of_machine(), allowed());
   return result;
 }
+
+bool has_bfloat16_arithmetic() { return instruction_set() == InstructionSet::kAvx512Bf16; }
 
 }  // namespace osprey

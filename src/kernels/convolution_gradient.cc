@@ -4,8 +4,9 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
-#include "kernels/cpu/loops/product_panels.h"
+#include "kernels/cpu/place_products.h"
 #include "kernels/cpu/winograd.h"
+#include "kernels/device/launch.h"
 #include "kernels/maps.h"
 #include "kernels/operator.h"
 #include "kernels/with_elements.h"
@@ -179,10 +180,16 @@ at::Tensor weight_gradient(const at::Tensor& gradient_y, const at::Tensor& x, at
   if (window.kernel == Sides{3, 3} && stride == 1 && window.padding == Sides{1, 1} && device::takes_loops(x) &&
       x.scalar_type() == gradient_y.scalar_type() && in_tiles(gradient_y, x))
     return cpu::weight_gradient_in_tiles(channels_last(gradient_y), channels_last(x)).permute({0, 3, 1, 2});
+  const bool one_by_one = window.kernel == Sides{1, 1} && window.padding == Sides{0, 0};
+  if (one_by_one && stride == 1 && device::takes_loops(x) && x.scalar_type() == gradient_y.scalar_type() &&
+      cpu::multiplies_pairs(x.scalar_type()) && x.size(0) * x.size(2) * x.size(3) >= cpu::kLeastPlaces)
+    return cpu::sum_over_places(device::data<const Bfloat16>(channels_last(gradient_y)), gradient_y.size(1),
+                                device::data<const Bfloat16>(channels_last(x)), x.size(1),
+                                x.size(0) * x.size(2) * x.size(3), /*in_pairs=*/true);
   const auto places = [](const at::Tensor& map) { return channels_last(map.to(at::kFloat)).permute({0, 2, 3, 1}); };
   const at::Tensor input = places(x), gradient = places(gradient_y);
   const int64_t O = gradient.size(3), I = input.size(3);
-  if (window.kernel == Sides{1, 1} && window.padding == Sides{0, 0}) {
+  if (one_by_one) {
     const at::Tensor seen = input.slice(1, 0, input.size(1), window.stride).slice(2, 0, input.size(2), window.stride);
     return gradient.reshape({-1, O}).t().mm(seen.reshape({-1, I})).view({O, I, 1, 1});
   }

@@ -26,11 +26,10 @@ void multiply_all(const T* maps, int64_t places, const cpu::PlaceProducts& produ
   const cpu::PlaceTasks tasks(places, std::max(depth, columns));
   tasks.for_each([&](int64_t, int64_t begin, int64_t end) {
     const int64_t count = end - begin;
-    const auto space = cpu::scratch(std::is_same_v<T, float> ? 0 : count * depth);
     const cpu::Drafts<T> drafts(count * columns);
     T* const target = result + begin * columns;
-    products.multiply(cpu::floats_of(maps + begin * depth, count * depth, space.get()), count,
-                      cpu::Ahead::of(maps + end * depth, count * depth), drafts.of(target));
+    products.multiply(maps + begin * depth, count, cpu::Ahead::of(maps + end * depth, count * depth),
+                      drafts.of(target));
     drafts.write(count * columns, target);
   });
 }
@@ -59,7 +58,8 @@ at::Tensor pointwise_operator(const at::Tensor& x, const at::Tensor& weights, co
     result.permute({0, 2, 3, 1}).view({places, columns}).copy_(rows);
     return result;
   }
-  const cpu::PlaceProducts products(weights, biases.value_or(at::Tensor()), transposed);
+  const cpu::PlaceProducts products(weights, biases.value_or(at::Tensor()), transposed,
+                                    cpu::multiplies_pairs(x.scalar_type()));
   with_elements(x.scalar_type(), [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     multiply_all(device::data<const T>(maps), places, products, device::data<T>(result));

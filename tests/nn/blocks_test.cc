@@ -261,8 +261,10 @@ TEST(Convolution, UnderAutocastIsThatOfTheRoundedMap) {
         }
         for (size_t i = 0; i < exact.size(); ++i) {
           EXPECT_EQ(rough[i].scalar_type(), i == 0 ? type : at::kFloat) << what;
-          // a rounding of the weights where the CPU computes with half the bits, one of y and one of its gradient
-          EXPECT_LT(distance(rough[i], exact[i]), type == at::kHalf ? 2e-3 : 1.6e-2) << what << ", tensor " << i;
+          // a rounding of y and one of its gradient; where the CPU computes with half the bits also one of the weights,
+          // and one of what Winograd's tiles multiply
+          const double bound = type == at::kHalf ? 2e-3 : has_bfloat16_arithmetic() ? 2.4e-2 : 1.6e-2;
+          EXPECT_LT(distance(rough[i], exact[i]), bound) << what << ", tensor " << i;
         }
       }
 }

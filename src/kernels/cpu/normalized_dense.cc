@@ -51,14 +51,35 @@ class Factors {
     return space;
   }
 
-  /// The same as panels of columns.
-  /// panels  [length() / kPanelColumns rounded up, end - begin, kPanelColumns]
-  void panels(int64_t begin, int64_t end, float* space, float* panels) const {
-    const int64_t count = end - begin, step = count * kPanelColumns;
-    if (one_by_one_ && channels_ != nullptr) {
-      normalize_panels(map_ + begin * depth_, count, depth_, *channels_, panels, step);
+  /// The same, rounded as the map is; for windows of one place only.
+  /// space  [end - begin, length()]
+  const T* rounded(int64_t begin, int64_t end, T* space) const {
+    if (channels_ == nullptr) return map_ + begin * depth_;
+    normalize_rows(map_ + begin * depth_, end - begin, depth_, *channels_, space);
+    return space;
+  }
+
+  /// Multiplies the rows of some places.
+  void multiply(const PlaceProducts& products, int64_t begin, int64_t end, float* result) const {
+    const int64_t count = end - begin;
+    const auto space = scratch(count * length());
+    if (products.in_pairs() && one_by_one_) {
+      products.multiply(rounded(begin, end, reinterpret_cast<T*>(space.get())), count, after(end, count), result);
     } else {
-      pack_panels(rows(begin, end, space), length(), count, length(), kPanelColumns, panels, step);
+      products.multiply(rows(begin, end, space.get()), count, after(end, count), result);
+    }
+  }
+
+  /// The same as panels of columns, for sums over places.
+  void panels(const PlaceSums& sums, int64_t begin, int64_t end, float* space, float* panels) const {
+    const int64_t count = end - begin;
+    if (sums.in_pairs() && one_by_one_) {
+      if constexpr (std::is_same_v<T, Bfloat16>)
+        sums.pack_columns(rounded(begin, end, reinterpret_cast<T*>(space)), count, panels);
+    } else if (one_by_one_ && channels_ != nullptr) {
+      normalize_panels(map_ + begin * depth_, count, depth_, *channels_, panels, count * kPanelColumns);
+    } else {
+      sums.pack_columns(rows(begin, end, space), count, panels);
     }
   }
 
@@ -91,10 +112,11 @@ ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at
   const Factors<T> factors(x, affine, sides);
   const int64_t columns = weights.size(0), length = factors.length(), depth = x.size(1), places = factors.places();
   const int64_t groups = PlaceSums::groups_for(columns, length, places);
+  const bool in_pairs = multiplies_pairs(x.scalar_type());
   const PlaceTasks tasks(places, std::max(length, columns), groups > 0 ? groups : PlaceTasks::kShares);
   ConvolvedGradients result;
   std::optional<PlaceProducts> products;
-  if (of_x.defined()) products.emplace(to_matrix(weights), at::Tensor(), /*transposed=*/true);
+  if (of_x.defined()) products.emplace(to_matrix(weights), at::Tensor(), /*transposed=*/true, in_pairs);
   const bool by_windows = products && !factors.one_by_one();
   const at::Tensor row_gradients = at::empty({by_windows ? places : 0, length}, at::kFloat);
   auto* const of_rows = row_gradients.mutable_data_ptr<float>();
@@ -111,7 +133,7 @@ ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at
     gradients.finish(begin * depth, count, sums.begin(task));
   };
   if (groups > 0) {
-    PlaceSums weight_sums(columns, length, groups);
+    PlaceSums weight_sums(columns, length, groups, in_pairs);
     parallel_for(groups, [&](int64_t group) {
       const int64_t most = tasks.most();
       const auto totals = scratch(most * columns), row_panels = scratch(weight_sums.rows_size(most)),
@@ -121,8 +143,8 @@ ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at
         const auto [begin, end] = tasks.places(task);
         const int64_t count = end - begin;
         back(task, begin, count, totals.get());
-        pack_panels(totals.get(), columns, count, columns, kPanelRows, row_panels.get(), count * kPanelRows);
-        factors.panels(begin, end, space.get(), column_panels.get());
+        weight_sums.pack_rows(totals.get(), count, row_panels.get());
+        factors.panels(weight_sums, begin, end, space.get(), column_panels.get());
         weight_sums.add(group, task == first, row_panels.get(), column_panels.get(), count,
                         Ahead::of(y + end * columns, count * columns), factors.after(end, count));
       }
@@ -139,7 +161,7 @@ ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at
       back(task, begin, end - begin, totals + begin * columns);
       if (space != nullptr) factors.rows(begin, end, space + begin * length);
     });
-    result.weights = sum_products(totals, columns, rows.const_data_ptr<float>(), length, places);
+    result.weights = sum_products(totals, columns, rows.const_data_ptr<float>(), length, places, in_pairs);
   }
   result.weights = result.weights.view({columns, sides.lines.kernel, sides.pixels.kernel, depth}).permute({0, 3, 1, 2});
   if (by_windows)
@@ -159,7 +181,7 @@ ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at
 template <class T>
 Convolved dense_of(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights,
                    const Sides& sides) {
-  const PlaceProducts products(to_matrix(weights), {}, /*transposed=*/false);
+  const PlaceProducts products(to_matrix(weights), {}, /*transposed=*/false, multiplies_pairs(x.scalar_type()));
   const Factors<T> factors(x, affine, sides);
   const int64_t columns = products.columns();
   const PlaceTasks tasks(factors.places(), std::max(factors.length(), columns));
@@ -168,10 +190,9 @@ Convolved dense_of(const at::Tensor& x, const std::optional<Affine>& affine, con
   TaskSums sums(tasks.count(), columns);
   tasks.for_each([&](int64_t task, int64_t begin, int64_t end) {
     const int64_t count = end - begin;
-    const auto space = scratch(count * factors.length());
     const Drafts<T> drafts(count * columns);
     T* const result = out + begin * columns;
-    products.multiply(factors.rows(begin, end, space.get()), count, factors.after(end, count), drafts.of(result));
+    factors.multiply(products, begin, end, drafts.of(result));
     drafts.write(count * columns, result);
     TaskMoments<T> moments(result, columns, sums, task);
     moments.add(result, count);

@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/floats_of_map.h"
 #include "kernels/cpu/loops/product_panels.h"
+#include "osprey/base/cpu.h"
 #include "osprey/kernels/parallel.h"
 
 namespace osprey::kernels::cpu {
@@ -19,20 +20,35 @@ int64_t round_up(int64_t count, int64_t unit) { return (count + unit - 1) / unit
 
 int64_t panels_for(int64_t columns) { return round_up(columns, kPanelColumns) / kPanelColumns; }
 
-/// The matrix that places are multiplied with, as panels of columns: [columns / kPanelColumns, depth, kPanelColumns].
-at::Tensor to_panels(const at::Tensor& weights, bool transposed) {
+/// How many numbers, or pairs of them, so many are.
+int64_t steps_of(int64_t count, bool in_pairs) { return in_pairs ? (count + 1) / 2 : count; }
+
+template <class T>
+void pack_for(bool in_pairs, const T* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width,
+              float* panels, int64_t panel_step) {
+  if (in_pairs) return pack_pairs(map, map_step, pixels, channels, width, panels, panel_step);
+  if constexpr (std::is_same_v<T, float>) pack_panels(map, map_step, pixels, channels, width, panels, panel_step);
+}
+
+/// The matrix that places are multiplied with, as panels of columns: [columns / kPanelColumns, steps, kPanelColumns].
+at::Tensor to_panels(const at::Tensor& weights, bool transposed, bool in_pairs) {
   const at::Tensor matrix = weights.flatten(1).contiguous();
   const int64_t depth = matrix.size(transposed ? 0 : 1), columns = matrix.size(transposed ? 1 : 0),
-                size = depth * kPanelColumns;
-  const at::Tensor panels = at::empty({panels_for(columns), depth, kPanelColumns}, matrix.options());
+                steps = steps_of(depth, in_pairs), size = steps * kPanelColumns;
+  const at::Tensor panels = at::empty({panels_for(columns), steps, kPanelColumns}, matrix.options());
   const auto* from = matrix.const_data_ptr<float>();
   auto* const to = panels.mutable_data_ptr<float>();
   parallel_for(panels.size(0), [&](int64_t panel) {
     const int64_t first = panel * kPanelColumns, own = std::min(columns - first, kPanelColumns);
+    float* const target = to + panel * size;
     if (transposed) {
-      pack_panels(from + first, columns, depth, own, kPanelColumns, to + panel * size, size);
+      pack_for(in_pairs, from + first, columns, depth, own, kPanelColumns, target, size);
+    } else if (in_pairs) {
+      const auto across = scratch(depth * kPanelColumns);
+      pack_across(from + first * depth, own, depth, across.get());
+      pack_pairs(across.get(), kPanelColumns, depth, kPanelColumns, kPanelColumns, target, size);
     } else {
-      pack_across(from + first * depth, own, depth, to + panel * size);
+      pack_across(from + first * depth, own, depth, target);
     }
   });
   return panels;
@@ -40,15 +56,36 @@ at::Tensor to_panels(const at::Tensor& weights, bool transposed) {
 
 }  // namespace
 
-PlaceProducts::PlaceProducts(const at::Tensor& weights, const at::Tensor& biases, bool transposed)
-    : columns_(weights.size(transposed ? 1 : 0)), panels_(to_panels(weights, transposed)) {
+bool multiplies_pairs(at::ScalarType maps) { return maps == at::kBFloat16 && has_bfloat16_arithmetic(); }
+
+PlaceProducts::PlaceProducts(const at::Tensor& weights, const at::Tensor& biases, bool transposed, bool in_pairs)
+    : depth_(weights.size(transposed ? 0 : 1)),
+      columns_(weights.size(transposed ? 1 : 0)),
+      in_pairs_(in_pairs),
+      panels_(to_panels(weights, transposed, in_pairs)) {
   if (biases.defined()) start_ = at::constant_pad_nd(biases, {0, round_up(columns_, kPanelColumns) - columns_});
 }
 
-void PlaceProducts::multiply(const float* places, int64_t count, const Ahead& ahead, float* products) const {
-  multiply_rows(places, count, depth(), panels_.const_data_ptr<float>(),
-                start_.defined() ? start_.const_data_ptr<float>() : nullptr, columns_, ahead, products);
+template <class T>
+void PlaceProducts::multiply(const T* places, int64_t count, const Ahead& ahead, float* products) const {
+  const auto* const panels = panels_.const_data_ptr<float>();
+  const float* const start = start_.defined() ? start_.const_data_ptr<float>() : nullptr;
+  const int64_t steps = panels_.size(1);
+  if (!in_pairs_) {
+    const auto space = scratch(std::is_same_v<T, float> ? 0 : count * depth_);
+    multiply_rows(floats_of(places, count * depth_, space.get()), count, steps, panels, start, columns_, ahead,
+                  products);
+  } else if constexpr (!std::is_same_v<T, Float16>) {
+    const bool in_place = std::is_same_v<T, Bfloat16> && depth_ % 2 == 0;
+    const auto space = scratch(in_place ? 0 : count * steps);
+    if (!in_place) pair_rows(places, count, depth_, space.get());
+    multiply_rows_of_pairs(in_place ? reinterpret_cast<const float*>(places) : space.get(), count, steps, panels, start,
+                           columns_, ahead, products);
+  }
 }
+template void PlaceProducts::multiply(const float*, int64_t, const Ahead&, float*) const;
+template void PlaceProducts::multiply(const Bfloat16*, int64_t, const Ahead&, float*) const;
+template void PlaceProducts::multiply(const Float16*, int64_t, const Ahead&, float*) const;
 
 int64_t PlaceSums::groups_for(int64_t O, int64_t I, int64_t places) {
   constexpr int64_t kBytes = 8 << 20, kLeast = 8, kMost = 64, kPlaces = 96;  // of a group, at least
@@ -56,57 +93,70 @@ int64_t PlaceSums::groups_for(int64_t O, int64_t I, int64_t places) {
   return fit < kLeast ? 0 : std::min({(places + kPlaces - 1) / kPlaces, fit, kMost});
 }
 
-PlaceSums::PlaceSums(int64_t O, int64_t I, int64_t groups)
+PlaceSums::PlaceSums(int64_t O, int64_t I, int64_t groups, bool in_pairs)
     : rows_(O),
       columns_(I),
       groups_(groups),
       row_panels_(round_up(O, kPanelRows) / kPanelRows),
       column_panels_(panels_for(I)),
+      in_pairs_(in_pairs),
       tiles_(at::empty({groups, column_panels_, row_panels_, kPanelRows, kPanelColumns}, at::kFloat)) {}
 
 void PlaceSums::add(int64_t group, bool first, const float* a, const float* b, int64_t count, const Ahead& ahead,
                     const Ahead& more) {
-  add_tiles(a, row_panels_, b, column_panels_, count, ahead, more, /*goes_on=*/!first,
-            tiles_.mutable_data_ptr<float>() + group * tiles_.stride(0));
+  (in_pairs_ ? add_tiles_of_pairs : add_tiles)(a, row_panels_, b, column_panels_, steps(count), ahead, more,
+                                               /*goes_on=*/!first,
+                                               tiles_.mutable_data_ptr<float>() + group * tiles_.stride(0));
 }
 
-at::Tensor PlaceSums::total() const {
+template <class T>
+void PlaceSums::pack_rows(const T* a, int64_t count, float* panels) const {
+  pack_for(in_pairs_, a, rows_, count, rows_, kPanelRows, panels, steps(count) * kPanelRows);
+}
+template <class T>
+void PlaceSums::pack_columns(const T* b, int64_t count, float* panels) const {
+  pack_for(in_pairs_, b, columns_, count, columns_, kPanelColumns, panels, steps(count) * kPanelColumns);
+}
+template void PlaceSums::pack_rows(const float*, int64_t, float*) const;
+template void PlaceSums::pack_rows(const Bfloat16*, int64_t, float*) const;
+template void PlaceSums::pack_columns(const float*, int64_t, float*) const;
+template void PlaceSums::pack_columns(const Bfloat16*, int64_t, float*) const;
+
+at::Tensor PlaceSums::total() {
   const at::Tensor result = at::empty({rows_, columns_, 1, 1}, tiles_.options());
-  const auto* const tiles = tiles_.const_data_ptr<float>();
-  auto* const out = result.mutable_data_ptr<float>();
+  auto *const tiles = tiles_.mutable_data_ptr<float>(), *const out = result.mutable_data_ptr<float>();
   const int64_t size = tiles_.stride(0), column = row_panels_ * kPanelRows * kPanelColumns;
   parallel_for(column_panels_, [&](int64_t panel) {
     const int64_t first = panel * kPanelColumns, own = std::min(columns_ - first, kPanelColumns);
-    for (int64_t row = 0; row < rows_; ++row) {
-      float sums[kPanelColumns] = {};
-      for (int64_t group = 0; group < groups_; ++group)
-        for (int64_t c = 0; c < kPanelColumns; ++c)
-          sums[c] += tiles[group * size + panel * column + row * kPanelColumns + c];
-      std::copy(sums, sums + own, out + row * columns_ + first);
-    }
+    float* const sums = tiles + panel * column;  // those of the first group
+    for (int64_t group = 1; group < groups_; ++group) add_floats(sums + group * size, column, sums);
+    for (int64_t row = 0; row < rows_; ++row)
+      std::copy_n(sums + row * kPanelColumns, own, out + row * columns_ + first);
   });
   return result;
 }
 
-at::Tensor sum_products(const float* a, int64_t O, const float* b, int64_t I, int64_t count) {
+template <class T>
+at::Tensor sum_products(const T* a, int64_t O, const T* b, int64_t I, int64_t count, bool in_pairs) {
   constexpr int64_t kAtATime = 4;  // panels, as many as the widest tile has: more would leave threads without a task
-  const int64_t row_panels = round_up(O, kPanelRows) / kPanelRows, column_panels = panels_for(I);
-  const at::Tensor rows = at::empty({row_panels, count, kPanelRows}, at::kFloat),
-                   columns = at::empty({column_panels, count, kPanelColumns}, at::kFloat),
+  const int64_t row_panels = round_up(O, kPanelRows) / kPanelRows, column_panels = panels_for(I),
+                steps = steps_of(count, in_pairs);
+  const at::Tensor rows = at::empty({row_panels, steps, kPanelRows}, at::kFloat),
+                   columns = at::empty({column_panels, steps, kPanelColumns}, at::kFloat),
                    result = at::empty({O, I, 1, 1}, at::kFloat);
   auto *const of_rows = rows.mutable_data_ptr<float>(), *const of_columns = columns.mutable_data_ptr<float>(),
               *const out = result.mutable_data_ptr<float>();
-  const auto pack = [&](const float* map, int64_t channels, int64_t width, int64_t task, float* panels) {
+  const auto pack = [&](const T* map, int64_t channels, int64_t width, int64_t task, float* panels) {
     const int64_t first = task * kAtATime * width, own = std::min(kAtATime * width, channels - first);
-    pack_panels(map + first, channels, count, own, width, panels + first * count, count * width);
+    pack_for(in_pairs, map + first, channels, count, own, width, panels + first * steps, steps * width);
   };
   parallel_for(round_up(row_panels, kAtATime) / kAtATime, [&](int64_t task) { pack(a, O, kPanelRows, task, of_rows); });
   parallel_for(round_up(column_panels, kAtATime) / kAtATime, [&](int64_t task) {
     pack(b, I, kPanelColumns, task, of_columns);
     const int64_t first = task * kAtATime, own = std::min(kAtATime, column_panels - first);
     const auto tiles = scratch(own * row_panels * kPanelRows * kPanelColumns);
-    add_tiles(of_rows, row_panels, of_columns + first * count * kPanelColumns, own, count, {}, {}, /*goes_on=*/false,
-              tiles.get());
+    (in_pairs ? add_tiles_of_pairs : add_tiles)(of_rows, row_panels, of_columns + first * steps * kPanelColumns, own,
+                                                steps, {}, {}, /*goes_on=*/false, tiles.get());
     for (int64_t panel = 0; panel < own; ++panel) {
       const int64_t column = (first + panel) * kPanelColumns, width = std::min(kPanelColumns, I - column);
       for (int64_t row = 0; row < O; ++row)
@@ -116,6 +166,30 @@ at::Tensor sum_products(const float* a, int64_t O, const float* b, int64_t I, in
   });
   return result;
 }
+
+template at::Tensor sum_products(const float*, int64_t, const float*, int64_t, int64_t, bool);
+
+template <class T>
+at::Tensor sum_over_places(const T* a, int64_t O, const T* b, int64_t I, int64_t count, bool in_pairs) {
+  const int64_t groups = PlaceSums::groups_for(O, I, count);
+  if (groups == 0) return sum_products(a, O, b, I, count, in_pairs);
+  PlaceSums sums(O, I, groups, in_pairs);
+  const PlaceTasks tasks(count, std::max(O, I), groups);
+  parallel_for(groups, [&](int64_t group) {
+    const int64_t most = tasks.most(), first = group * tasks.count() / groups;
+    const auto rows = scratch(sums.rows_size(most)), columns = scratch(sums.columns_size(most));
+    for (int64_t task = first; task < (group + 1) * tasks.count() / groups; ++task) {
+      const auto [begin, end] = tasks.places(task);
+      sums.pack_rows(a + begin * O, end - begin, rows.get());
+      sums.pack_columns(b + begin * I, end - begin, columns.get());
+      sums.add(group, task == first, rows.get(), columns.get(), end - begin, Ahead::of(a + end * O, (end - begin) * O),
+               Ahead::of(b + end * I, (end - begin) * I));
+    }
+  });
+  return sums.total();
+}
+template at::Tensor sum_over_places(const float*, int64_t, const float*, int64_t, int64_t, bool);
+template at::Tensor sum_over_places(const Bfloat16*, int64_t, const Bfloat16*, int64_t, int64_t, bool);
 
 PlaceTasks::PlaceTasks(int64_t places, int64_t width, int64_t shares) : places_(places), tiles_(places / kLeastRows) {
   const int64_t of_a_task = std::clamp(kFloatsOfATask / (kLeastRows * width), kLeastTiles, kMostTiles);

@@ -10,22 +10,32 @@
 /// The channels of each place of a map times a matrix, some places at a time, wherever they come from.
 namespace osprey::kernels::cpu {
 
+/// Whether what maps of this type are multiplied with is rounded to bfloat16, as they are: where the machine multiplies
+/// pairs of such numbers at once. Sums are floats.
+bool multiplies_pairs(at::ScalarType maps);
+
 class PlaceProducts {
  public:
   /// weights     [O, I] or [O, I, 1, 1] float32 on a CPU
   /// biases      [O], or undefined; not with `transposed`
   /// transposed  false: what a place has I of becomes O; true: the other way round
-  PlaceProducts(const at::Tensor& weights, const at::Tensor& biases, bool transposed);
+  /// in_pairs    see multiplies_pairs; false: floats are multiplied
+  PlaceProducts(const at::Tensor& weights, const at::Tensor& biases, bool transposed, bool in_pairs);
 
-  int64_t depth() const { return panels_.size(1); }  ///< channels of a place
-  int64_t columns() const { return columns_; }       ///< of its product
+  int64_t depth() const { return depth_; }      ///< channels of a place
+  int64_t columns() const { return columns_; }  ///< of its product
+  bool in_pairs() const { return in_pairs_; }
 
   /// Products of `count` places, at least kLeastPlaces.
-  /// places   [count, depth]      products  [count, columns]      ahead  fetched into the cache meanwhile
-  void multiply(const float* places, int64_t count, const Ahead& ahead, float* products) const;
+  /// places   [count, depth], of any type that maps have
+  /// ahead    fetched into the cache meanwhile
+  /// products [count, columns]
+  template <class T>
+  void multiply(const T* places, int64_t count, const Ahead& ahead, float* products) const;
 
  private:
-  int64_t columns_;
+  int64_t depth_, columns_;
+  bool in_pairs_;
   at::Tensor panels_, start_;
 };
 
@@ -36,29 +46,44 @@ class PlaceSums {
   /// How many groups there should be for so many places. 0: the matrix is too large for this.
   static int64_t groups_for(int64_t O, int64_t I, int64_t places);
 
-  PlaceSums(int64_t O, int64_t I, int64_t groups);
+  /// in_pairs  see multiplies_pairs; false: floats are multiplied
+  PlaceSums(int64_t O, int64_t I, int64_t groups, bool in_pairs);
 
   /// Adds what some places contribute.
   /// first        of the group
-  /// a            [count, O] as panels of rows: rows_size(count) numbers
-  /// b            [count, I] as panels of columns: columns_size(count) numbers
+  /// a            [count, O] as panels of rows, of floats or pairs: rows_size(count) floats
+  /// b            [count, I] as panels of columns, likewise: columns_size(count) floats
   /// ahead, more  fetched into the cache meanwhile
   void add(int64_t group, bool first, const float* a, const float* b, int64_t count, const Ahead& ahead,
            const Ahead& more);
-  int64_t rows_size(int64_t count) const { return count * row_panels_ * kPanelRows; }
-  int64_t columns_size(int64_t count) const { return count * column_panels_ * kPanelColumns; }
+  /// Places as panels of rows and of columns, for `add`; bfloat16 only for pairs.
+  /// a  [count, O]      b  [count, I]
+  template <class T>
+  void pack_rows(const T* a, int64_t count, float* panels) const;
+  template <class T>
+  void pack_columns(const T* b, int64_t count, float* panels) const;
+  bool in_pairs() const { return in_pairs_; }
+  int64_t rows_size(int64_t count) const { return steps(count) * row_panels_ * kPanelRows; }
+  int64_t columns_size(int64_t count) const { return steps(count) * column_panels_ * kPanelColumns; }
+  int64_t steps(int64_t count) const { return in_pairs_ ? (count + 1) / 2 : count; }  ///< of panels of so many places
 
-  /// [O, I, 1, 1]; something has to have been added to each group.
-  at::Tensor total() const;
+  /// [O, I, 1, 1], once: something has to have been added to each group.
+  at::Tensor total();
 
  private:
   int64_t rows_, columns_, groups_, row_panels_, column_panels_;
+  bool in_pairs_;
   at::Tensor tiles_;  ///< [groups, column panels, row panels, kPanelRows, kPanelColumns]
 };
 
 /// The same for a matrix that is too large for groups: each thread sums some of its columns over all places.
 /// a  [count, O]      b  [count, I]      returns  [O, I, 1, 1]
-at::Tensor sum_products(const float* a, int64_t O, const float* b, int64_t I, int64_t count);
+template <class T>
+at::Tensor sum_products(const T* a, int64_t O, const T* b, int64_t I, int64_t count, bool in_pairs);
+
+/// Whichever of the two fits the matrix; count is at least kLeastPlaces.
+template <class T>
+at::Tensor sum_over_places(const T* a, int64_t O, const T* b, int64_t I, int64_t count, bool in_pairs);
 
 constexpr int64_t kLeastPlaces = kLeastRows;
 

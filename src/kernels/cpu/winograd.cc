@@ -10,6 +10,7 @@
 #include "kernels/cpu/floats_of_map.h"
 #include "kernels/cpu/loops/product_panels.h"
 #include "kernels/cpu/loops/winograd_rows.h"
+#include "kernels/cpu/place_products.h"
 #include "kernels/device/launch.h"
 #include "kernels/with_elements.h"
 #include "osprey/kernels/parallel.h"
@@ -17,32 +18,51 @@
 namespace osprey::kernels::cpu {
 namespace {
 
-/// Weights as 16 matrices in panels, [16, columns / kPanelColumns, depth, kPanelColumns].
+/// Numbers of a row, for products of floats or of pairs of bfloat16 numbers.
+template <class Factor>
+int64_t steps_for(int64_t numbers) {
+  return std::is_same_v<Factor, float> ? numbers : device::blocks_for(numbers, 2);
+}
+
+/// The numbers of as many floats.
+template <class Factor>
+constexpr int64_t kOfAStep = sizeof(float) / sizeof(Factor);
+
+/// Weights as 16 matrices in panels, [16, columns / kPanelColumns, steps, kPanelColumns].
+/// Factor  float, or Bfloat16: multiplied in pairs
+template <class Factor>
 struct WinogradPanels {
   WinogradPanels(const at::Tensor& weights, bool transposed)
       : depth(weights.size(transposed ? 0 : 1)),
         columns(weights.size(transposed ? 1 : 0)),
+        steps(steps_for<Factor>(depth)),
         panel_count(device::blocks_for(columns, kPanelColumns)),
-        panels(at::empty({kTransformed, panel_count, depth, kPanelColumns}, weights.options())) {
+        panels(at::empty({kTransformed, panel_count, steps, kPanelColumns}, weights.options())) {
     const int64_t I = weights.size(1), size = depth * kPanelColumns;
     const at::Tensor rows = weights.permute({0, 2, 3, 1}).contiguous();  // [O, 3, 3, I]
     const auto* const from = rows.const_data_ptr<float>();
     auto* const to = panels.mutable_data_ptr<float>();
     parallel_for(panel_count, [&](int64_t panel) {
       const int64_t first = panel * kPanelColumns;
-      float* const own = to + panel * size;
+      constexpr bool kInPlace = std::is_same_v<Factor, float>;
+      const auto space = scratch(kInPlace ? 0 : kTransformed * size);
+      float *const target = to + panel * steps * kPanelColumns, *const own = kInPlace ? target : space.get();
+      const int64_t own_step = kInPlace ? matrix() : size;
       if (transposed) {
-        transform_weights(from + 8 * I + first, -I, 9 * I, depth, own, matrix());
+        transform_weights(from + 8 * I + first, -I, 9 * I, depth, own, own_step);
       } else {
         const auto taps = scratch(9 * size);
         pack_across(from + first * 9 * I, std::min(columns - first, kPanelColumns), 9 * I, taps.get());
-        transform_weights(taps.get(), size, kPanelColumns, depth, own, matrix());
+        transform_weights(taps.get(), size, kPanelColumns, depth, own, own_step);
       }
+      if constexpr (!kInPlace)
+        for (int64_t p = 0; p < kTransformed; ++p)
+          pack_pairs(own + p * size, kPanelColumns, depth, kPanelColumns, kPanelColumns, target + p * matrix(), size);
     });
   }
-  int64_t matrix() const { return panel_count * depth * kPanelColumns; }  ///< floats of one
+  int64_t matrix() const { return panel_count * steps * kPanelColumns; }  ///< floats of one
 
-  int64_t depth, columns, panel_count;
+  int64_t depth, columns, steps, panel_count;
   at::Tensor panels;
 };
 
@@ -70,43 +90,44 @@ struct Tiles {
   int64_t height, width, high, wide, count;
 };
 
-/// The channels of places as floats, zeros outside of the picture.
-template <class T, int kSide>
+/// The channels of places as what factors are made of, zeros outside of the picture.
+template <class T, class Factor, int kSide>
 class Places {
  public:
   Places(const at::Tensor& map, int64_t before)
       : tiles_(map), map_(device::data<const T>(map)), depth_(map.size(1)), before_(before) {}
 
-  /// Those of a tile. space  [kSide * kSide, depth], used only where the map is not of floats
-  std::array<const float*, kSide * kSide> of(int64_t tile, float* space) const {
-    std::array<const float*, kSide * kSide> result;
+  /// Those of a tile. space  [kSide * kSide, depth], used only where the map is of other numbers
+  std::array<const Factor*, kSide * kSide> of(int64_t tile, float* space) const {
+    std::array<const Factor*, kSide * kSide> result;
     tiles_.for_places<kSide>(tile, before_, [&](size_t i, int64_t place) {
-      result[i] = place >= 0 ? floats_of(map_ + place * depth_, depth_, space + static_cast<int64_t>(i) * depth_)
-                             : zeros_.data();
+      if (place < 0) {
+        result[i] = zeros_.data();
+      } else if constexpr (std::is_same_v<T, Factor>) {
+        result[i] = map_ + place * depth_;
+      } else {
+        result[i] = floats_of(map_ + place * depth_, depth_, space + static_cast<int64_t>(i) * depth_);
+      }
     });
     return result;
   }
-  std::unique_ptr<float[]> space() const { return scratch(std::is_same_v<T, float> ? 0 : kSide * kSide * depth_); }
+  std::unique_ptr<float[]> space() const { return scratch(std::is_same_v<T, Factor> ? 0 : kSide * kSide * depth_); }
   int64_t depth() const { return depth_; }
 
  private:
   Tiles tiles_;
   const T* map_;
   int64_t depth_, before_;
-  std::vector<float> zeros_ = std::vector<float>(static_cast<size_t>(depth_));
+  std::vector<Factor> zeros_ = std::vector<Factor>(static_cast<size_t>(depth_));
 };
-
-template <class T>
-Places<T, kSides> seen_in(const at::Tensor& x) {
-  return {x, 1};
-}
 
 /// Into how many tasks tiles are divided. What one has at a time should lie in the core's own cache, of a MiB or more;
 /// but the fewer tiles, the more often the matrices pass by, so wide maps take more room than that. A result is the
 /// same whatever task makes it: there may be one for each thread.
-int64_t tasks_for(int64_t tiles, const WinogradPanels& weights) {
+template <class Factor>
+int64_t tasks_for(int64_t tiles, const WinogradPanels<Factor>& weights) {
   constexpr int64_t kFloats = 200 << 10, kLeast = 24, kMost = 96;
-  const int64_t fit = kFloats / (kTransformed * (weights.depth + weights.columns)),
+  const int64_t fit = kFloats / (kTransformed * (weights.steps + weights.columns)),
                 size = std::clamp(fit / kLeastRows * kLeastRows, kLeast, kMost);
   const int64_t for_threads = std::min<int64_t>(at::get_num_threads(), tiles / kLeast);
   return std::clamp<int64_t>(std::max(device::blocks_for(tiles, size), for_threads), 1, tiles / kLeastRows);
@@ -116,35 +137,43 @@ int64_t tasks_for(int64_t tiles, const WinogradPanels& weights) {
 /// fall upon the same few places of the cache.
 int64_t apart(int64_t rows, int64_t columns) { return rows * columns + kPanelColumns; }
 
-template <class T>
-void convolve(const at::Tensor& x, const WinogradPanels& weights, const float* biases, T* y) {
+template <class T, class Factor>
+void convolve(const at::Tensor& x, const WinogradPanels<Factor>& weights, const float* biases, T* y) {
+  constexpr bool kInPlace = std::is_same_v<T, Factor>;
   const Tiles tiles(x);
-  const auto places = seen_in<T>(x);
-  const int64_t depth = weights.depth, columns = weights.columns, matrix = weights.matrix();
-  const auto* const panels = weights.panels.const_data_ptr<float>();
+  const Places<T, Factor, kSides> places(x, 1);
+  const int64_t depth = weights.depth, steps = weights.steps, columns = weights.columns, matrix = weights.matrix();
+  const auto* const panels = weights.panels.template const_data_ptr<float>();
   const int64_t tasks = tasks_for(tiles.count, weights);
   parallel_for(tasks, [&](int64_t task) {
     const int64_t begin = task * tiles.count / tasks, count = (task + 1) * tiles.count / tasks - begin;
-    const int64_t factor_step = apart(count, depth), product_step = apart(count, columns);
+    const int64_t factor_step = apart(count, steps), product_step = apart(count, columns),
+                  row = steps * kOfAStep<Factor>;
     const auto factors = scratch(kTransformed * factor_step), products = scratch(kTransformed * product_step),
                space = places.space(), outside = scratch(4 * columns);
-    for (int64_t tile = 0; tile < count; ++tile)
-      transform_seen(places.of(begin + tile, space.get()).data(), depth, factors.get() + tile * depth, kPanelColumns,
-                     factor_step);
+    auto* const of_tiles = reinterpret_cast<Factor*>(factors.get());
+    for (int64_t tile = 0; tile < count; ++tile) {
+      transform_seen(places.of(begin + tile, space.get()).data(), depth, of_tiles + tile * row, kPanelColumns,
+                     factor_step * kOfAStep<Factor>);
+      if (row > depth)  // the last one is paired with zero
+        for (int64_t p = 0; p < kTransformed; ++p)
+          of_tiles[p * factor_step * kOfAStep<Factor> + tile * row + depth] = Factor{};
+    }
     for (int64_t p = 0; p < kTransformed; ++p)
-      multiply_rows(factors.get() + p * factor_step, count, depth, panels + p * matrix, nullptr, columns,
-                    {panels + (p + 1) % kTransformed * matrix, matrix}, products.get() + p * product_step);
+      (std::is_same_v<Factor, float> ? multiply_rows : multiply_rows_of_pairs)(
+          factors.get() + p * factor_step, count, steps, panels + p * matrix, nullptr, columns,
+          {panels + (p + 1) % kTransformed * matrix, matrix}, products.get() + p * product_step);
     for (int64_t tile = 0; tile < count; ++tile) {
       std::array<T*, 4> targets;
-      std::array<float*, 4> made;
+      std::array<Factor*, 4> made;
       tiles.for_places<2>(begin + tile, 0, [&](size_t i, int64_t place) {
         targets[i] = place >= 0 ? y + place * columns : nullptr;
-        made[i] = outside.get() + static_cast<int64_t>(i) * columns;
-        if constexpr (std::is_same_v<T, float>)
+        made[i] = reinterpret_cast<Factor*>(outside.get()) + static_cast<int64_t>(i) * columns;
+        if constexpr (kInPlace)
           if (place >= 0) made[i] = targets[i];
       });
       transform_products(products.get() + tile * columns, product_step, columns, biases, made.data());
-      if constexpr (!std::is_same_v<T, float>)
+      if constexpr (!kInPlace)
         for (size_t i = 0; i < targets.size(); ++i)
           if (targets[i] != nullptr) round_floats(made[i], columns, targets[i]);
     }
@@ -152,18 +181,20 @@ void convolve(const at::Tensor& x, const WinogradPanels& weights, const float* b
 }
 
 /// Many tiles at a time: first what is multiplied of each, then each of the 16 sums over them goes on.
-template <class T>
+template <class T, class Factor>
 at::Tensor weight_gradient(const at::Tensor& gradient, const at::Tensor& x) {
+  constexpr bool kPairs = !std::is_same_v<Factor, float>;
   constexpr int64_t kChannelsAtOnce = 96 << 10, kLeast = 192, kOfATask = 12;
   const Tiles tiles(x);
-  const auto seen = seen_in<T>(x);
-  const Places<T, 2> wanted(gradient, 0);
+  const Places<T, Factor, kSides> seen(x, 1);
+  const Places<T, Factor, 2> wanted(gradient, 0);
   const int64_t O = wanted.depth(), I = seen.depth(), row_panels = device::blocks_for(O, kPanelRows),
                 column_panels = I / kPanelColumns, sum_size = column_panels * row_panels * kPanelRows * kPanelColumns;
   const int64_t at_once = std::max(kChannelsAtOnce / (O + I), kLeast), most = std::min(at_once, tiles.count),
                 seen_step = apart(most, I), wanted_step = apart(most, O);
-  const auto sums = scratch(kTransformed * sum_size), of_x = scratch(kTransformed * seen_step),
-             of_gradient = scratch(kTransformed * wanted_step);
+  const auto sums = scratch(kTransformed * sum_size);
+  const auto of_x = std::make_unique_for_overwrite<Factor[]>(static_cast<size_t>(kTransformed * seen_step)),
+             of_gradient = std::make_unique_for_overwrite<Factor[]>(static_cast<size_t>(kTransformed * wanted_step));
   // A sum is the same whoever makes it.
   const int64_t shares = std::min(column_panels, device::blocks_for(at::get_num_threads(), kTransformed));
   for (int64_t begin = 0; begin < tiles.count; begin += at_once) {
@@ -180,12 +211,24 @@ at::Tensor weight_gradient(const at::Tensor& gradient, const at::Tensor& x) {
     parallel_for(kTransformed * shares, [&](int64_t task) {
       const int64_t p = task / shares, first = task % shares * column_panels / shares,
                     last = (task % shares + 1) * column_panels / shares;
-      const int64_t panel = count * kPanelRows;
-      const auto rows = scratch(row_panels * panel);
-      pack_panels(of_gradient.get() + p * wanted_step, O, count, O, kPanelRows, rows.get(), panel);
-      add_tiles(rows.get(), row_panels, of_x.get() + p * seen_step + first * count * kPanelColumns, last - first, count,
-                {}, {}, /*goes_on=*/begin > 0,
-                sums.get() + p * sum_size + first * row_panels * kPanelRows * kPanelColumns);
+      const int64_t steps = steps_for<Factor>(count), panel = steps * kPanelRows;
+      const auto rows = scratch(row_panels * panel),
+                 space = scratch(kPairs ? (last - first) * steps * kPanelColumns : 0);
+      const Factor *const columns = of_x.get() + p * seen_step + first * count * kPanelColumns, *const own =
+                                                                                                    of_gradient.get() +
+                                                                                                    p * wanted_step;
+      float* const own_sums = sums.get() + p * sum_size + first * row_panels * kPanelRows * kPanelColumns;
+      if constexpr (kPairs) {
+        pack_pairs(own, O, count, O, kPanelRows, rows.get(), panel);
+        for (int64_t i = 0; i < last - first; ++i)
+          pack_pairs(columns + i * count * kPanelColumns, kPanelColumns, count, kPanelColumns, kPanelColumns,
+                     space.get() + i * steps * kPanelColumns, 0);
+        add_tiles_of_pairs(rows.get(), row_panels, space.get(), last - first, steps, {}, {}, /*goes_on=*/begin > 0,
+                           own_sums);
+      } else {
+        pack_panels(own, O, count, O, kPanelRows, rows.get(), panel);
+        add_tiles(rows.get(), row_panels, columns, last - first, count, {}, {}, /*goes_on=*/begin > 0, own_sums);
+      }
     });
   }
   const at::Tensor result = at::empty({O, 3, 3, I}, x.options().dtype(at::kFloat));
@@ -199,6 +242,19 @@ at::Tensor weight_gradient(const at::Tensor& gradient, const at::Tensor& x) {
   return result;
 }
 
+/// Calls `work` with null pointers to a number of a map and to what is multiplied.
+template <class Work>
+void with_factors(at::ScalarType maps, const Work& work) {
+  with_elements(maps, [&](auto* type) {
+    constexpr bool kMayPair = std::is_same_v<decltype(type), Bfloat16*>;
+    if (kMayPair && multiplies_pairs(maps)) {
+      if constexpr (kMayPair) work(type, type);
+    } else {
+      work(type, static_cast<float*>(nullptr));
+    }
+  });
+}
+
 }  // namespace
 
 bool fits_winograd(const at::Tensor& map, int64_t O, int64_t I) {
@@ -207,17 +263,18 @@ bool fits_winograd(const at::Tensor& map, int64_t O, int64_t I) {
 
 void convolve_in_tiles(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases, bool transposed,
                        const at::Tensor& result) {
-  const WinogradPanels panels(weights, transposed);
-  with_elements(x.scalar_type(), [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
-    convolve(x, panels, device::data<const float>(biases), device::data<T>(result));
+  with_factors(x.scalar_type(), [&](auto* type, auto* factor) {
+    const WinogradPanels<std::remove_pointer_t<decltype(factor)>> panels(weights, transposed);
+    convolve(x, panels, device::data<const float>(biases), device::data<std::remove_pointer_t<decltype(type)>>(result));
   });
 }
 
 at::Tensor weight_gradient_in_tiles(const at::Tensor& gradient, const at::Tensor& x) {
   at::Tensor result;
-  with_elements(x.scalar_type(),
-                [&](auto* type) { result = weight_gradient<std::remove_pointer_t<decltype(type)>>(gradient, x); });
+  with_factors(x.scalar_type(), [&](auto* type, auto* factor) {
+    result =
+        weight_gradient<std::remove_pointer_t<decltype(type)>, std::remove_pointer_t<decltype(factor)>>(gradient, x);
+  });
   return result;
 }
 

@@ -1,6 +1,7 @@
 #include "kernels/cpu/loops/floats.h"
 
 #include "kernels/cpu/loops/dispatch.h"
+#include "kernels/cpu/loops/factors.h"
 
 namespace osprey::kernels::cpu {
 namespace {
@@ -36,6 +37,13 @@ OSPREY_INLINE void round_piece(const float* __restrict from, int64_t size, T* __
   for (int64_t i = 0; i < size; ++i) store(to + i, from[i]);
 }
 
+template <class Pairs>
+OSPREY_INLINE void round_vectors(const float* from, int64_t size, Bfloat16* to) {
+  constexpr int64_t kAtOnce = Pairs::kLanes;
+  for (; size >= kAtOnce; size -= kAtOnce, from += kAtOnce, to += kAtOnce) Pairs::put(Singles<kAtOnce>::get(from), to);
+  round_piece(from, size, to);
+}
+
 OSPREY_INLINE void add_piece(const float* from, int64_t size, float* to) {
   for (int64_t i = 0; i < size; ++i) to[i] += from[i];
 }
@@ -50,12 +58,13 @@ OSPREY_DISPATCH(copy_floats, copy_pieces,
 #define OSPREY_DISPATCH_HALF(T)                                                                                       \
   OSPREY_DISPATCH(copy_floats, widen_pieces,                                                                          \
                   (const T* from, int64_t from_step, int64_t pieces, int64_t size, float* to, int64_t to_step), from, \
-                  from_step, pieces, size, to, to_step)                                                               \
-  OSPREY_DISPATCH(round_floats, round_piece, (const float* from, int64_t size, T* to), from, size, to)
+                  from_step, pieces, size, to, to_step)
 // NOLINTEND(bugprone-macro-parentheses)
 
 OSPREY_DISPATCH_HALF(Bfloat16)
 OSPREY_DISPATCH_HALF(Float16)
+OSPREY_DISPATCH(round_floats, round_piece, (const float* from, int64_t size, Float16* to), from, size, to)
+OSPREY_DISPATCH_PAIRS(round_floats, round_vectors, (const float* from, int64_t size, Bfloat16* to), from, size, to)
 
 OSPREY_DISPATCH(add_floats, add_piece, (const float* from, int64_t size, float* to), from, size, to)
 

@@ -1,8 +1,10 @@
 #include "kernels/cpu/loops/product_panels.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/cpu/loops/dispatch.h"
+#include "kernels/cpu/loops/factors.h"
 
 namespace osprey::kernels::cpu {
 namespace {
@@ -37,7 +39,7 @@ struct PanelRows {
   const float* first;
 
   OSPREY_INLINE const float* pointer(int) const { return first; }
-  OSPREY_INLINE float at(const float* const* pointers, int row, int step) const {
+  OSPREY_INLINE const float& at(const float* const* pointers, int row, int step) const {
     return pointers[0][row + step * kStep];
   }
 };
@@ -51,22 +53,20 @@ struct PlainRows {
   int64_t depth;  ///< from one row to the next
 
   OSPREY_INLINE const float* pointer(int k) const { return first + k * kOfPointer * depth; }
-  OSPREY_INLINE float at(const float* const* pointers, int row, int step) const {
+  OSPREY_INLINE const float& at(const float* const* pointers, int row, int step) const {
     return pointers[row / kOfPointer][row % kOfPointer * depth + step];
   }
 };
 
 /// Sums of products that stay in registers, for a panel of rows and some panels of columns.
-/// kLanes  floats that a register holds
-template <int kLanes, int kPanels>
+template <class Factors, int kPanels>
 struct Tile {
-  typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float)), aligned(4), may_alias));
+  static constexpr int kLanes = Factors::kLanes;
+  using Memory = Singles<kLanes>;
+  using Lanes = typename Memory::Floats;
   static constexpr int kParts = kPanelColumns / kLanes,  // registers for the columns of a panel
       kRows = kPanelRows, kWidth = kPanels * kParts;
   Lanes sums[kRows][kWidth];
-
-  static OSPREY_INLINE const Lanes& at(const float* place) { return *reinterpret_cast<const Lanes*>(place); }
-  static OSPREY_INLINE Lanes& at(float* place) { return *reinterpret_cast<Lanes*>(place); }
 
   /// place  (row, panel of columns) -> where the numbers of that row begin, or null: zeros
   template <class Place>
@@ -76,7 +76,7 @@ struct Tile {
 #pragma GCC unroll 4
       for (int c = 0; c < kWidth; ++c) {
         const float* const from = place(r, c / kParts);
-        sums[r][c] = from != nullptr ? at(from + c % kParts * kLanes) : Lanes{};
+        sums[r][c] = from != nullptr ? Memory::get(from + c % kParts * kLanes) : Lanes{};
       }
   }
   template <class Place>
@@ -84,7 +84,7 @@ struct Tile {
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 4
-      for (int c = 0; c < kWidth; ++c) at(place(r, c / kParts) + c % kParts * kLanes) = sums[r][c];
+      for (int c = 0; c < kWidth; ++c) Memory::put(sums[r][c], place(r, c / kParts) + c % kParts * kLanes);
   }
 
   /// Adds the products of `length` steps.
@@ -99,12 +99,13 @@ struct Tile {
     const auto add_step = [&](int step, const float* of_columns) __attribute__((always_inline)) {
       Lanes factors[kWidth];
 #pragma GCC unroll 4
-      for (int c = 0; c < kWidth; ++c) factors[c] = at(of_columns + c / kParts * b_panel + c % kParts * kLanes);
+      for (int c = 0; c < kWidth; ++c)
+        factors[c] = Memory::get(of_columns + c / kParts * b_panel + c % kParts * kLanes);
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
-        const float factor = rows.at(pointers, r, step);
+        const auto factor = Factors::all(rows.at(pointers, r, step));
 #pragma GCC unroll 4
-        for (int c = 0; c < kWidth; ++c) sums[r][c] += factor * factors[c];
+        for (int c = 0; c < kWidth; ++c) Factors::add(sums[r][c], factor, factors[c]);
       }
     };
     // Two steps at a time: measured on Zen 3, that is 0.98 of the machine's peak, whereas one or four depend on how the
@@ -162,7 +163,7 @@ OSPREY_INLINE void add_windows(const float* a, int64_t a_panel, int64_t a_panels
           const auto place = [&](int row, int panel) __attribute__((always_inline)) {
             return of_tap + row * sums_row + panel * kPanelColumns;
           };
-          Tile<kLanes, kPanels> tile;
+          Tile<Singles<kLanes>, kPanels> tile;
           tile.load(place);
           for (int64_t line = 0; line < window.lines; ++line)
             tile.add(PanelRows{a + i * a_panel + line * window.length * kPanelRows}, seen + line * b_line, b_panel,
@@ -179,21 +180,21 @@ OSPREY_INLINE void fetch_tile(const float* first, int64_t row_step, int64_t pane
     for (int panel = 0; panel < kPanels; ++panel) __builtin_prefetch(first + r * row_step + panel * panel_step, 1, 3);
 }
 
-template <int kLanes>
+template <class Factors>
 OSPREY_INLINE void add_to_tiles(const float* a, int64_t a_panels, const float* b, int64_t b_panels, int64_t length,
                                 const Ahead& ahead, const Ahead& more, bool goes_on, float* tiles) {
   constexpr int64_t kTile = kPanelRows * kPanelColumns;
   const int64_t a_panel = length * kPanelRows, b_panel = length * kPanelColumns, column = a_panels * kTile;
-  const int64_t steps = tiles_of<kLanes>(a_panels, b_panels) * length;
+  const int64_t steps = tiles_of<Factors::kLanes>(a_panels, b_panels) * length;
   Fetch fetch(ahead, steps, a), fetch_more(more, steps, a);
-  for_tiles<kLanes>(
+  for_tiles<Factors::kLanes>(
       a_panels, b_panels, [&]<int kPanels>(int64_t i, int64_t j) __attribute__((always_inline)) {
         float* const first = tiles + j * column + i * kTile;
         fetch_tile<kPanels>(first + kTile, kPanelColumns, column);
         const auto place = [&](int row, int panel) __attribute__((always_inline)) {
           return first + panel * column + row * kPanelColumns;
         };
-        Tile<kLanes, kPanels> tile;
+        Tile<Factors, kPanels> tile;
         tile.load([&](int row, int panel)
                       __attribute__((always_inline)) { return goes_on ? place(row, panel) : nullptr; });
         tile.add(
@@ -205,10 +206,10 @@ OSPREY_INLINE void add_to_tiles(const float* a, int64_t a_panels, const float* b
       });
 }
 
-template <int kLanes>
+template <class Factors>
 OSPREY_INLINE void multiply_by_panels(const float* rows, int64_t count, int64_t depth, const float* panels,
                                       const float* start, int64_t columns, const Ahead& ahead, float* result) {
-  constexpr int kMost = most_panels(kLanes);
+  constexpr int kLanes = Factors::kLanes, kMost = most_panels(kLanes);
   constexpr int64_t kStays = 128 << 10;  // floats of a matrix that may be expected to stay in the core's own cache
   const int64_t row_panels = (count + kPanelRows - 1) / kPanelRows,
                 column_panels = (columns + kPanelColumns - 1) / kPanelColumns, panel = depth * kPanelColumns;
@@ -227,7 +228,7 @@ OSPREY_INLINE void multiply_by_panels(const float* rows, int64_t count, int64_t 
           return std::min(p * kPanelRows, count - kPanelRows);  // the last ones again rather than fewer
         };
         const int64_t row = row_of(i), column = j * kPanelColumns;
-        Tile<kLanes, kPanels> tile;
+        Tile<Factors, kPanels> tile;
         tile.load([&](int, int p) __attribute__((always_inline)) {
           return start != nullptr ? start + column + p * kPanelColumns : nullptr;
         });
@@ -258,13 +259,13 @@ template <int kWidth>
 OSPREY_INLINE void pack_of_width(const float* map, int64_t map_step, int64_t pixels, int64_t channels, float* panels,
                                  int64_t panel_step) {
   constexpr int kLanes = 8, kMoved = (kWidth + kLanes - 1) / kLanes * kLanes;  // what is too much is overwritten later
-  using Moved = Tile<kLanes, 1>;
+  using Moved = Singles<kLanes>;
   for (int64_t c = 0; c < channels; c += kWidth, panels += panel_step) {
     const float* from = map + c;
     float* to = panels;
     if (c + kMoved <= channels) {
       for (int64_t p = 0; p < pixels; ++p, from += map_step, to += kWidth)
-        for (int i = 0; i < kMoved; i += kLanes) Moved::at(to + i) = Moved::at(from + i);
+        for (int i = 0; i < kMoved; i += kLanes) Moved::put(Moved::get(from + i), to + i);
     } else {
       for (int64_t p = 0; p < pixels; ++p, from += map_step, to += kWidth)
         for (int i = 0; i < kWidth; ++i) to[i] = c + i < channels ? from[i] : 0;
@@ -278,6 +279,81 @@ OSPREY_INLINE void pack(const float* map, int64_t map_step, int64_t pixels, int6
   if (width == kPanelColumns) pack_of_width<kPanelColumns>(map, map_step, pixels, channels, panels, panel_step);
 }
 
+template <class Pairs>
+OSPREY_INLINE typename Pairs::Halves halves_at(const float* from) {
+  return Pairs::halves(Singles<Pairs::kLanes>::get(from));
+}
+template <class Pairs>
+OSPREY_INLINE typename Pairs::Halves halves_at(const Bfloat16* from) {
+  return Pairs::halves(from);
+}
+
+/// Pairs of up to kWidth channels of two pixels, one by one.
+template <int kWidth, class T>
+OSPREY_INLINE void pack_few(const T* one, const T* other, int64_t channels, float* to) {
+  Bfloat16 numbers[2 * kWidth] = {};
+  for (int64_t i = 0; i < channels; ++i) {
+    store(numbers + 2 * i, load(one + i));
+    if (other != nullptr) store(numbers + 2 * i + 1, load(other + i));
+  }
+  std::memcpy(to, numbers, sizeof(numbers));
+}
+
+template <int kWidth, class Pairs, class T>
+OSPREY_INLINE void pack_pairs_of_width(const T* map, int64_t map_step, int64_t pixels, int64_t channels, float* panels,
+                                       int64_t panel_step) {
+  constexpr int kLanes = Pairs::kLanes, kMoved = (kWidth + kLanes - 1) / kLanes * kLanes;  // as for floats
+  constexpr int64_t kAtOnce = 16;  // pixels: those that a line of the cache reaches across panels stay in it
+  for (int64_t begin = 0; begin < pixels; begin += kAtOnce) {
+    const int64_t end = std::min(begin + kAtOnce, pixels), whole = begin + (end - begin) / 2 * 2;
+    float* first = panels + begin / 2 * kWidth;
+    for (int64_t c = 0; c < channels; c += kWidth, first += panel_step) {
+      const T* from = map + begin * map_step + c;
+      float* to = first;
+      const auto pairs_at = [&](int i) __attribute__((always_inline)) {
+        return Pairs::pairs(halves_at<Pairs>(from + i), halves_at<Pairs>(from + map_step + i));
+      };
+      if (c + kMoved <= channels) {
+        int64_t p = begin;
+        for (; p + (kMoved > kWidth && end == pixels ? 2 : 0) < whole; p += 2, from += 2 * map_step, to += kWidth)
+          for (int i = 0; i < kMoved; i += kLanes) Singles<kLanes>::put(pairs_at(i), to + i);
+        if (p < whole) {  // the last of the panel: what comes after it may have been written
+          float moved[kMoved];
+          for (int i = 0; i < kMoved; i += kLanes) Singles<kLanes>::put(pairs_at(i), moved + i);
+          std::copy_n(moved, kWidth, to);
+          from += 2 * map_step, to += kWidth;
+        }
+      } else {
+        for (int64_t p = begin; p < whole; p += 2, from += 2 * map_step, to += kWidth)
+          pack_few<kWidth>(from, from + map_step, channels - c, to);
+      }
+      if (whole < end) pack_few<kWidth, T>(from, nullptr, std::min<int64_t>(channels - c, kWidth), to);
+    }
+  }
+}
+
+template <class Pairs, class T>
+OSPREY_INLINE void pack_as_pairs(const T* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width,
+                                 float* panels, int64_t panel_step) {
+  using Eight = typename Pairs::template With<8>;
+  if (width == kPanelRows) pack_pairs_of_width<kPanelRows, Eight>(map, map_step, pixels, channels, panels, panel_step);
+  if (width == kPanelColumns)
+    pack_pairs_of_width<kPanelColumns, Pairs>(map, map_step, pixels, channels, panels, panel_step);
+}
+
+template <class Pairs, class T>
+OSPREY_INLINE void round_rows(const T* rows, int64_t count, int64_t depth, float* result) {
+  const int64_t steps = (depth + 1) / 2;
+  for (int64_t row = 0; row < count; ++row, rows += depth, result += steps) {
+    auto* const to = reinterpret_cast<Bfloat16*>(result);
+    int64_t i = 0;
+    for (; i + Pairs::kLanes <= depth; i += Pairs::kLanes)
+      *reinterpret_cast<typename Pairs::Halves*>(to + i) = halves_at<Pairs>(rows + i);
+    for (; i < depth; ++i) store(to + i, load(rows + i));
+    if (depth % 2 > 0) store(to + depth, 0);
+  }
+}
+
 }  // namespace
 
 OSPREY_DISPATCH(pack_panels, pack,
@@ -285,10 +361,28 @@ OSPREY_DISPATCH(pack_panels, pack,
                  int64_t panel_step),
                 map, map_step, pixels, channels, width, panels, panel_step)
 
+// NOLINTBEGIN(bugprone-macro-parentheses): T is a type
+#define OSPREY_DISPATCH_PACKING(T)                                                                                 \
+  OSPREY_DISPATCH_PAIRS(pack_pairs, pack_as_pairs,                                                                 \
+                        (const T* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width,          \
+                         float* panels, int64_t panel_step),                                                       \
+                        map, map_step, pixels, channels, width, panels, panel_step)                                \
+  OSPREY_DISPATCH_PAIRS(pair_rows, round_rows, (const T* rows, int64_t count, int64_t depth, float* result), rows, \
+                        count, depth, result)
+// NOLINTEND(bugprone-macro-parentheses)
+
+OSPREY_DISPATCH_PACKING(float)
+OSPREY_DISPATCH_PACKING(Bfloat16)
+
 OSPREY_DISPATCH(pack_across, transpose_into, (const float* rows, int64_t count, int64_t depth, float* panel), rows,
                 count, depth, panel)
 
-OSPREY_DISPATCH_LANES(multiply_rows, multiply_by_panels,
+OSPREY_DISPATCH_SINGLES(multiply_rows, multiply_by_panels,
+                        (const float* rows, int64_t count, int64_t depth, const float* panels, const float* start,
+                         int64_t columns, const Ahead& ahead, float* result),
+                        rows, count, depth, panels, start, columns, ahead, result)
+
+OSPREY_DISPATCH_PAIRS(multiply_rows_of_pairs, multiply_by_panels,
                       (const float* rows, int64_t count, int64_t depth, const float* panels, const float* start,
                        int64_t columns, const Ahead& ahead, float* result),
                       rows, count, depth, panels, start, columns, ahead, result)
@@ -299,7 +393,12 @@ OSPREY_DISPATCH_LANES(add_window_products, add_windows,
                        int64_t sums_tap),
                       a, a_panel, a_panels, b, b_line, b_panel, b_panels, window, sums, sums_row, sums_tap)
 
-OSPREY_DISPATCH_LANES(add_tiles, add_to_tiles,
+OSPREY_DISPATCH_SINGLES(add_tiles, add_to_tiles,
+                        (const float* a, int64_t a_panels, const float* b, int64_t b_panels, int64_t length,
+                         const Ahead& ahead, const Ahead& more, bool goes_on, float* tiles),
+                        a, a_panels, b, b_panels, length, ahead, more, goes_on, tiles)
+
+OSPREY_DISPATCH_PAIRS(add_tiles_of_pairs, add_to_tiles,
                       (const float* a, int64_t a_panels, const float* b, int64_t b_panels, int64_t length,
                        const Ahead& ahead, const Ahead& more, bool goes_on, float* tiles),
                       a, a_panels, b, b_panels, length, ahead, more, goes_on, tiles)

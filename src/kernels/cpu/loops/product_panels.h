@@ -1,6 +1,8 @@
 #pragma once
 #include <cstdint>
 
+#include "kernels/arithmetic/number.h"
+
 /// Matrix products by tiles of sums that stay in registers, of as many panels as these hold: plain pointers, compiled
 /// for several instruction sets of which the best that the machine has is taken.
 namespace osprey::kernels::cpu {
@@ -33,6 +35,17 @@ void pack_panels(const float* map, int64_t map_step, int64_t pixels, int64_t cha
 /// rows   [count, depth], count at most kPanelColumns
 void pack_across(const float* rows, int64_t count, int64_t depth, float* panel);
 
+/// The same with a pair of bfloat16 numbers (loops/factors.h) of each two pixels, [channels / width, pixels / 2,
+/// width]; the last of an odd number is paired with zero.
+void pack_pairs(const float* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width, float* panels,
+                int64_t panel_step);
+void pack_pairs(const Bfloat16* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width, float* panels,
+                int64_t panel_step);
+
+/// Rows as pairs of neighbours, [count, (depth + 1) / 2].
+void pair_rows(const float* rows, int64_t count, int64_t depth, float* result);
+void pair_rows(const Bfloat16* rows, int64_t count, int64_t depth, float* result);
+
 /// result[r][c] = start[c] + sum over i of rows[r][i] * panels[c / kPanelColumns][i][c % kPanelColumns].
 /// rows    [count, depth]; at least kLeastRows of them
 /// panels  [panel_count, depth, kPanelColumns]
@@ -41,6 +54,10 @@ void pack_across(const float* rows, int64_t count, int64_t depth, float* panel);
 /// result  [count, columns], one row after the other; columns at most panel_count * kPanelColumns
 void multiply_rows(const float* rows, int64_t count, int64_t depth, const float* panels, const float* start,
                    int64_t columns, const Ahead& ahead, float* result);
+
+/// The same of pairs: `depth` of them in a row.
+void multiply_rows_of_pairs(const float* rows, int64_t count, int64_t depth, const float* panels, const float* start,
+                            int64_t columns, const Ahead& ahead, float* result);
 
 /// Lines of places, and the taps of a window that moves over them by one.
 struct PlaceWindow {
@@ -65,5 +82,9 @@ void add_window_products(const float* a, int64_t a_panel, int64_t a_panels, cons
 /// tiles        [b_panels, a_panels, kPanelRows, kPanelColumns]
 void add_tiles(const float* a, int64_t a_panels, const float* b, int64_t b_panels, int64_t length, const Ahead& ahead,
                const Ahead& more, bool goes_on, float* tiles);
+
+/// The same of pairs: `length` of them.
+void add_tiles_of_pairs(const float* a, int64_t a_panels, const float* b, int64_t b_panels, int64_t length,
+                        const Ahead& ahead, const Ahead& more, bool goes_on, float* tiles);
 
 }  // namespace osprey::kernels::cpu

@@ -1,6 +1,8 @@
 #pragma once
 #include <cstdint>
 
+#include "kernels/arithmetic/number.h"
+
 /// The transforms of F(2 x 2, 3 x 3), many channels at a time, compiled for several instruction sets of which the best
 /// that the machine has is taken: a tile of 2 x 2 results is made of 16 products of numbers made of the 4 x 4 that it
 /// sees and of the 3 x 3 weights, instead of 36. The gradient of the weights is made of as many.
@@ -13,8 +15,9 @@ constexpr int64_t kWinogradChannels = 16;                      ///< at least
 
 /// The numbers to multiply of what a tile sees.
 /// seen  16 places, row by row, [channels] each      channels  at least kWinogradChannels
-/// to    [channels / kPanelColumns] of kPanelColumns, `panel_step` floats apart; and so on, `step` floats apart
+/// to    [channels / kPanelColumns] of kPanelColumns, `panel_step` numbers apart; and so on, `step` numbers apart
 void transform_seen(const float* const* seen, int64_t channels, float* to, int64_t panel_step, int64_t step);
+void transform_seen(const Bfloat16* const* seen, int64_t channels, Bfloat16* to, int64_t panel_step, int64_t step);
 
 /// The numbers to multiply of weights, for kPanelColumns results.
 /// taps  of [rows, kPanelColumns]: `row_step` floats from row to row and `tap_step` from one of the 9 to the next
@@ -26,11 +29,14 @@ void transform_weights(const float* taps, int64_t tap_step, int64_t row_step, in
 /// biases    [channels], or null: zeros
 /// made      4 places, row by row, [channels] each
 void transform_products(const float* products, int64_t step, int64_t channels, const float* biases, float* const* made);
+void transform_products(const float* products, int64_t step, int64_t channels, const float* biases,
+                        Bfloat16* const* made);
 
 /// The numbers to multiply of the gradient of a tile's results.
 /// wanted  4 places, row by row, [channels] each      channels  at least kWinogradChannels
-/// to      [channels], and so on, `step` floats apart
+/// to      [channels], and so on, `step` numbers apart
 void transform_wanted(const float* const* wanted, int64_t channels, float* to, int64_t step);
+void transform_wanted(const Bfloat16* const* wanted, int64_t channels, Bfloat16* to, int64_t step);
 
 /// The gradient of weights, of sums over tiles of the products of what the two functions for tiles have made.
 /// sums  [rows, kPanelColumns], and so on, `step` floats apart
