@@ -100,7 +100,7 @@ std::string fate(const proto::TrainEvalPipelineConfig& config, const FieldValue&
     if (config.train_config().precision() != proto::TrainConfig::AUTO) return "is ignored: precision is set";
     if (!config.train_config().use_bfloat16()) return "is read as precision: FP32";
     return has_bfloat16_arithmetic() ? "is read as precision: BF16"
-                                     : "is ignored: this CPU has no bfloat16 arithmetic; precision: BF16 insists on it";
+                                     : "is ignored: no bfloat16 arithmetic on this CPU; precision: BF16 insists on it";
   }
   if (auto found = fates.find(name); found != fates.end()) return found->second;
   return value.field->options().deprecated() ? "is ignored" : "";

@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
+#include "kernels/cpu/loops/product_panels.h"
 #include "kernels/cpu/place_products.h"
 #include "kernels/cpu/winograd.h"
 #include "kernels/device/launch.h"
@@ -160,11 +161,19 @@ at::Tensor multiply_by_taps(const at::Tensor& gradient, const at::Tensor& input,
   return result;
 }
 
+int64_t places_of(const at::Tensor& map) { return map.size(0) * map.size(2) * map.size(3); }
+
 /// Whether tiles are the faster way.
 bool in_tiles(const at::Tensor& gradient_y, const at::Tensor& x) {
   constexpr int64_t kLeastPlaces = 192, kLeastChannels = 128;  // channels of both together
   const int64_t O = gradient_y.size(1), I = x.size(1);
-  return x.size(0) * x.size(2) * x.size(3) >= kLeastPlaces && O + I >= kLeastChannels && cpu::fits_winograd(x, O, I);
+  return places_of(x) >= kLeastPlaces && O + I >= kLeastChannels && cpu::fits_winograd(x, O, I);
+}
+
+/// Whether the numbers of both maps can be multiplied in pairs, place by place.
+bool fits_pairs(const at::Tensor& gradient_y, const at::Tensor& x) {
+  return x.scalar_type() == gradient_y.scalar_type() && cpu::multiplies_pairs(x.scalar_type()) &&
+         places_of(x) >= cpu::kLeastPlaces;
 }
 
 at::Tensor weight_gradient(const at::Tensor& gradient_y, const at::Tensor& x, at::IntArrayRef kernel, int64_t stride,
@@ -176,16 +185,18 @@ at::Tensor weight_gradient(const at::Tensor& gradient_y, const at::Tensor& x, at
               "a convolution of ", x.sizes(), " has no gradient of ", gradient_y.sizes());
   TORCH_CHECK(is_element(x.scalar_type()) && is_element(gradient_y.scalar_type()),
               "expected maps of float32 or half the bits, got ", gradient_y.toString(), " and ", x.toString());
+  if (x.numel() == 0 || gradient_y.numel() == 0)
+    return at::zeros({gradient_y.size(1), x.size(1), kernel[0], kernel[1]}, x.options().dtype(at::kFloat));
   const WithoutAutocast scope;
   if (window.kernel == Sides{3, 3} && stride == 1 && window.padding == Sides{1, 1} && device::takes_loops(x) &&
       x.scalar_type() == gradient_y.scalar_type() && in_tiles(gradient_y, x))
     return cpu::weight_gradient_in_tiles(channels_last(gradient_y), channels_last(x)).permute({0, 3, 1, 2});
   const bool one_by_one = window.kernel == Sides{1, 1} && window.padding == Sides{0, 0};
-  if (one_by_one && stride == 1 && device::takes_loops(x) && x.scalar_type() == gradient_y.scalar_type() &&
-      cpu::multiplies_pairs(x.scalar_type()) && x.size(0) * x.size(2) * x.size(3) >= cpu::kLeastPlaces)
-    return cpu::sum_over_places(device::data<const Bfloat16>(channels_last(gradient_y)), gradient_y.size(1),
-                                device::data<const Bfloat16>(channels_last(x)), x.size(1),
-                                x.size(0) * x.size(2) * x.size(3), /*in_pairs=*/true);
+  if (one_by_one && stride == 1 && device::takes_loops(x) && fits_pairs(gradient_y, x)) {
+    const at::Tensor wanted = channels_last(gradient_y), seen = channels_last(x);
+    return cpu::sum_over_places(device::data<const Bfloat16>(wanted), wanted.size(1),
+                                device::data<const Bfloat16>(seen), seen.size(1), places_of(seen));
+  }
   const auto places = [](const at::Tensor& map) { return channels_last(map.to(at::kFloat)).permute({0, 2, 3, 1}); };
   const at::Tensor input = places(x), gradient = places(gradient_y);
   const int64_t O = gradient.size(3), I = input.size(3);
@@ -193,7 +204,7 @@ at::Tensor weight_gradient(const at::Tensor& gradient_y, const at::Tensor& x, at
     const at::Tensor seen = input.slice(1, 0, input.size(1), window.stride).slice(2, 0, input.size(2), window.stride);
     return gradient.reshape({-1, O}).t().mm(seen.reshape({-1, I})).view({O, I, 1, 1});
   }
-  const bool in_panels = window.stride == 1 && device::takes_loops(x) && gradient.numel() > 0;
+  const bool in_panels = window.stride == 1 && device::takes_loops(x);
   const at::Tensor result =
       in_panels ? multiply_in_panels(gradient, input, window) : multiply_by_taps(gradient, input, window);
   return result.transpose(0, 1).contiguous().view({O, window.kernel[0], window.kernel[1], I}).permute({0, 3, 1, 2});

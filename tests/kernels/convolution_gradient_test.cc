@@ -99,5 +99,13 @@ TEST(ConvolutionWeightGradient, IsTakenWhereItPays) {
       << "not channels_last";
 }
 
+TEST(ConvolutionWeightGradient, OfNoChannelsHasNoNumbers) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
+    for (const auto& [O, I] : {std::pair<int64_t, int64_t>{0, 5}, {5, 0}}) {
+      const auto map = [&](int64_t channels) { return at::empty({2, channels, 6, 7}, type); };
+      EXPECT_EQ(convolution_weight_gradient(map(O), map(I), {}).sizes(), (std::vector<int64_t>{O, I, 1, 1}));
+    }
+}
+
 }  // namespace
 }  // namespace osprey::kernels

@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "kernels/cpu/loops/winograd_rows.h"
 #include "kernels/cpu/place_products.h"
 #include "kernels/device/launch.h"
 
@@ -40,23 +41,90 @@ TEST(ProductPairs, OfPlacesAreThoseOfRoundedNumbers) {
 
 TEST(ProductPairs, SumsOverPlacesAreThoseOfRoundedNumbers) {
   at::manual_seed(52);
-  for (const auto& [O, I] : {std::pair<int64_t, int64_t>{1, 1}, {8, 24}, {19, 37}, {64, 128}, {600, 700}})
+  for (const auto& [O, I] : {std::pair<int64_t, int64_t>{1, 1}, {8, 24}, {19, 37}, {64, 128}, {85, 64}, {600, 700}})
     for (const int64_t count : {6, 7, 131, 1000}) {
       const at::Tensor a = at::randn({count, O}), b = at::randn({count, I}), a_halves = a.to(at::kBFloat16),
                        b_halves = b.to(at::kBFloat16), expected = rounded(a).t().mm(rounded(b)).view({O, I, 1, 1});
       const std::string what = fmt::format("{} x {}, {} places", O, I, count);
-      expect_sums(sum_over_places(a.const_data_ptr<float>(), O, b.const_data_ptr<float>(), I, count, true), expected,
-                  what + ", floats");
-      expect_sums(sum_over_places(device::data<const Bfloat16>(a_halves), O, device::data<const Bfloat16>(b_halves), I,
-                                  count, true),
-                  expected, what + ", halves");
+      expect_sums(sum_products(a.const_data_ptr<float>(), O, b.const_data_ptr<float>(), I, count, /*in_pairs=*/true),
+                  expected, what + ", floats");
+      expect_sums(
+          sum_over_places(device::data<const Bfloat16>(a_halves), O, device::data<const Bfloat16>(b_halves), I, count),
+          expected, what + ", halves");
     }
+}
+
+/// What pack_pairs writes, [panels, pixel pairs, width, 2], into memory of which every number is looked at.
+template <class T>
+at::Tensor packed(const at::Tensor& map, int64_t width) {
+  constexpr int64_t kGuard = 16;
+  constexpr float kUntouched = 12345;
+  const int64_t pixels = map.size(0), channels = map.size(1), pairs = (pixels + 1) / 2,
+                panels = (channels + width - 1) / width, size = panels * pairs * width;
+  const at::Tensor memory = at::full({size + kGuard}, kUntouched);
+  pack_pairs(device::data<const T>(map), channels, pixels, channels, width, memory.mutable_data_ptr<float>(),
+             pairs * width);
+  EXPECT_TRUE(at::equal(memory.narrow(0, size, kGuard), at::full({kGuard}, kUntouched))) << "wrote beyond the end";
+  return memory.narrow(0, 0, size).view(at::kBFloat16).view({panels, pairs, width, 2}).to(at::kDouble);
+}
+
+TEST(ProductPairs, ArePackedWithZerosWhereThereIsNothing) {
+  at::manual_seed(54);
+  for (const int64_t width : {kPanelRows, kPanelColumns})
+    for (const int64_t channels : {1, 5, 6, 7, 8, 12, 13, 14, 19, 85})
+      for (const int64_t pixels : {1, 2, 15, 16, 17, 18, 31, 32, 33}) {
+        const at::Tensor map = at::randn({pixels, channels}), halves = map.to(at::kBFloat16);
+        const int64_t missing = (width - channels % width) % width;
+        const at::Tensor expected = at::constant_pad_nd(rounded(map), {0, missing, 0, pixels % 2})
+                                        .view({(pixels + 1) / 2, 2, -1, width})
+                                        .permute({2, 0, 3, 1});
+        const std::string what = fmt::format("{} pixels of {} channels, {} wide", pixels, channels, width);
+        EXPECT_TRUE(at::equal(packed<float>(map, width), expected)) << what << ", floats";
+        EXPECT_TRUE(at::equal(packed<Bfloat16>(halves, width), expected)) << what << ", halves";
+      }
+}
+
+/// The transforms of Winograd's tiles of bfloat16 numbers are those of the same floats, rounded.
+TEST(ProductPairs, OfTilesAreThoseOfFloatsRounded) {
+  at::manual_seed(55);
+  for (const int64_t channels : {16, 21, 48}) {
+    const at::Tensor places = at::randn({kTransformed, channels}).to(at::kBFloat16), floats = places.to(at::kFloat);
+    std::vector<const Bfloat16*> halves;
+    std::vector<const float*> singles;
+    for (int64_t i = 0; i < kTransformed; ++i) {
+      halves.push_back(device::data<const Bfloat16>(places) + i * channels);
+      singles.push_back(floats.const_data_ptr<float>() + i * channels);
+    }
+    const auto expect_rounded = [&](const at::Tensor& found, const at::Tensor& expected, const char* what) {
+      EXPECT_TRUE(at::equal(found, expected.to(at::kBFloat16))) << what << ", " << channels << " channels";
+    };
+    at::Tensor found = at::empty_like(places), expected = at::empty_like(floats);
+    transform_seen(halves.data(), channels, device::data<Bfloat16>(found), kPanelColumns, channels);
+    transform_seen(singles.data(), channels, expected.mutable_data_ptr<float>(), kPanelColumns, channels);
+    expect_rounded(found, expected, "seen");
+    transform_wanted(halves.data(), channels, device::data<Bfloat16>(found), channels);
+    transform_wanted(singles.data(), channels, expected.mutable_data_ptr<float>(), channels);
+    expect_rounded(found, expected, "wanted");
+
+    const at::Tensor biases = at::randn({channels}), four = at::empty({4, channels}),
+                     half_of_four = at::empty({4, channels}, at::kBFloat16);
+    std::vector<float*> made;
+    std::vector<Bfloat16*> half_made;
+    for (int64_t i = 0; i < 4; ++i) {
+      made.push_back(four.mutable_data_ptr<float>() + i * channels);
+      half_made.push_back(device::data<Bfloat16>(half_of_four) + i * channels);
+    }
+    const auto* const products = floats.const_data_ptr<float>();
+    transform_products(products, channels, channels, biases.const_data_ptr<float>(), made.data());
+    transform_products(products, channels, channels, biases.const_data_ptr<float>(), half_made.data());
+    expect_rounded(half_of_four, four, "products");
+  }
 }
 
 TEST(ProductPairs, OfFloatsAreNotRounded) {
   at::manual_seed(53);
   const at::Tensor a = at::randn({131, 19}), b = at::randn({131, 37});
-  expect_sums(sum_over_places(a.const_data_ptr<float>(), 19, b.const_data_ptr<float>(), 37, 131, false),
+  expect_sums(sum_products(a.const_data_ptr<float>(), 19, b.const_data_ptr<float>(), 37, 131, /*in_pairs=*/false),
               a.to(at::kDouble).t().mm(b.to(at::kDouble)).view({19, 37, 1, 1}), "sums");
 }
 

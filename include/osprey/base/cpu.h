@@ -12,8 +12,9 @@ enum class InstructionSet { kAny, kAvx2, kAvx512, kAvx512Bf16 };
 /// Found out once; another value is warned of and allows all.
 InstructionSet instruction_set();
 
-/// Whether bfloat16 numbers are multiplied by instructions for them (AVX512-BF16). Where they are not, libtorch's
-/// operations on them are slower than those on float32, without AVX-512 many times.
+/// Whether bfloat16 numbers are multiplied by instructions for them, AVX512-BF16: where this CPU has it and
+/// OSPREY_MAX_CPU_ISA does not forbid it. (On a CPU without it libtorch's operations on such numbers are slower than
+/// those on float32, without AVX-512 many times.)
 bool has_bfloat16_arithmetic();
 
 }  // namespace osprey

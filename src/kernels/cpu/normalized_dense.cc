@@ -14,7 +14,8 @@ namespace osprey::kernels::cpu {
 namespace {
 
 /// What a convolution of all channels multiplies with its weights at each place of the result: what its window sees,
-/// put through the batch norm, as floats.
+/// put through the batch norm, as floats, or for products of pairs
+/// rounded as the map is.
 template <class T>
 class Factors {
  public:
@@ -74,8 +75,11 @@ class Factors {
   void panels(const PlaceSums& sums, int64_t begin, int64_t end, float* space, float* panels) const {
     const int64_t count = end - begin;
     if (sums.in_pairs() && one_by_one_) {
-      if constexpr (std::is_same_v<T, Bfloat16>)
+      if constexpr (std::is_same_v<T, Bfloat16>) {
         sums.pack_columns(rounded(begin, end, reinterpret_cast<T*>(space)), count, panels);
+      } else {
+        TORCH_INTERNAL_ASSERT(false, "only bfloat16 maps are multiplied in pairs");
+      }
     } else if (one_by_one_ && channels_ != nullptr) {
       normalize_panels(map_ + begin * depth_, count, depth_, *channels_, panels, count * kPanelColumns);
     } else {

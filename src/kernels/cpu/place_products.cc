@@ -20,14 +20,15 @@ int64_t round_up(int64_t count, int64_t unit) { return (count + unit - 1) / unit
 
 int64_t panels_for(int64_t columns) { return round_up(columns, kPanelColumns) / kPanelColumns; }
 
-/// How many numbers, or pairs of them, so many are.
-int64_t steps_of(int64_t count, bool in_pairs) { return in_pairs ? (count + 1) / 2 : count; }
-
 template <class T>
 void pack_for(bool in_pairs, const T* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width,
               float* panels, int64_t panel_step) {
   if (in_pairs) return pack_pairs(map, map_step, pixels, channels, width, panels, panel_step);
-  if constexpr (std::is_same_v<T, float>) pack_panels(map, map_step, pixels, channels, width, panels, panel_step);
+  if constexpr (std::is_same_v<T, float>) {
+    pack_panels(map, map_step, pixels, channels, width, panels, panel_step);
+  } else {
+    TORCH_INTERNAL_ASSERT(false, "bfloat16 numbers are multiplied in pairs");
+  }
 }
 
 /// The matrix that places are multiplied with, as panels of columns: [columns / kPanelColumns, steps, kPanelColumns].
@@ -75,7 +76,9 @@ void PlaceProducts::multiply(const T* places, int64_t count, const Ahead& ahead,
     const auto space = scratch(std::is_same_v<T, float> ? 0 : count * depth_);
     multiply_rows(floats_of(places, count * depth_, space.get()), count, steps, panels, start, columns_, ahead,
                   products);
-  } else if constexpr (!std::is_same_v<T, Float16>) {
+  } else if constexpr (std::is_same_v<T, Float16>) {
+    TORCH_INTERNAL_ASSERT(false, "float16 numbers are not multiplied in pairs");
+  } else {
     const bool in_place = std::is_same_v<T, Bfloat16> && depth_ % 2 == 0;
     const auto space = scratch(in_place ? 0 : count * steps);
     if (!in_place) pair_rows(places, count, depth_, space.get());
@@ -169,11 +172,10 @@ at::Tensor sum_products(const T* a, int64_t O, const T* b, int64_t I, int64_t co
 
 template at::Tensor sum_products(const float*, int64_t, const float*, int64_t, int64_t, bool);
 
-template <class T>
-at::Tensor sum_over_places(const T* a, int64_t O, const T* b, int64_t I, int64_t count, bool in_pairs) {
+at::Tensor sum_over_places(const Bfloat16* a, int64_t O, const Bfloat16* b, int64_t I, int64_t count) {
   const int64_t groups = PlaceSums::groups_for(O, I, count);
-  if (groups == 0) return sum_products(a, O, b, I, count, in_pairs);
-  PlaceSums sums(O, I, groups, in_pairs);
+  if (groups == 0) return sum_products(a, O, b, I, count, /*in_pairs=*/true);
+  PlaceSums sums(O, I, groups, /*in_pairs=*/true);
   const PlaceTasks tasks(count, std::max(O, I), groups);
   parallel_for(groups, [&](int64_t group) {
     const int64_t most = tasks.most(), first = group * tasks.count() / groups;
@@ -188,8 +190,6 @@ at::Tensor sum_over_places(const T* a, int64_t O, const T* b, int64_t I, int64_t
   });
   return sums.total();
 }
-template at::Tensor sum_over_places(const float*, int64_t, const float*, int64_t, int64_t, bool);
-template at::Tensor sum_over_places(const Bfloat16*, int64_t, const Bfloat16*, int64_t, int64_t, bool);
 
 PlaceTasks::PlaceTasks(int64_t places, int64_t width, int64_t shares) : places_(places), tiles_(places / kLeastRows) {
   const int64_t of_a_task = std::clamp(kFloatsOfATask / (kLeastRows * width), kLeastTiles, kMostTiles);

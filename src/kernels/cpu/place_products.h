@@ -27,7 +27,7 @@ class PlaceProducts {
   bool in_pairs() const { return in_pairs_; }
 
   /// Products of `count` places, at least kLeastPlaces.
-  /// places   [count, depth], of any type that maps have
+  /// places   [count, depth], of any type that maps have; for pairs of float32 or bfloat16
   /// ahead    fetched into the cache meanwhile
   /// products [count, columns]
   template <class T>
@@ -56,7 +56,7 @@ class PlaceSums {
   /// ahead, more  fetched into the cache meanwhile
   void add(int64_t group, bool first, const float* a, const float* b, int64_t count, const Ahead& ahead,
            const Ahead& more);
-  /// Places as panels of rows and of columns, for `add`; bfloat16 only for pairs.
+  /// Places as panels of rows and of columns, for `add`; bfloat16 for pairs only.
   /// a  [count, O]      b  [count, I]
   template <class T>
   void pack_rows(const T* a, int64_t count, float* panels) const;
@@ -65,7 +65,7 @@ class PlaceSums {
   bool in_pairs() const { return in_pairs_; }
   int64_t rows_size(int64_t count) const { return steps(count) * row_panels_ * kPanelRows; }
   int64_t columns_size(int64_t count) const { return steps(count) * column_panels_ * kPanelColumns; }
-  int64_t steps(int64_t count) const { return in_pairs_ ? (count + 1) / 2 : count; }  ///< of panels of so many places
+  int64_t steps(int64_t count) const { return steps_of(count, in_pairs_); }  ///< of panels of so many places
 
   /// [O, I, 1, 1], once: something has to have been added to each group.
   at::Tensor total();
@@ -77,13 +77,12 @@ class PlaceSums {
 };
 
 /// The same for a matrix that is too large for groups: each thread sums some of its columns over all places.
-/// a  [count, O]      b  [count, I]      returns  [O, I, 1, 1]
+/// a  [count, O]      b  [count, I], of bfloat16 for pairs only      returns  [O, I, 1, 1]
 template <class T>
 at::Tensor sum_products(const T* a, int64_t O, const T* b, int64_t I, int64_t count, bool in_pairs);
 
-/// Whichever of the two fits the matrix; count is at least kLeastPlaces.
-template <class T>
-at::Tensor sum_over_places(const T* a, int64_t O, const T* b, int64_t I, int64_t count, bool in_pairs);
+/// Whichever of the two fits the matrix, in pairs; count is at least kLeastPlaces.
+at::Tensor sum_over_places(const Bfloat16* a, int64_t O, const Bfloat16* b, int64_t I, int64_t count);
 
 constexpr int64_t kLeastPlaces = kLeastRows;
 

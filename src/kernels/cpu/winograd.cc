@@ -18,13 +18,7 @@
 namespace osprey::kernels::cpu {
 namespace {
 
-/// Numbers of a row, for products of floats or of pairs of bfloat16 numbers.
-template <class Factor>
-int64_t steps_for(int64_t numbers) {
-  return std::is_same_v<Factor, float> ? numbers : device::blocks_for(numbers, 2);
-}
-
-/// The numbers of as many floats.
+/// Numbers that are multiplied at a time.
 template <class Factor>
 constexpr int64_t kOfAStep = sizeof(float) / sizeof(Factor);
 
@@ -35,7 +29,7 @@ struct WinogradPanels {
   WinogradPanels(const at::Tensor& weights, bool transposed)
       : depth(weights.size(transposed ? 0 : 1)),
         columns(weights.size(transposed ? 1 : 0)),
-        steps(steps_for<Factor>(depth)),
+        steps(steps_of(depth, kOfAStep<Factor> > 1)),
         panel_count(device::blocks_for(columns, kPanelColumns)),
         panels(at::empty({kTransformed, panel_count, steps, kPanelColumns}, weights.options())) {
     const int64_t I = weights.size(1), size = depth * kPanelColumns;
@@ -211,12 +205,11 @@ at::Tensor weight_gradient(const at::Tensor& gradient, const at::Tensor& x) {
     parallel_for(kTransformed * shares, [&](int64_t task) {
       const int64_t p = task / shares, first = task % shares * column_panels / shares,
                     last = (task % shares + 1) * column_panels / shares;
-      const int64_t steps = steps_for<Factor>(count), panel = steps * kPanelRows;
+      const int64_t steps = steps_of(count, kPairs), panel = steps * kPanelRows;
       const auto rows = scratch(row_panels * panel),
                  space = scratch(kPairs ? (last - first) * steps * kPanelColumns : 0);
-      const Factor *const columns = of_x.get() + p * seen_step + first * count * kPanelColumns, *const own =
-                                                                                                    of_gradient.get() +
-                                                                                                    p * wanted_step;
+      const Factor* const columns = of_x.get() + p * seen_step + first * count * kPanelColumns;
+      const Factor* const own = of_gradient.get() + p * wanted_step;
       float* const own_sums = sums.get() + p * sum_size + first * row_panels * kPanelRows * kPanelColumns;
       if constexpr (kPairs) {
         pack_pairs(own, O, count, O, kPanelRows, rows.get(), panel);
@@ -246,12 +239,9 @@ at::Tensor weight_gradient(const at::Tensor& gradient, const at::Tensor& x) {
 template <class Work>
 void with_factors(at::ScalarType maps, const Work& work) {
   with_elements(maps, [&](auto* type) {
-    constexpr bool kMayPair = std::is_same_v<decltype(type), Bfloat16*>;
-    if (kMayPair && multiplies_pairs(maps)) {
-      if constexpr (kMayPair) work(type, type);
-    } else {
-      work(type, static_cast<float*>(nullptr));
-    }
+    if constexpr (std::is_same_v<decltype(type), Bfloat16*>)
+      if (multiplies_pairs(maps)) return work(type, type);
+    work(type, static_cast<float*>(nullptr));
   });
 }
 

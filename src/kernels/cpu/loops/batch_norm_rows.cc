@@ -52,6 +52,7 @@ OSPREY_INLINE void moments(const T* __restrict x, int64_t rows, int64_t depth, c
 }
 
 /// Calls `body(how many, first row)` for four rows at a time, which read what a channel has once, then for single ones.
+/// (What is written is no other row's, nor anything of a channel: "ivdep" tells the compiler, which cannot know.)
 template <class Body>
 OSPREY_INLINE void for_rows(int64_t begin, int64_t end, Body body) {
   int64_t row = begin;
@@ -174,7 +175,6 @@ OSPREY_INLINE void take_back(const float* gradient, const T* x, int64_t rows, in
                 const T* const from = x + row * depth;
                 const float* const given = gradient + row * depth;
                 T* const to = result + row * depth;
-        // What is written is no other row's, nor anything of a channel: the compiler cannot know.
 #pragma GCC ivdep
                 for (int64_t c = 0; c < depth; ++c) {
                   float of_a = a[c], of_b = b[c];

@@ -25,7 +25,14 @@
     }                                                                                    \
   }
 
-/// The same, with one for AVX512-BF16 besides.
+#else
+#define OSPREY_DISPATCH_EACH(name, avx512, avx2, any, parameters, ...) \
+  void name parameters { any(__VA_ARGS__); }
+#endif
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+/// The same, with one that is called where there is AVX512-BF16: compiled for AVX-512, it has the further instructions
+/// as assembly.
 #define OSPREY_DISPATCH_BFLOAT16(name, avx512_bf16, avx512, avx2, any, parameters, ...) \
   namespace {                                                                           \
   OSPREY_DISPATCH_EACH(name##_without, avx512, avx2, any, parameters, __VA_ARGS__)      \
@@ -35,11 +42,9 @@
     static const bool native = has_bfloat16_arithmetic();                               \
     native ? name##_avx512_bf16(__VA_ARGS__) : name##_without(__VA_ARGS__);             \
   }
-#else
-#define OSPREY_DISPATCH_EACH(name, avx512, avx2, any, parameters, ...) \
-  void name parameters { any(__VA_ARGS__); }
+#else  // clang takes assembly only for what the function around it is compiled for
 #define OSPREY_DISPATCH_BFLOAT16(name, avx512_bf16, avx512, avx2, any, parameters, ...) \
-  void name parameters { any(__VA_ARGS__); }
+  OSPREY_DISPATCH_EACH(name, avx512, avx2, any, parameters, __VA_ARGS__)
 #endif
 
 /// `inner` as it is for all of them.

@@ -86,8 +86,9 @@ struct EmulatedPairs : PairLanes<kFloats> {
   }
 };
 
-#if defined(__x86_64__) && defined(__GNUC__)
-/// By the instructions for them. (As assembly: functions that are inlined are not themselves compiled for AVX512-BF16.)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+/// By the instructions for them, which take subnormal numbers for zero. (As assembly: functions that are inlined are
+/// not themselves compiled for AVX512-BF16.)
 template <int kFloats>
 struct PairInstructions : PairLanes<kFloats> {
   using typename PairLanes<kFloats>::Floats, typename PairLanes<kFloats>::Halves;
@@ -118,7 +119,8 @@ struct PairInstructions : PairLanes<kFloats> {
 #define OSPREY_DISPATCH_SINGLES(name, inner, parameters, ...) \
   OSPREY_DISPATCH_EACH(name, inner<Singles<16>>, inner<Singles<8>>, inner<Singles<8>>, parameters, __VA_ARGS__)
 
-/// Defines a function by `inner<PairInstructions<16>>`, elsewhere by `inner<EmulatedPairs<as many>>`.
+/// Defines a function by `inner<PairInstructions<16>>`, elsewhere by `inner<EmulatedPairs<as many as a register
+/// holds>>`.
 #define OSPREY_DISPATCH_PAIRS(name, inner, parameters, ...)                                                      \
   OSPREY_DISPATCH_BFLOAT16(name, inner<PairInstructions<16>>, inner<EmulatedPairs<16>>, inner<EmulatedPairs<8>>, \
                            inner<EmulatedPairs<8>>, parameters, __VA_ARGS__)

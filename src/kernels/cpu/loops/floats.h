@@ -12,7 +12,7 @@ void copy_floats(const float* from, int64_t from_step, int64_t pieces, int64_t s
 void copy_floats(const Bfloat16* from, int64_t from_step, int64_t pieces, int64_t size, float* to, int64_t to_step);
 void copy_floats(const Float16* from, int64_t from_step, int64_t pieces, int64_t size, float* to, int64_t to_step);
 
-/// Rounds to nearest, ties to even.
+/// Rounds to nearest, ties to even. Subnormal bfloat16 numbers may become zero.
 void round_floats(const float* from, int64_t size, Bfloat16* to);
 void round_floats(const float* from, int64_t size, Float16* to);
 

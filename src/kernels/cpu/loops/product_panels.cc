@@ -308,6 +308,7 @@ OSPREY_INLINE void pack_pairs_of_width(const T* map, int64_t map_step, int64_t p
     const int64_t end = std::min(begin + kAtOnce, pixels), whole = begin + (end - begin) / 2 * 2;
     float* first = panels + begin / 2 * kWidth;
     for (int64_t c = 0; c < channels; c += kWidth, first += panel_step) {
+      const int64_t few = std::min<int64_t>(channels - c, kWidth);
       const T* from = map + begin * map_step + c;
       float* to = first;
       const auto pairs_at = [&](int i) __attribute__((always_inline)) {
@@ -325,9 +326,9 @@ OSPREY_INLINE void pack_pairs_of_width(const T* map, int64_t map_step, int64_t p
         }
       } else {
         for (int64_t p = begin; p < whole; p += 2, from += 2 * map_step, to += kWidth)
-          pack_few<kWidth>(from, from + map_step, channels - c, to);
+          pack_few<kWidth>(from, from + map_step, few, to);
       }
-      if (whole < end) pack_few<kWidth, T>(from, nullptr, std::min<int64_t>(channels - c, kWidth), to);
+      if (whole < end) pack_few<kWidth, T>(from, nullptr, few, to);
     }
   }
 }

@@ -10,6 +10,9 @@ namespace osprey::kernels::cpu {
 constexpr int64_t kPanelRows = 6, kPanelColumns = 16;
 constexpr int64_t kLeastRows = kPanelRows;  ///< that can be multiplied
 
+/// How many floats, or pairs of bfloat16 numbers (loops/factors.h), so many numbers are.
+constexpr int64_t steps_of(int64_t count, bool in_pairs) { return in_pairs ? (count + 1) / 2 : count; }
+
 /// Memory that is fetched into the cache while something else is computed, a little at a time.
 struct Ahead {
   const float* from = nullptr;
@@ -31,10 +34,6 @@ struct Ahead {
 void pack_panels(const float* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width, float* panels,
                  int64_t panel_step);
 
-/// Rows side by side as the columns of one panel, [depth, kPanelColumns]; missing ones become zero.
-/// rows   [count, depth], count at most kPanelColumns
-void pack_across(const float* rows, int64_t count, int64_t depth, float* panel);
-
 /// The same with a pair of bfloat16 numbers (loops/factors.h) of each two pixels, [channels / width, pixels / 2,
 /// width]; the last of an odd number is paired with zero.
 void pack_pairs(const float* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width, float* panels,
@@ -42,7 +41,11 @@ void pack_pairs(const float* map, int64_t map_step, int64_t pixels, int64_t chan
 void pack_pairs(const Bfloat16* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width, float* panels,
                 int64_t panel_step);
 
-/// Rows as pairs of neighbours, [count, (depth + 1) / 2].
+/// Rows side by side as the columns of one panel, [depth, kPanelColumns]; missing ones become zero.
+/// rows   [count, depth], count at most kPanelColumns
+void pack_across(const float* rows, int64_t count, int64_t depth, float* panel);
+
+/// Rows as pairs of neighbours, [count, (depth + 1) / 2]; the last of an odd number is paired with zero.
 void pair_rows(const float* rows, int64_t count, int64_t depth, float* result);
 void pair_rows(const Bfloat16* rows, int64_t count, int64_t depth, float* result);
 
