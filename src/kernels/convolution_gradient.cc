@@ -185,7 +185,8 @@ at::Tensor weight_gradient(const at::Tensor& gradient_y, const at::Tensor& x, at
               "a convolution of ", x.sizes(), " has no gradient of ", gradient_y.sizes());
   TORCH_CHECK(is_element(x.scalar_type()) && is_element(gradient_y.scalar_type()),
               "expected maps of float32 or half the bits, got ", gradient_y.toString(), " and ", x.toString());
-  if (x.numel() == 0 || gradient_y.numel() == 0)
+  // By sizes, which may be symbols; numel is none.
+  if (places_of(x) * x.size(1) == 0 || places_of(gradient_y) * gradient_y.size(1) == 0)
     return at::zeros({gradient_y.size(1), x.size(1), kernel[0], kernel[1]}, x.options().dtype(at::kFloat));
   const WithoutAutocast scope;
   if (window.kernel == Sides{3, 3} && stride == 1 && window.padding == Sides{1, 1} && device::takes_loops(x) &&
