@@ -15,12 +15,12 @@ namespace {
 
 InstructionSet best_of_machine() {
 #if defined(__x86_64__) && defined(__GNUC__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq"))
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 #ifndef __clang__  // see kernels/cpu/loops/dispatch.h
-    if (__builtin_cpu_supports("avx512bf16")) return InstructionSet::kAvx512Bf16;
+  if (avx512 && __builtin_cpu_supports("avx512bf16")) return InstructionSet::kAvx512Bf16;
 #endif
-  return InstructionSet::kAvx512;
+  if (avx512) return InstructionSet::kAvx512;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return InstructionSet::kAvx2;
 #endif
   return InstructionSet::kAny;

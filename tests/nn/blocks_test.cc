@@ -261,9 +261,11 @@ TEST(Convolution, UnderAutocastIsThatOfTheRoundedMap) {
         }
         for (size_t i = 0; i < exact.size(); ++i) {
           EXPECT_EQ(rough[i].scalar_type(), i == 0 ? type : at::kFloat) << what;
-          // a rounding of y and one of its gradient; where the CPU computes with half the bits also one of the weights,
-          // and one of what Winograd's tiles multiply
-          const double bound = type == at::kHalf ? 2e-3 : has_bfloat16_arithmetic() ? 2.4e-2 : 1.6e-2;
+          // a rounding of the weights where the CPU computes with half the bits, one of y and one of its gradient;
+          // there also one of what Winograd's tiles multiply
+          const bool by_pairs_in_tiles = has_bfloat16_arithmetic() && options.kernel == std::array<int64_t, 2>{3, 3} &&
+                                         options.stride * options.dilation * options.groups == 1;
+          const double bound = type == at::kHalf ? 2e-3 : by_pairs_in_tiles ? 2.4e-2 : 1.6e-2;
           EXPECT_LT(distance(rough[i], exact[i]), bound) << what << ", tensor " << i;
         }
       }
