@@ -36,7 +36,7 @@ class HalfMaps : public ::testing::TestWithParam<at::ScalarType> {
   void expect_equal(const at::Tensor& one, const at::Tensor& other, const std::string& what) const {
     if (!rounds_factors_) {
       EXPECT_TRUE(at::equal(one, other)) << what;
-    } else {
+    } else {  // two roundings of 0.17 %, more of gradients through statistics, which are differences: 0.8 % as found
       EXPECT_LE((one - other).to(at::kDouble).norm().item<double>(), 1e-2 * other.to(at::kDouble).norm().item<double>())
           << what;
     }

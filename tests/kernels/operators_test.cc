@@ -50,7 +50,8 @@ Stack update(UpdateRule rule, size_t slots, std::initializer_list<float> numbers
           at::ones({}, at::kBool)};
 }
 
-/// The distance of products of maps: where loops multiply bfloat16 numbers, weights and normalised maps are rounded.
+/// The distance of products of maps: where loops multiply bfloat16 numbers, weights and normalised maps are rounded, by
+/// 0.17 % each, which makes up to 0.8 % of a gradient through statistics.
 double of_products(at::ScalarType type) { return type == at::kBFloat16 && has_bfloat16_arithmetic() ? 1e-2 : 0; }
 
 /// At least one of each operator.

@@ -1,0 +1,48 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "osprey/base/cpu.h"
+
+namespace osprey {
+namespace {
+
+/// What the system says that the CPU has; empty where it does not say so.
+std::set<std::string> flags() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("flags")) continue;
+    std::istringstream words(line.substr(line.find(':') + 1));
+    return {std::istream_iterator<std::string>(words), {}};
+  }
+  return {};
+}
+
+/// Run with each value of OSPREY_MAX_CPU_ISA, see tests/CMakeLists.txt.
+TEST(InstructionSet, IsTheBestThatTheMachineHasAndTheEnvironmentAllows) {
+  const std::set<std::string> found = flags();
+  if (found.empty()) GTEST_SKIP() << "no flags in /proc/cpuinfo";
+  const auto has = [&](std::initializer_list<const char*> all) {
+    return std::ranges::all_of(all, [&](const char* flag) { return found.contains(flag); });
+  };
+  const bool avx512 = has({"avx512f", "avx512bw", "avx512vl", "avx512dq"});
+  const InstructionSet best = avx512 && has({"avx512_bf16"}) ? InstructionSet::kAvx512Bf16
+                              : avx512                       ? InstructionSet::kAvx512
+                              : has({"avx2", "fma"})         ? InstructionSet::kAvx2
+                                                             : InstructionSet::kAny;
+  const char* const value = std::getenv("OSPREY_MAX_CPU_ISA");
+  const std::string limit = value == nullptr ? "AVX512_BF16" : value;
+  const InstructionSet most = limit == "ANY"      ? InstructionSet::kAny
+                              : limit == "AVX2"   ? InstructionSet::kAvx2
+                              : limit == "AVX512" ? InstructionSet::kAvx512
+                                                  : InstructionSet::kAvx512Bf16;
+  EXPECT_EQ(instruction_set(), std::min(best, most));
+  EXPECT_EQ(has_bfloat16_arithmetic(), std::min(best, most) == InstructionSet::kAvx512Bf16);
+}
+
+}  // namespace
+}  // namespace osprey
