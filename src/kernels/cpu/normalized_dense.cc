@@ -14,8 +14,8 @@ namespace osprey::kernels::cpu {
 namespace {
 
 /// What a convolution of all channels multiplies with its weights at each place of the result: what its window sees,
-/// put through the batch norm, as floats, or for products of pairs
-/// rounded as the map is.
+/// put through the batch norm, as floats, or rounded as the map is
+/// for products of pairs.
 template <class T>
 class Factors {
  public:

@@ -31,6 +31,20 @@ void pack_for(bool in_pairs, const T* map, int64_t map_step, int64_t pixels, int
   }
 }
 
+/// Rows of which the numbers come in pairs: the last of an odd number is paired with zero.
+template <class T>
+void pair_neighbours(const T* rows, int64_t count, int64_t depth, Bfloat16* result) {
+  for (int64_t row = 0; row < count; ++row, rows += depth) {
+    if constexpr (std::is_same_v<T, float>) {
+      round_floats(rows, depth, result);
+    } else {
+      std::copy_n(rows, depth, result);
+    }
+    result += depth;
+    if (depth % 2 > 0) *result++ = Bfloat16{};
+  }
+}
+
 /// The matrix that places are multiplied with, as panels of columns: [columns / kPanelColumns, steps, kPanelColumns].
 at::Tensor to_panels(const at::Tensor& weights, bool transposed, bool in_pairs) {
   const at::Tensor matrix = weights.flatten(1).contiguous();
@@ -81,7 +95,7 @@ void PlaceProducts::multiply(const T* places, int64_t count, const Ahead& ahead,
   } else {
     const bool in_place = std::is_same_v<T, Bfloat16> && depth_ % 2 == 0;
     const auto space = scratch(in_place ? 0 : count * steps);
-    if (!in_place) pair_rows(places, count, depth_, space.get());
+    if (!in_place) pair_neighbours(places, count, depth_, reinterpret_cast<Bfloat16*>(space.get()));
     multiply_rows_of_pairs(in_place ? reinterpret_cast<const float*>(places) : space.get(), count, steps, panels, start,
                            columns_, ahead, products);
   }

@@ -342,19 +342,6 @@ OSPREY_INLINE void pack_as_pairs(const T* map, int64_t map_step, int64_t pixels,
     pack_pairs_of_width<kPanelColumns, Pairs>(map, map_step, pixels, channels, panels, panel_step);
 }
 
-template <class Pairs, class T>
-OSPREY_INLINE void round_rows(const T* rows, int64_t count, int64_t depth, float* result) {
-  const int64_t steps = (depth + 1) / 2;
-  for (int64_t row = 0; row < count; ++row, rows += depth, result += steps) {
-    auto* const to = reinterpret_cast<Bfloat16*>(result);
-    int64_t i = 0;
-    for (; i + Pairs::kLanes <= depth; i += Pairs::kLanes)
-      *reinterpret_cast<typename Pairs::Halves*>(to + i) = halves_at<Pairs>(rows + i);
-    for (; i < depth; ++i) store(to + i, load(rows + i));
-    if (depth % 2 > 0) store(to + depth, 0);
-  }
-}
-
 }  // namespace
 
 OSPREY_DISPATCH(pack_panels, pack,
@@ -363,13 +350,11 @@ OSPREY_DISPATCH(pack_panels, pack,
                 map, map_step, pixels, channels, width, panels, panel_step)
 
 // NOLINTBEGIN(bugprone-macro-parentheses): T is a type
-#define OSPREY_DISPATCH_PACKING(T)                                                                                 \
-  OSPREY_DISPATCH_PAIRS(pack_pairs, pack_as_pairs,                                                                 \
-                        (const T* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width,          \
-                         float* panels, int64_t panel_step),                                                       \
-                        map, map_step, pixels, channels, width, panels, panel_step)                                \
-  OSPREY_DISPATCH_PAIRS(pair_rows, round_rows, (const T* rows, int64_t count, int64_t depth, float* result), rows, \
-                        count, depth, result)
+#define OSPREY_DISPATCH_PACKING(T)                                                                        \
+  OSPREY_DISPATCH_PAIRS(pack_pairs, pack_as_pairs,                                                        \
+                        (const T* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width, \
+                         float* panels, int64_t panel_step),                                              \
+                        map, map_step, pixels, channels, width, panels, panel_step)
 // NOLINTEND(bugprone-macro-parentheses)
 
 OSPREY_DISPATCH_PACKING(float)

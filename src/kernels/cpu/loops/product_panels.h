@@ -45,10 +45,6 @@ void pack_pairs(const Bfloat16* map, int64_t map_step, int64_t pixels, int64_t c
 /// rows   [count, depth], count at most kPanelColumns
 void pack_across(const float* rows, int64_t count, int64_t depth, float* panel);
 
-/// Rows as pairs of neighbours, [count, (depth + 1) / 2]; the last of an odd number is paired with zero.
-void pair_rows(const float* rows, int64_t count, int64_t depth, float* result);
-void pair_rows(const Bfloat16* rows, int64_t count, int64_t depth, float* result);
-
 /// result[r][c] = start[c] + sum over i of rows[r][i] * panels[c / kPanelColumns][i][c % kPanelColumns].
 /// rows    [count, depth]; at least kLeastRows of them
 /// panels  [panel_count, depth, kPanelColumns]
