@@ -326,6 +326,18 @@ void add_maps() {
         };
       },
       5 * 4.0 * 8 * 128 * 75 * 75);
+  const auto of_sum = [] { return channels_last(at::randn({8, 128, 75, 75}, floats())); };
+  add(
+      "pending_sum", [=] { return [map = pending(), addend = of_sum()] { kernels::pending_sum(map, addend); }; },
+      3 * 4.0 * 8 * 128 * 75 * 75);
+  add(
+      "pending_sum_backward",
+      [=] {
+        return [map = pending(), sum = of_sum(), gradient = of_sum()] {
+          kernels::pending_sum_backward(gradient, sum, map);
+        };
+      },
+      5 * 4.0 * 8 * 128 * 75 * 75);
   add(
       "convolution_weight_gradient",
       [] {

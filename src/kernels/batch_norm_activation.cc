@@ -5,10 +5,9 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/custom_class.h>
 
-#include <vector>
-
 #include "kernels/batch_norm_steps.h"
 #include "kernels/device/batch_norm.h"
+#include "kernels/kept_epilogue.h"
 #include "kernels/maps.h"
 #include "kernels/operator.h"
 #include "kernels/with_elements.h"
@@ -120,8 +119,7 @@ class Node : public torch::autograd::Function<Node> {
     const at::Tensor scale = gamma.value_or(at::Tensor()), shift = beta.value_or(at::Tensor());
     const BatchNormed result = call_forward(x, scale, shift, epsilon, epilogue, over.get());
     context->save_for_backward({x, scale, shift, result.mean, result.inverse_deviation});
-    context->saved_data["range"] = std::vector<double>{epilogue.low, epilogue.high};
-    context->saved_data["curve"] = static_cast<int64_t>(epilogue.curve);
+    keep(context, epilogue);
     context->saved_data["over"] = c10::IValue::make_capsule(c10::make_intrusive<KeptSum>(over));
     context->mark_non_differentiable({result.mean, result.inverse_deviation});
     return {result.y, result.mean, result.inverse_deviation};
@@ -131,12 +129,10 @@ class Node : public torch::autograd::Function<Node> {
     const at::NoGradGuard no_gradients;
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &gamma = saved[1], &beta = saved[2];
-    const auto range = context->saved_data["range"].toDoubleVector();
-    const Epilogue epilogue{static_cast<float>(range[0]), static_cast<float>(range[1]),
-                            static_cast<Epilogue::Curve>(context->saved_data["curve"].toInt())};
     const auto over = context->saved_data["over"].toCapsule();
-    const BatchNormGradients result = call_backward(gradients[0], x, gamma, beta, {{}, saved[3], saved[4]}, epilogue,
-                                                    static_cast<const KeptSum&>(*over).over.get());
+    const BatchNormGradients result =
+        call_backward(gradients[0], x, gamma, beta, {{}, saved[3], saved[4]}, kept_epilogue(context),
+                      static_cast<const KeptSum&>(*over).over.get());
     return {
         result.x, gamma.defined() ? result.gamma : at::Tensor(), beta.defined() ? result.beta : at::Tensor(), {}, {},
         {}};

@@ -90,6 +90,12 @@ Affine::Affine(const at::Tensor& x, const at::Tensor& gamma_or_none, const at::T
       shift(or_value(beta, x, 0)),
       channels{mean.const_data_ptr<float>(), scale.const_data_ptr<float>(), shift.const_data_ptr<float>(), epilogue} {}
 
+Affine Affine::without_epilogue() const {
+  Affine result = *this;
+  result.channels.epilogue = {};
+  return result;
+}
+
 at::Tensor moments(const at::Tensor& x) {
   at::Tensor result;
   with_elements(x.scalar_type(), [&](auto* type) {
@@ -180,6 +186,82 @@ at::Tensor spread(const at::Tensor& gradient, const at::Tensor& x, const Affine&
       cpu::gradient_rows(wanted + at, in + at, number, depth, affine.channels, slopes, offsets, out + at);
     });
   });
+  return result;
+}
+
+std::pair<at::Tensor, at::Tensor> take_back(const at::Tensor& gradient, const at::Tensor& x, const Affine& affine) {
+  if (!device::takes_loops(x)) {
+    const at::Tensor none = at::zeros_like(affine.mean);
+    return {gradient_moments(gradient, x, affine), spread(gradient, x, affine, none, none)};
+  }
+  const at::Tensor of_x = empty_map(x.sizes(), x);
+  const int64_t depth = x.size(1);
+  at::Tensor moments;
+  with_elements(x.scalar_type(), [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const T *in = device::data<const T>(x), *wanted = device::data<const T>(gradient);
+    T* const out = device::data<T>(of_x);
+    moments = sums(Rows(x), [&](int64_t first, int64_t number, float* scratch, double* sum, double* product) {
+      const int64_t at = first * depth;
+      cpu::take_back_rows(wanted + at, in + at, number, depth, affine.channels, scratch, sum, product, out + at);
+    });
+  });
+  return {moments, of_x};
+}
+
+at::Tensor add_normalized(const at::Tensor& x, const Affine& affine, const at::Tensor& addend) {
+  const Epilogue& epilogue = affine.channels.epilogue;
+  if (!device::takes_loops(x)) {
+    const at::Tensor sum = normalize(x.to(at::kFloat), affine.without_epilogue()).add_(addend);
+    return sum.clamp_(epilogue.low, epilogue.high).to(x.scalar_type());
+  }
+  const at::Tensor y = empty_map(x.sizes(), x);
+  const int64_t depth = x.size(1);
+  with_elements(x.scalar_type(), [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const T *in = device::data<const T>(x), *added = device::data<const T>(addend);
+    T* const out = device::data<T>(y);
+    Rows(x).for_each_block([&](int64_t, int64_t first, int64_t number) {
+      const int64_t at = first * depth;
+      cpu::add_normalized_rows(in + at, added + at, number, depth, affine.channels, out + at);
+    });
+  });
+  return y;
+}
+
+TakenBack take_back_sum(const at::Tensor& gradient, const at::Tensor& y, const at::Tensor& x, const Affine& affine) {
+  if (!device::takes_loops(x)) {
+    const Epilogue& epilogue = affine.channels.epilogue;
+    const at::Tensor clamped = y.le(epilogue.low).logical_or_(y.ge(epilogue.high)),
+                     of_addend = channels_last(gradient.masked_fill(clamped, 0));
+    const auto [moments, of_x] = take_back(of_addend, x, affine.without_epilogue());
+    return {moments, of_addend, of_x};
+  }
+  TakenBack result{{}, empty_map(x.sizes(), x), empty_map(x.sizes(), x)};
+  const int64_t depth = x.size(1);
+  with_elements(x.scalar_type(), [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const T *in = device::data<const T>(x), *made = device::data<const T>(y), *wanted = device::data<const T>(gradient);
+    T *const of_addend = device::data<T>(result.of_addend), *const of_x = device::data<T>(result.of_x);
+    result.moments = sums(Rows(x), [&](int64_t first, int64_t number, float* scratch, double* sum, double* product) {
+      const int64_t at = first * depth;
+      cpu::take_back_sum_rows(wanted + at, made + at, in + at, number, depth, affine.channels, scratch, sum, product,
+                              of_addend + at, of_x + at);
+    });
+  });
+  return result;
+}
+
+ChannelGradients gradients_of_channels(const at::Tensor& x, const at::Tensor& moments, const Affine& affine,
+                                       const at::Tensor& inverse_deviation) {
+  const auto channels = [&] { return at::empty({x.size(1)}, x.options().dtype(at::kFloat)); };
+  const ChannelGradients result{channels(), channels(), channels(), channels()};
+  const auto out = [](const at::Tensor& values) { return values.mutable_data_ptr<float>(); };
+  device::for_each(
+      x, x.size(1),
+      device::GradientsOfChannel{moments.const_data_ptr<double>(), x.size(1), affine.channels.scale,
+                                 affine.gamma.const_data_ptr<float>(), inverse_deviation.const_data_ptr<float>(),
+                                 out(result.mean), out(result.inverse_deviation), out(result.gamma), out(result.beta)});
   return result;
 }
 

@@ -19,6 +19,9 @@ Epilogue epilogue_of(double low, double high, int64_t curve);
 struct Affine {
   Affine(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, const at::Tensor& mean,
          const at::Tensor& inverse_deviation, const Epilogue& epilogue);
+  /// The same without an activation.
+  Affine without_epilogue() const;
+
   at::Tensor gamma;  ///< [C], as all of these
   at::Tensor mean, scale, shift;
   ChannelAffine channels;
@@ -39,5 +42,26 @@ at::Tensor gradient_moments(const at::Tensor& gradient, const at::Tensor& x, con
 /// scale * g + slope * (x - mean) + offset      slope, offset  [C] float32
 at::Tensor spread(const at::Tensor& gradient, const at::Tensor& x, const Affine& affine, const at::Tensor& slope,
                   const at::Tensor& offset);
+
+/// The sums over all places of g, [2, C] as gradient_moments gives them, and scale * g, like x.
+std::pair<at::Tensor, at::Tensor> take_back(const at::Tensor& gradient, const at::Tensor& x, const Affine& affine);
+
+/// (x - mean) * scale + shift + addend, clamped as the epilogue says.      addend  like x
+at::Tensor add_normalized(const at::Tensor& x, const Affine& affine, const at::Tensor& addend);
+
+struct TakenBack {
+  at::Tensor moments;    ///< [2, C] float64
+  at::Tensor of_addend;  ///< like x: g
+  at::Tensor of_x;       ///< like x: scale * g
+};
+/// The same of y, what `add_normalized` has made: its gradient is g where it has not been clamped.
+TakenBack take_back_sum(const at::Tensor& gradient, const at::Tensor& y, const at::Tensor& x, const Affine& affine);
+
+/// What the moments of gradients of a normalised map make of those of its statistics and parameters, [C] float32 each.
+struct ChannelGradients {
+  at::Tensor mean, inverse_deviation, gamma, beta;
+};
+ChannelGradients gradients_of_channels(const at::Tensor& x, const at::Tensor& moments, const Affine& affine,
+                                       const at::Tensor& inverse_deviation);
 
 }  // namespace osprey::kernels

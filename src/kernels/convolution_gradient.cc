@@ -170,10 +170,11 @@ bool in_tiles(const at::Tensor& gradient_y, const at::Tensor& x) {
   return places_of(x) >= kLeastPlaces && O + I >= kLeastChannels && cpu::fits_winograd(x, O, I);
 }
 
-/// Whether the numbers of both maps can be multiplied in pairs, place by place.
-bool fits_pairs(const at::Tensor& gradient_y, const at::Tensor& x) {
-  return x.scalar_type() == gradient_y.scalar_type() && cpu::multiplies_pairs(x.scalar_type()) &&
-         places_of(x) >= cpu::kLeastPlaces;
+template <class T>
+at::Tensor sum_over_places(const at::Tensor& gradient_y, const at::Tensor& x) {
+  const at::Tensor wanted = channels_last(gradient_y), seen = channels_last(x);
+  return cpu::sum_over_places(device::data<const T>(wanted), wanted.size(1), device::data<const T>(seen), seen.size(1),
+                              places_of(seen));
 }
 
 at::Tensor weight_gradient(const at::Tensor& gradient_y, const at::Tensor& x, at::IntArrayRef kernel, int64_t stride,
@@ -193,10 +194,10 @@ at::Tensor weight_gradient(const at::Tensor& gradient_y, const at::Tensor& x, at
       x.scalar_type() == gradient_y.scalar_type() && in_tiles(gradient_y, x))
     return cpu::weight_gradient_in_tiles(channels_last(gradient_y), channels_last(x)).permute({0, 3, 1, 2});
   const bool one_by_one = window.kernel == Sides{1, 1} && window.padding == Sides{0, 0};
-  if (one_by_one && stride == 1 && device::takes_loops(x) && fits_pairs(gradient_y, x)) {
-    const at::Tensor wanted = channels_last(gradient_y), seen = channels_last(x);
-    return cpu::sum_over_places(device::data<const Bfloat16>(wanted), wanted.size(1),
-                                device::data<const Bfloat16>(seen), seen.size(1), places_of(seen));
+  if (one_by_one && stride == 1 && device::takes_loops(x) && places_of(x) >= cpu::kLeastPlaces) {
+    const bool in_pairs = x.scalar_type() == gradient_y.scalar_type() && cpu::multiplies_pairs(x.scalar_type());
+    return in_pairs ? sum_over_places<Bfloat16>(gradient_y, x)
+                    : sum_over_places<float>(gradient_y.to(at::kFloat), x.to(at::kFloat));
   }
   const auto places = [](const at::Tensor& map) { return channels_last(map.to(at::kFloat)).permute({0, 2, 3, 1}); };
   const at::Tensor input = places(x), gradient = places(gradient_y);
@@ -225,6 +226,7 @@ bool multiplies_weight_gradient(const at::Tensor& x, const at::Tensor& weights, 
     return false;
   const bool has_taps = window.kernel[0] * window.kernel[1] > 1;
   if (has_taps && window.stride == 1) return weights.size(0) >= 8 && weights.size(1) >= cpu::kPanelColumns;
+  if (!has_taps && window.stride == 1) return true;
   const int64_t few_channels = has_taps ? 64 : 128;
   if (weights.size(0) < few_channels || weights.size(1) < few_channels) return false;
   constexpr double kMuchPadding = 1.25;

@@ -10,6 +10,7 @@
 #include "kernels/device/launch.h"
 #include "kernels/maps.h"
 #include "kernels/operator.h"
+#include "kernels/pending_steps.h"
 #include "kernels/window_of.h"
 #include "kernels/with_elements.h"
 #include "kernels/without_autocast.h"
@@ -21,7 +22,6 @@ namespace {
 
 using Optional = std::optional<at::Tensor>;
 using ThreeTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
-using FiveTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 using SixTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 /// Whether the convolution is one of each channel by itself, not of all of them.
@@ -65,16 +65,6 @@ at::Tensor pad(const at::Tensor& x, const SlidingWindow& window, int64_t sign = 
   return at::constant_pad_nd(x, {sign * left, sign * right, sign * top, sign * bottom});
 }
 
-std::optional<Affine> affine_of(const at::Tensor& x, const Optional& mean, const Optional& inverse_deviation,
-                                const Optional& gamma, const Optional& beta, double low, double high, int64_t curve) {
-  if (!mean) return std::nullopt;
-  TORCH_CHECK(
-      inverse_deviation && mean->sizes() == at::IntArrayRef{x.size(1)} && inverse_deviation->sizes() == mean->sizes(),
-      "expected ", x.size(1), " means and inverse deviations");
-  return Affine(x, gamma.value_or(at::Tensor()), beta.value_or(at::Tensor()), *mean, *inverse_deviation,
-                epilogue_of(low, high, curve));
-}
-
 ThreeTensors convolve_operator(const at::Tensor& given, const Optional& mean, const Optional& inverse_deviation,
                                const Optional& gamma, const Optional& beta, double low, double high, int64_t curve,
                                const at::Tensor& weights, int64_t stride, at::IntArrayRef padding, double epsilon) {
@@ -84,7 +74,7 @@ ThreeTensors convolve_operator(const at::Tensor& given, const Optional& mean, co
             at::empty({weights.size(0)}, weights.options())};
   const at::Tensor x = channels_last(given);
   check_normalizable(x);
-  const auto affine = affine_of(x, mean, inverse_deviation, gamma, beta, low, high, curve);
+  const auto affine = affine_of(pending_map(x, mean, inverse_deviation, gamma, beta, low, high, curve));
   cpu::Convolved result;
   if (!plan.takes_loops(x)) {
     const WithoutAutocast scope;
@@ -136,23 +126,6 @@ at::Tensor empty_channels(const at::Tensor& x, bool any) {
   return at::empty({any ? x.size(1) : 0}, x.options().dtype(at::kFloat));
 }
 
-/// What the sums over a pending map make of the gradients of its statistics and parameters: mean, inverse deviation,
-/// gamma, beta.
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> gradients_of_channels(const at::Tensor& x,
-                                                                                 const at::Tensor& moments,
-                                                                                 const Affine& affine,
-                                                                                 const at::Tensor& inverse_deviation) {
-  const at::Tensor mean = empty_channels(x, true), deviation = empty_channels(x, true), gamma = empty_channels(x, true),
-                   beta = empty_channels(x, true);
-  const auto out = [](const at::Tensor& result) { return result.mutable_data_ptr<float>(); };
-  device::for_each(
-      x, x.size(1),
-      device::GradientsOfChannel{moments.const_data_ptr<double>(), x.size(1), affine.channels.scale,
-                                 affine.gamma.const_data_ptr<float>(), inverse_deviation.const_data_ptr<float>(),
-                                 out(mean), out(deviation), out(gamma), out(beta)});
-  return {mean, deviation, gamma, beta};
-}
-
 /// What the gradients of the statistics of y, where there are any, add to that of y: slope, offset.
 std::pair<at::Tensor, at::Tensor> through_statistics(const at::Tensor& y, const Optional& of_mean,
                                                      const Optional& of_inverse_deviation,
@@ -197,7 +170,7 @@ SixTensors convolve_backward_operator(const Optional& gradient_y, const Optional
             empty_map(weights.sizes(), weights)};
   const at::Tensor x = channels_last(given), result_y = channels_last(y);
   check_normalizable(x);
-  const auto affine = affine_of(x, mean, inverse_deviation, gamma, beta, low, high, curve);
+  const auto affine = affine_of(pending_map(x, mean, inverse_deviation, gamma, beta, low, high, curve));
   const at::Tensor gradient =
       gradient_y ? channels_last(gradient_y->to(result_y.scalar_type())) : at::zeros_like(result_y);
   const auto [slope, offset] = through_statistics(y, gradient_mean, gradient_inverse_deviation, y_inverse_deviation);
@@ -217,34 +190,8 @@ SixTensors convolve_backward_operator(const Optional& gradient_y, const Optional
       channels_last(result.weights).as_strided(weights.sizes(), {I * weights.size(2) * width, 1, width * I, I});
   const at::Tensor none = empty_channels(x, false);
   if (!affine) return {result.x, none, none.clone(), none.clone(), none.clone(), result.weights};
-  const auto [of_mean, of_deviation, of_gamma, of_beta] =
-      gradients_of_channels(x, result.moments, *affine, *inverse_deviation);
-  return {result.x, of_mean, of_deviation, of_gamma, of_beta, result.weights};
-}
-
-at::Tensor values_operator(const at::Tensor& given, const at::Tensor& mean, const at::Tensor& inverse_deviation,
-                           const Optional& gamma, const Optional& beta, double low, double high, int64_t curve) {
-  if (given.is_meta()) return empty_map(given.sizes(), given);
-  const at::Tensor x = channels_last(given);
-  check_normalizable(x);
-  return normalize(x, affine_of(x, mean, inverse_deviation, gamma, beta, low, high, curve).value());
-}
-
-FiveTensors values_backward_operator(const at::Tensor& gradient, const at::Tensor& given, const at::Tensor& mean,
-                                     const at::Tensor& inverse_deviation, const Optional& gamma, const Optional& beta,
-                                     double low, double high, int64_t curve) {
-  TORCH_CHECK(gradient.sizes() == given.sizes(), "expected a gradient of size ", given.sizes(), ", got ",
-              gradient.sizes());
-  if (given.is_meta())
-    return {empty_map(given.sizes(), given), empty_channels(given, true), empty_channels(given, true),
-            empty_channels(given, true), empty_channels(given, true)};
-  const at::Tensor x = channels_last(given), wanted = channels_last(gradient.to(given.scalar_type()));
-  check_normalizable(x);
-  const Affine affine = affine_of(x, mean, inverse_deviation, gamma, beta, low, high, curve).value();
-  const auto [of_mean, of_deviation, of_gamma, of_beta] =
-      gradients_of_channels(x, gradient_moments(wanted, x, affine), affine, inverse_deviation);
-  const at::Tensor none = at::zeros_like(affine.mean);
-  return {spread(wanted, x, affine, none, none), of_mean, of_deviation, of_gamma, of_beta};
+  const ChannelGradients channels = gradients_of_channels(x, result.moments, *affine, *inverse_deviation);
+  return {result.x, channels.mean, channels.inverse_deviation, channels.gamma, channels.beta, result.weights};
 }
 
 TORCH_LIBRARY_FRAGMENT(osprey, library) {
@@ -259,14 +206,6 @@ TORCH_LIBRARY_FRAGMENT(osprey, library) {
          "Tensor? inverse_deviation, Tensor? gamma, Tensor? beta, float low, float high, int curve, Tensor weights, "
          "int stride, int[] padding, bool of_x) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
          &convolve_backward_operator);
-  define(library,
-         "pending_values(Tensor x, Tensor mean, Tensor inverse_deviation, Tensor? gamma, Tensor? beta, float low, "
-         "float high, int curve) -> Tensor",
-         &values_operator);
-  define(library,
-         "pending_values_backward(Tensor gradient, Tensor x, Tensor mean, Tensor inverse_deviation, Tensor? gamma, "
-         "Tensor? beta, float low, float high, int curve) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
-         &values_backward_operator);
 }
 
 }  // namespace
@@ -290,9 +229,10 @@ MapWithStatistics normalized_convolution(const PendingMap& input, const at::Tens
   return {y, mean, inverse_deviation};
 }
 
-PendingGradients normalized_convolution_backward(const MapWithStatistics& gradient, const MapWithStatistics& result,
-                                                 const PendingMap& input, const at::Tensor& weights,
-                                                 const SlidingWindow& window, bool of_x) {
+NormalizedConvolutionGradients normalized_convolution_backward(const MapWithStatistics& gradient,
+                                                               const MapWithStatistics& result, const PendingMap& input,
+                                                               const at::Tensor& weights, const SlidingWindow& window,
+                                                               bool of_x) {
   const at::NoGradGuard no_gradients;
   static const auto operation = find_operator("normalized_convolution_backward", &convolve_backward_operator);
   const auto [x, mean, inverse_deviation, gamma, beta, of_weights] = operation.call(
@@ -300,28 +240,12 @@ PendingGradients normalized_convolution_backward(const MapWithStatistics& gradie
       result.inverse_deviation, input.x, if_defined(input.mean), if_defined(input.inverse_deviation),
       if_defined(input.gamma), if_defined(input.beta), input.epilogue.low, input.epilogue.high,
       static_cast<int64_t>(input.epilogue.curve), weights, window.stride, window.padding, of_x);
-  PendingGradients all;
+  NormalizedConvolutionGradients all;
   all.weights = of_weights;
   if (of_x || input.mean.defined()) all.x = x;
   if (input.mean.defined())
     std::tie(all.mean, all.inverse_deviation, all.gamma, all.beta) = std::tie(mean, inverse_deviation, gamma, beta);
   return all;
-}
-
-at::Tensor pending_values(const PendingMap& input) {
-  if (!input.mean.defined()) return input.x;
-  static const auto operation = find_operator("pending_values", &values_operator);
-  return operation.call(input.x, input.mean, input.inverse_deviation, if_defined(input.gamma), if_defined(input.beta),
-                        input.epilogue.low, input.epilogue.high, static_cast<int64_t>(input.epilogue.curve));
-}
-
-PendingGradients pending_values_backward(const at::Tensor& gradient, const PendingMap& input) {
-  const at::NoGradGuard no_gradients;
-  static const auto operation = find_operator("pending_values_backward", &values_backward_operator);
-  const auto [x, mean, inverse_deviation, gamma, beta] = operation.call(
-      gradient, input.x, input.mean, input.inverse_deviation, if_defined(input.gamma), if_defined(input.beta),
-      input.epilogue.low, input.epilogue.high, static_cast<int64_t>(input.epilogue.curve));
-  return {x, mean, inverse_deviation, gamma, beta, {}};
 }
 
 }  // namespace osprey::kernels

@@ -1,10 +1,10 @@
-// The nodes that `normalized_convolution` and `pending_values` are in a graph of gradients.
+// The node that `normalized_convolution` is in a graph of gradients.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
-#include "kernels/batch_norm_steps.h"
+#include "kernels/kept_epilogue.h"
 #include "kernels/window_of.h"
 #include "osprey/kernels/normalized_convolution.h"
 
@@ -16,16 +16,6 @@ using torch::autograd::variable_list;
 using Optional = std::optional<at::Tensor>;
 
 at::Tensor or_none(const Optional& tensor) { return tensor.value_or(at::Tensor()); }
-
-/// What of a pending map is no tensor.
-void keep(AutogradContext* context, const Epilogue& epilogue) {
-  context->saved_data["range"] = std::vector<double>{epilogue.low, epilogue.high};
-  context->saved_data["curve"] = static_cast<int64_t>(epilogue.curve);
-}
-Epilogue kept_epilogue(AutogradContext* context) {
-  const auto range = context->saved_data["range"].toDoubleVector();
-  return epilogue_of(range[0], range[1], context->saved_data["curve"].toInt());
-}
 
 class NormalizedConvolutionNode : public torch::autograd::Function<NormalizedConvolutionNode> {
  public:
@@ -49,7 +39,7 @@ class NormalizedConvolutionNode : public torch::autograd::Function<NormalizedCon
     const variable_list saved = context->get_saved_variables();
     const SlidingWindow window =
         window_of(context->saved_data["stride"].toInt(), context->saved_data["padding"].toIntVector());
-    const PendingGradients all =
+    const NormalizedConvolutionGradients all =
         normalized_convolution_backward({gradients[0], gradients[1], gradients[2]}, {saved[6], saved[7], saved[8]},
                                         {saved[0], saved[1], saved[2], saved[3], saved[4], kept_epilogue(context)},
                                         saved[5], window, context->needs_input_grad(0));
@@ -61,31 +51,6 @@ class NormalizedConvolutionNode : public torch::autograd::Function<NormalizedCon
             all.weights,
             {},
             {},
-            {}};
-  }
-};
-
-class PendingValuesNode : public torch::autograd::Function<PendingValuesNode> {
- public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& mean,
-                            const at::Tensor& inverse_deviation, const Optional& gamma, const Optional& beta,
-                            const Epilogue& epilogue) {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    const PendingMap map{x, mean, inverse_deviation, or_none(gamma), or_none(beta), epilogue};
-    context->save_for_backward({x, mean, inverse_deviation, map.gamma, map.beta});
-    keep(context, epilogue);
-    return pending_values(map);
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = context->get_saved_variables();
-    const PendingGradients all = pending_values_backward(
-        gradients[0], {saved[0], saved[1], saved[2], saved[3], saved[4], kept_epilogue(context)});
-    return {all.x,
-            all.mean,
-            all.inverse_deviation,
-            saved[3].defined() ? all.gamma : at::Tensor(),
-            saved[4].defined() ? all.beta : at::Tensor(),
             {}};
   }
 };
@@ -102,15 +67,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> differentiable_convolution(const 
   return {result[0], result[1], result[2]};
 }
 
-at::Tensor differentiable_values(const at::Tensor& x, const at::Tensor& mean, const at::Tensor& inverse_deviation,
-                                 const Optional& gamma, const Optional& beta, double low, double high, int64_t curve) {
-  return PendingValuesNode::apply(x, mean, inverse_deviation, gamma, beta, epilogue_of(low, high, curve));
-}
-
-TORCH_LIBRARY_IMPL(osprey, Autograd, library) {
-  library.impl("normalized_convolution", &differentiable_convolution);
-  library.impl("pending_values", &differentiable_values);
-}
+TORCH_LIBRARY_IMPL(osprey, Autograd, library) { library.impl("normalized_convolution", &differentiable_convolution); }
 
 }  // namespace
 }  // namespace osprey::kernels

@@ -54,11 +54,12 @@ class HalfMaps : public ::testing::TestWithParam<at::ScalarType> {
     EXPECT_TRUE(at::allclose(result.mean.to(at::kDouble), values.mean({0, 2, 3}), 1e-5, 1e-5)) << what << ", mean";
 
     const MapWithStatistics gradient{map(result.y.sizes()), at::randn_like(result.mean), at::randn_like(result.mean)};
-    const PendingGradients rough = normalized_convolution_backward(gradient, result, half, weights, window),
-                           exact = normalized_convolution_backward(
-                               {gradient.y.to(at::kFloat), gradient.mean, gradient.inverse_deviation},
-                               {result.y.to(at::kFloat), result.mean, result.inverse_deviation}, floats, weights,
-                               window);
+    const NormalizedConvolutionGradients rough =
+                                             normalized_convolution_backward(gradient, result, half, weights, window),
+                                         exact = normalized_convolution_backward(
+                                             {gradient.y.to(at::kFloat), gradient.mean, gradient.inverse_deviation},
+                                             {result.y.to(at::kFloat), result.mean, result.inverse_deviation}, floats,
+                                             weights, window);
     expect_rounded(rough.x, exact.x, what + ", gradient of x");
     expect_same(rough.weights, exact.weights, what + ", gradient of the weights");
     expect_same(rough.mean, exact.mean, what + ", gradient of the mean");

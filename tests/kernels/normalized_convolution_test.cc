@@ -80,7 +80,7 @@ void expect_as_defined(const PendingMap& input, const at::Tensor& weights, const
   ((composed.y * gradient.y).sum() + (composed.y_mean * gradient.mean).sum() +
    (composed.y_inverse_deviation * gradient.inverse_deviation).sum())
       .backward();
-  const PendingGradients ours = normalized_convolution_backward(gradient, result, input, weights, window);
+  const NormalizedConvolutionGradients ours = normalized_convolution_backward(gradient, result, input, weights, window);
   expect_gradient(ours.x, composed.x, what + ", x");
   expect_gradient(ours.weights, composed.weights, what + ", weights");
   expect_gradient(ours.mean, composed.mean, what + ", mean of x");
@@ -153,21 +153,21 @@ TEST(NormalizedConvolution, LeavesOutGradientsThatNobodyWants) {
     const SlidingWindow window{1, weights.size(2) == 3 ? std::array<int64_t, 4>{1, 1, 1, 1} : std::array<int64_t, 4>{}};
     const MapWithStatistics result = normalized_convolution(plain, weights, window, kEpsilon);
     const at::Tensor gradient = at::randn_like(result.y);
-    const PendingGradients all = normalized_convolution_backward({gradient, {}, {}}, result, plain, weights, window),
-                           some = normalized_convolution_backward({gradient, {}, {}}, result, plain, weights, window,
-                                                                  /*of_x=*/false);
+    const NormalizedConvolutionGradients all = normalized_convolution_backward({gradient, {}, {}}, result, plain,
+                                                                               weights, window),
+                                         some = normalized_convolution_backward({gradient, {}, {}}, result, plain,
+                                                                                weights, window,
+                                                                                /*of_x=*/false);
     EXPECT_TRUE(all.x.defined());
     EXPECT_FALSE(some.x.defined());
     EXPECT_TRUE(at::equal(all.weights, some.weights));
     EXPECT_FALSE(all.mean.defined() || all.gamma.defined());
     // What flows through the statistics alone.
-    const PendingGradients none = normalized_convolution_backward({{}, at::ones_like(result.mean), {}}, result, plain,
-                                                                  weights, window),
-                           same = normalized_convolution_backward(
-                               {at::full_like(result.y, 1.0 / static_cast<double>(result.y.numel() / result.y.size(1))),
-                                {},
-                                {}},
-                               result, plain, weights, window);
+    const NormalizedConvolutionGradients
+        none = normalized_convolution_backward({{}, at::ones_like(result.mean), {}}, result, plain, weights, window),
+        same = normalized_convolution_backward(
+            {at::full_like(result.y, 1.0 / static_cast<double>(result.y.numel() / result.y.size(1))), {}, {}}, result,
+            plain, weights, window);
     expect_close(none.x, same.x, 1e-7, 1e-5, "through the mean");
   }
 }
@@ -189,6 +189,45 @@ TEST(NormalizedConvolution, ValuesAreThoseOfBatchNormAndActivation) {
   }
   const at::Tensor x = map({1, 2, 3, 3});
   EXPECT_TRUE(pending_values({.x = x}).is_same(x));
+}
+
+TEST(PendingSum, IsTheSumOfWhatIsNormalisedAndTheRest) {
+  at::manual_seed(29);
+  const Epilogue none{}, relu{.low = 0};
+  for (const Epilogue& epilogue : {none, relu, relu6()})
+    for (const bool with_parameters : {true, false}) {
+      PendingMap input = pending(map({2, 19, 7, 11}), none, with_parameters);
+      const Composed composed(input, at::zeros({1, 19, 1, 1}), {});
+      const at::Tensor addend = map({2, 19, 7, 11}), exact = addend.to(at::kDouble).requires_grad_();
+      const at::Tensor wanted = at::clamp(composed.values + exact, epilogue.low, epilogue.high);
+      input.epilogue = epilogue;
+      const at::Tensor sum = pending_sum(input, addend), gradient = at::randn_like(sum);
+      expect_close(sum, wanted.detach().to(at::kFloat), 1e-6, 1e-5, "sum");
+      (wanted * gradient).sum().backward();
+      const PendingSumGradients ours = pending_sum_backward(gradient, sum, input);
+      expect_gradient(ours.addend, exact, "addend");
+      expect_gradient(ours.x, composed.x, "x");
+      expect_gradient(ours.mean, composed.mean, "mean");
+      expect_gradient(ours.inverse_deviation, composed.inverse_deviation, "inverse deviation");
+      if (with_parameters) expect_gradient(ours.gamma, composed.gamma, "gamma");
+      if (with_parameters) expect_gradient(ours.beta, composed.beta, "beta");
+    }
+}
+
+TEST(PendingSum, NamesWhatItDoesNotTake) {
+  PendingMap input = pending(map({1, 4, 5, 5}), {}, true);
+  EXPECT_THAT(
+      [&] {
+        pending_sum(input, at::zeros({1, 4, 5, 6}));
+      },
+      ThrowsMessage<c10::Error>(HasSubstr("expected an addend of CPUFloatType [1, 4, 5, 5]")));
+  EXPECT_THAT(
+      [&] {
+        pending_sum(input, at::zeros({1, 4, 5, 5}, at::kHalf));
+      },
+      ThrowsMessage<c10::Error>(HasSubstr("got CPUHalfType")));
+  input.epilogue.curve = Epilogue::Curve::kSwish;
+  EXPECT_THAT([&] { pending_sum(input, input.x); }, ThrowsMessage<c10::Error>(HasSubstr("clamped or nothing")));
 }
 
 TEST(NormalizedConvolution, IsTakenWhereItPays) {
@@ -222,8 +261,8 @@ TEST(NormalizedConvolution, GoesThroughManyPicturesSomeAtATime) {
   const PendingMap input = pending(x, relu6());
   const MapWithStatistics result = normalized_convolution(input, weights, window, kEpsilon);
   const MapWithStatistics gradient{at::randn_like(result.y), at::randn_like(result.mean), at::randn_like(result.mean)};
-  const PendingGradients ours = normalized_convolution_backward(gradient, result, input, weights, window);
-  PendingGradients composed;
+  const NormalizedConvolutionGradients ours = normalized_convolution_backward(gradient, result, input, weights, window);
+  NormalizedConvolutionGradients composed;
   {
     const device::Emulation emulation;
     composed = normalized_convolution_backward(gradient, result, input, weights, window);

@@ -56,6 +56,8 @@ SAMPLES = {
                                         torch.randn(19, 1, 3, 3), 1, [1, 1, 1, 1], True),
     "pending_values": (maps().requires_grad_(), *pending()),
     "pending_values_backward": (maps(), maps(), *pending()),
+    "pending_sum": (maps().requires_grad_(), *pending()[:-3], maps().requires_grad_(), 0.0, 6.0),
+    "pending_sum_backward": (maps(), maps(), maps(), *pending()[:-3], 0.0, 6.0),
     "update_parameters": ([torch.rand(500)], [torch.rand(500)], [torch.rand(500)], [], 0, torch.tensor([0.9, 1.0, -0.1]), None),
     "tensor_norms": ([torch.randn(900), torch.randn(3, 4)],),
     "scale_tensors": ([torch.randn(900), torch.randn(3, 4)], torch.rand(2)),

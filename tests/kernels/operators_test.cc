@@ -227,6 +227,19 @@ std::vector<Sample> samples() {
                      return stack;
                    },
                    relative, std::max(relative, 1e-4)});
+    const auto pending_clamp = [=](Stack stack, bool with_addend) {
+      std::vector<IValue> of_map = pending(true);  // mean, inverse deviation, gamma, beta, low, high, curve
+      of_map.pop_back();
+      if (with_addend) of_map.insert(of_map.end() - 2, map(type));
+      stack.insert(stack.end(), of_map.begin(), of_map.end());
+      return stack;
+    };
+    all.push_back({"pending_sum", [=] { return pending_clamp({map(type)}, true); }, relative, relative});
+    all.push_back({"pending_sum_backward",
+                   [=] {
+                     return pending_clamp({map(type), map(type), map(type)}, false);
+                   },
+                   relative, std::max(relative, 1e-4)});
     all.push_back({"convolution_weight_gradient", [=] {
                      return Stack{at::randn({2, 8, 5, 6}).to(type), at::randn({2, 4, 10, 12}).to(type),
                                   std::vector<int64_t>{3, 3}, int64_t{2}, std::vector<int64_t>{1, 1}};

@@ -9,6 +9,7 @@
 #include "osprey/nn/builder.h"
 #include "osprey/nn/convolution.h"
 #include "osprey/nn/dropout.h"
+#include "osprey/nn/feature_map.h"
 #include "osprey/nn/inverted_residual.h"
 #include "osprey/nn/separable_convolution.h"
 #include "osprey/nn/weighted_fusion.h"
@@ -35,6 +36,24 @@ Hyperparams plain() {
 
 at::Tensor variable(const torch::nn::Module& module, const std::string& name) {
   return module.named_parameters()[name];
+}
+
+TEST(FeatureMap, PlusIsTheActivationOfTheSum) {
+  const kernels::PendingMap normalised{ramp({2, 5, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast),
+                                       at::full({5}, 0.1),
+                                       at::full({5}, 2.0),
+                                       at::full({5}, 1.5),
+                                       at::full({5}, -0.2),
+                                       {}};
+  kernels::PendingMap activated = normalised;
+  activated.epilogue.low = 0;
+  const at::Tensor addend = ramp({2, 5, 3, 3}) * 4;
+  for (const kernels::PendingMap& pending : {normalised, activated, kernels::PendingMap{.x = addend.cos()}})
+    for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kRelu6, Activation::kSwish}) {
+      const at::Tensor values = FeatureMap(pending).values().clone();
+      expect_close(FeatureMap(kernels::PendingMap(pending)).plus(addend, activation),
+                   activate(values + addend, activation), 1e-6, 1e-6, fmt::format("{}", static_cast<int>(activation)));
+    }
 }
 
 TEST(SqueezeExcite, WeighsChannelsByTheirMeans) {

@@ -13,6 +13,8 @@ struct Epilogue {
   float low = -std::numeric_limits<float>::infinity();
   float high = std::numeric_limits<float>::infinity();
   Curve curve = Curve::kClamp;
+
+  bool operator==(const Epilogue&) const = default;
 };
 
 }  // namespace osprey::kernels

@@ -1,19 +1,10 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include "osprey/kernels/epilogue.h"
+#include "osprey/kernels/pending_map.h"
 #include "osprey/kernels/sliding_window.h"
 
 namespace osprey::kernels {
-
-/// A map whose batch norm and activation have still to be done: its values are
-/// epilogue((x - mean) * inverse_deviation * gamma + beta).
-struct PendingMap {
-  at::Tensor x;                        ///< [B, C, H, W] float32, bfloat16 or float16
-  at::Tensor mean, inverse_deviation;  ///< [C] float32; undefined: nothing is pending, the values are x
-  at::Tensor gamma, beta;              ///< [C] float32; undefined: 1, 0
-  Epilogue epilogue;
-};
 
 /// A map and the statistics of its channels over all places; as gradients, what flows to each of them.
 struct MapWithStatistics {
@@ -21,10 +12,9 @@ struct MapWithStatistics {
   at::Tensor mean, inverse_deviation;  ///< [O] float32; 1 / sqrt(biased variance + epsilon)
 };
 
-/// Gradients of all that a PendingMap consists of, and of weights, each of the type of that. Undefined where nothing is
-/// pending.
-struct PendingGradients {
-  at::Tensor x, mean, inverse_deviation, gamma, beta, weights;
+/// Gradients of all that goes into a convolution, each of the type of that.
+struct NormalizedConvolutionGradients : PendingGradients {
+  at::Tensor weights;
 };
 
 /// Whether `normalized_convolution` is the faster way: for maps in channels_last on a CPU and float32 weights of a
@@ -52,14 +42,9 @@ MapWithStatistics normalized_convolution(const PendingMap& input, const at::Tens
 /// result    as `normalized_convolution` gave it
 /// of_x      false: where nothing is pending, no gradient of the input is made
 /// operator  osprey::normalized_convolution_backward
-PendingGradients normalized_convolution_backward(const MapWithStatistics& gradient, const MapWithStatistics& result,
-                                                 const PendingMap& input, const at::Tensor& weights,
-                                                 const SlidingWindow& window, bool of_x = true);
-
-/// The values of a pending map, and the gradients of its parts.
-/// gradient  like x
-/// operators osprey::pending_values, osprey::pending_values_backward
-at::Tensor pending_values(const PendingMap& input);
-PendingGradients pending_values_backward(const at::Tensor& gradient, const PendingMap& input);
+NormalizedConvolutionGradients normalized_convolution_backward(const MapWithStatistics& gradient,
+                                                               const MapWithStatistics& result, const PendingMap& input,
+                                                               const at::Tensor& weights, const SlidingWindow& window,
+                                                               bool of_x = true);
 
 }  // namespace osprey::kernels

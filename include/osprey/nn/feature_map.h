@@ -1,5 +1,6 @@
 #pragma once
-#include "osprey/kernels/normalized_convolution.h"
+#include "osprey/kernels/pending_map.h"
+#include "osprey/nn/activation.h"
 
 namespace osprey::nn {
 
@@ -13,6 +14,9 @@ class FeatureMap {
 
   /// [B, C, H, W]; gradients flow to all that the map consists of.
   at::Tensor values() const { return kernels::pending_values(map_); }
+  /// activation(values + addend), of which the first term is needed by nobody else: in one pass where there is one.
+  /// addend  like the values
+  at::Tensor plus(const at::Tensor& addend, Activation activation) const;
   bool is_pending() const { return map_.mean.defined(); }
   const kernels::PendingMap& pending() const { return map_; }
 

@@ -14,8 +14,7 @@ namespace osprey::kernels::cpu {
 namespace {
 
 /// What a convolution of all channels multiplies with its weights at each place of the result: what its window sees,
-/// put through the batch norm, as floats, or rounded as the map is
-/// for products of pairs.
+/// put through the batch norm, as floats, or for products of pairs as numbers of the map.
 template <class T>
 class Factors {
  public:
@@ -30,33 +29,28 @@ class Factors {
   int64_t length() const { return windows_.length(); }
   bool one_by_one() const { return one_by_one_; }
 
-  /// All rows where they are what the map has; otherwise null.
-  const float* in_place() const {
-    if constexpr (std::is_same_v<T, float>) return one_by_one_ && channels_ == nullptr ? map_ : nullptr;
+  /// All rows where they are what the map has, in such numbers; otherwise null.
+  template <class Number>
+  const Number* in_place() const {
+    if constexpr (std::is_same_v<T, Number>) return one_by_one_ && channels_ == nullptr ? map_ : nullptr;
     return nullptr;
   }
 
   /// The rows of some places, [end - begin, length()]: in `space`, unless in place.
-  const float* rows(int64_t begin, int64_t end, float* space) const {
-    if (in_place() != nullptr) return in_place() + begin * depth_;
-    const auto copy = [&](int64_t from, int64_t from_step, int64_t lines, int64_t pixels, float* to, int64_t to_step) {
-      if (channels_ == nullptr) return copy_floats(map_ + from, from_step, lines, pixels * depth_, to, to_step);
-      for (int64_t line = 0; line < lines; ++line)
-        normalize_rows(map_ + from + line * from_step, pixels, depth_, *channels_, to + line * to_step);
-    };
+  /// Number  float, or what the map has
+  template <class Number>
+  const Number* rows(int64_t begin, int64_t end, Number* space) const {
+    if (const Number* const all = in_place<Number>()) return all + begin * depth_;
     if (one_by_one_) {
-      copy(begin * depth_, /*from_step=*/0, /*lines=*/1, end - begin, space, /*to_step=*/0);
+      bring(begin * depth_, /*from_step=*/0, /*lines=*/1, end - begin, space, /*to_step=*/0);
     } else {
-      windows_.gather(begin, end, copy, space);
+      windows_.gather<Number>(
+          begin, end,
+          [&](int64_t from, int64_t from_step, int64_t lines, int64_t pixels, Number* to, int64_t to_step) {
+            bring(from, from_step, lines, pixels, to, to_step);
+          },
+          space);
     }
-    return space;
-  }
-
-  /// The same, rounded as the map is; for windows of one place only.
-  /// space  [end - begin, length()]
-  const T* rounded(int64_t begin, int64_t end, T* space) const {
-    if (channels_ == nullptr) return map_ + begin * depth_;
-    normalize_rows(map_ + begin * depth_, end - begin, depth_, *channels_, space);
     return space;
   }
 
@@ -64,19 +58,18 @@ class Factors {
   void multiply(const PlaceProducts& products, int64_t begin, int64_t end, float* result) const {
     const int64_t count = end - begin;
     const auto space = scratch(count * length());
-    if (products.in_pairs() && one_by_one_) {
-      products.multiply(rounded(begin, end, reinterpret_cast<T*>(space.get())), count, after(end, count), result);
-    } else {
-      products.multiply(rows(begin, end, space.get()), count, after(end, count), result);
-    }
+    const auto multiply_as = [&](auto* own) {
+      products.multiply(rows(begin, end, own), count, after(end, count), result);
+    };
+    products.in_pairs() ? multiply_as(reinterpret_cast<T*>(space.get())) : multiply_as(space.get());
   }
 
   /// The same as panels of columns, for sums over places.
   void panels(const PlaceSums& sums, int64_t begin, int64_t end, float* space, float* panels) const {
     const int64_t count = end - begin;
-    if (sums.in_pairs() && one_by_one_) {
+    if (sums.in_pairs()) {
       if constexpr (std::is_same_v<T, Bfloat16>) {
-        sums.pack_columns(rounded(begin, end, reinterpret_cast<T*>(space)), count, panels);
+        sums.pack_columns(rows(begin, end, reinterpret_cast<T*>(space)), count, panels);
       } else {
         TORCH_INTERNAL_ASSERT(false, "only bfloat16 maps are multiplied in pairs");
       }
@@ -98,6 +91,21 @@ class Factors {
   }
 
  private:
+  /// Lines of pixels, from element `from` of the map on.
+  template <class Number>
+  void bring(int64_t from, int64_t from_step, int64_t lines, int64_t pixels, Number* to, int64_t to_step) const {
+    const T* const first = map_ + from;
+    if (channels_ != nullptr) {
+      for (int64_t line = 0; line < lines; ++line)
+        normalize_rows(first + line * from_step, pixels, depth_, *channels_, to + line * to_step);
+    } else if constexpr (std::is_same_v<Number, float>) {
+      copy_floats(first, from_step, lines, pixels * depth_, to, to_step);
+    } else {
+      for (int64_t line = 0; line < lines; ++line)
+        std::copy_n(first + line * from_step, pixels * depth_, to + line * to_step);
+    }
+  }
+
   const T* map_;
   int64_t depth_;
   const ChannelAffine* channels_;  ///< null: nothing to be normalised
@@ -155,7 +163,7 @@ ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at
     });
     result.weights = weight_sums.total();
   } else {
-    const bool in_place = factors.in_place() != nullptr;
+    const bool in_place = factors.template in_place<float>() != nullptr;
     const at::Tensor total = at::empty({places, columns}, at::kFloat),
                      rows = in_place ? x.permute({0, 2, 3, 1}).view({places, length})
                                      : at::empty({places, length}, at::kFloat);

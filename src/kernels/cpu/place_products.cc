@@ -186,10 +186,12 @@ at::Tensor sum_products(const T* a, int64_t O, const T* b, int64_t I, int64_t co
 
 template at::Tensor sum_products(const float*, int64_t, const float*, int64_t, int64_t, bool);
 
-at::Tensor sum_over_places(const Bfloat16* a, int64_t O, const Bfloat16* b, int64_t I, int64_t count) {
+template <class T>
+at::Tensor sum_over_places(const T* a, int64_t O, const T* b, int64_t I, int64_t count) {
+  constexpr bool kInPairs = std::is_same_v<T, Bfloat16>;
   const int64_t groups = PlaceSums::groups_for(O, I, count);
-  if (groups == 0) return sum_products(a, O, b, I, count, /*in_pairs=*/true);
-  PlaceSums sums(O, I, groups, /*in_pairs=*/true);
+  if (groups == 0) return sum_products(a, O, b, I, count, kInPairs);
+  PlaceSums sums(O, I, groups, kInPairs);
   const PlaceTasks tasks(count, std::max(O, I), groups);
   parallel_for(groups, [&](int64_t group) {
     const int64_t most = tasks.most(), first = group * tasks.count() / groups;
@@ -204,6 +206,8 @@ at::Tensor sum_over_places(const Bfloat16* a, int64_t O, const Bfloat16* b, int6
   });
   return sums.total();
 }
+template at::Tensor sum_over_places(const float*, int64_t, const float*, int64_t, int64_t);
+template at::Tensor sum_over_places(const Bfloat16*, int64_t, const Bfloat16*, int64_t, int64_t);
 
 PlaceTasks::PlaceTasks(int64_t places, int64_t width, int64_t shares) : places_(places), tiles_(places / kLeastRows) {
   const int64_t of_a_task = std::clamp(kFloatsOfATask / (kLeastRows * width), kLeastTiles, kMostTiles);

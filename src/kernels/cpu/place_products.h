@@ -81,8 +81,10 @@ class PlaceSums {
 template <class T>
 at::Tensor sum_products(const T* a, int64_t O, const T* b, int64_t I, int64_t count, bool in_pairs);
 
-/// Whichever of the two fits the matrix, in pairs; count is at least kLeastPlaces.
-at::Tensor sum_over_places(const Bfloat16* a, int64_t O, const Bfloat16* b, int64_t I, int64_t count);
+/// Whichever of the two fits the matrix; floats are multiplied as such, bfloat16 numbers in pairs. count is at least
+/// kLeastPlaces.
+template <class T>
+at::Tensor sum_over_places(const T* a, int64_t O, const T* b, int64_t I, int64_t count);
 
 constexpr int64_t kLeastPlaces = kLeastRows;
 

@@ -29,7 +29,8 @@ WindowRows::WindowRows(const at::Tensor& map, const Sides& sides)
       line_size_(pixels_.from * depth_),
       picture_size_(lines_.from * line_size_) {}
 
-void WindowRows::gather(int64_t begin, int64_t end, const Copy& copy, float* rows) const {
+template <class Number>
+void WindowRows::gather(int64_t begin, int64_t end, const Copy<Number>& copy, Number* rows) const {
   const int64_t of_line = pixels_.kernel * depth_;
   for (int64_t place = begin; place < end;) {
     const int64_t line = place / pixels_.to, first = place % pixels_.to,
@@ -38,13 +39,16 @@ void WindowRows::gather(int64_t begin, int64_t end, const Copy& copy, float* row
     const int64_t from = line / lines_.to * picture_size_ + y.source * line_size_;
     for (int64_t i = first; i < last; ++i, rows += length_) {
       const Inside x(pixels_, i);
-      if (x.count * y.count < pixels_.kernel * lines_.kernel) std::fill_n(rows, length_, 0.0f);
+      if (x.count * y.count < pixels_.kernel * lines_.kernel) std::fill_n(rows, length_, Number{});
       copy(from + x.source * depth_, line_size_, y.count, x.count, rows + y.first * of_line + x.first * depth_,
            of_line);
     }
     place += last - first;
   }
 }
+template void WindowRows::gather(int64_t, int64_t, const Copy<float>&, float*) const;
+template void WindowRows::gather(int64_t, int64_t, const Copy<Bfloat16>&, Bfloat16*) const;
+template void WindowRows::gather(int64_t, int64_t, const Copy<Float16>&, Float16*) const;
 
 void WindowRows::sum_line(const float* rows, int64_t picture, int64_t line, float* result) const {
   std::fill_n(result, line_size_, 0.0f);

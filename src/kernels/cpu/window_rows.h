@@ -19,11 +19,13 @@ class WindowRows {
 
   /// Brings what a window sees, but for padding, to where a row has it: `lines` pieces of `pixels` pixels, the first of
   /// them from element `from` of the map on, `from_step` and `to_step` numbers apart.
-  using Copy = c10::function_ref<void(int64_t from, int64_t from_step, int64_t lines, int64_t pixels, float* to,
+  template <class Number>
+  using Copy = c10::function_ref<void(int64_t from, int64_t from_step, int64_t lines, int64_t pixels, Number* to,
                                       int64_t to_step)>;
-  /// The rows of some places; padding is zero.
+  /// The rows of some places, of any type that maps have; padding is zero.
   /// rows  [end - begin, length()]
-  void gather(int64_t begin, int64_t end, const Copy& copy, float* rows) const;
+  template <class Number>
+  void gather(int64_t begin, int64_t end, const Copy<Number>& copy, Number* rows) const;
 
   /// What gradients of all rows are for one line of a picture of the map.
   /// rows  [places(), length()]      result  [W, C]

@@ -86,10 +86,9 @@ class Unit final : public torch::nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& x) {
-    at::Tensor y = x;
+    FeatureMap y = x;
     for (const auto& block : blocks_) y = block->forward(y);
-    // In place: nothing else keeps what the last block has made.
-    return activate_(y.add_(shortcut_ ? shortcut_->forward(x) : x), activation_);
+    return y.plus(shortcut_ ? shortcut_->forward(x) : x, activation_);
   }
 
  private:
@@ -170,10 +169,8 @@ class ResnetV1 final : public Backbone {
     if (options.residual.stride_place != StridePlace::kAuto) return options.residual.stride_place;
     return options.keras ? StridePlace::kFirstConvolution : StridePlace::kBlockEnd;
   }
-  static at::Tensor every_second(const at::Tensor& x) {
-    return at::slice(at::slice(x, 2, 0, std::nullopt, 2), 3, 0, std::nullopt, 2)
-        .contiguous(at::MemoryFormat::ChannelsLast);
-  }
+  /// As a pool of single values, of which the gradient lies in memory as the map does; that of a slice would not.
+  static at::Tensor every_second(const at::Tensor& x) { return at::avg_pool2d(x, /*kernel_size=*/1, /*stride=*/2); }
 
   std::string scope_;
   StridePlace stride_place_;

@@ -160,38 +160,85 @@ OSPREY_INLINE void add_linear(const T* gradient, const T* x, int64_t rows, int64
       });
 }
 
-template <class T>
-OSPREY_INLINE void take_back(const float* gradient, const T* x, int64_t rows, int64_t depth,
-                             const ChannelAffine& affine, float* scratch, double* sum, double* product, T* result) {
-  const float *const mean = affine.mean, *const scale = affine.scale, *const shift = affine.shift;
+/// Calls body(rows, first of them, channel, a, b) for all rows, up to four at a time, and adds what it has added to the
+/// floats a and b to the sums.
+template <class Body>
+OSPREY_INLINE void with_sums(int64_t rows, int64_t depth, float* scratch, double* first, double* second, Body body) {
   float *const a = scratch, *const b = scratch + depth;
+  for (int64_t begin = 0; begin < rows; begin += kRows) {
+    const int64_t end = begin + kRows < rows ? begin + kRows : rows;
+    for (int64_t c = 0; c < depth; ++c) a[c] = b[c] = 0;
+    for_rows(
+        begin, end, [=](auto some, int64_t row) __attribute__((always_inline)) {
+#pragma GCC ivdep
+          for (int64_t c = 0; c < depth; ++c) {
+            float of_a = a[c], of_b = b[c];
+            body(some, row, c, of_a, of_b);
+            a[c] = of_a;
+            b[c] = of_b;
+          }
+        });
+    for (int64_t c = 0; c < depth; ++c) first[c] += a[c];
+    for (int64_t c = 0; c < depth; ++c) second[c] += b[c];
+  }
+}
+
+template <class G, class T>
+OSPREY_INLINE void take_back(const G* gradient, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,
+                             float* scratch, double* sum, double* product, T* result) {
+  const float *const mean = affine.mean, *const scale = affine.scale, *const shift = affine.shift;
   with_curve(
       affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
-        for (int64_t begin = 0; begin < rows; begin += kRows) {
-          const int64_t end = begin + kRows < rows ? begin + kRows : rows;
-          for (int64_t c = 0; c < depth; ++c) a[c] = b[c] = 0;
-          for_rows(
-              begin, end, [=](auto some, int64_t row) __attribute__((always_inline)) {
-                const T* const from = x + row * depth;
-                const float* const given = gradient + row * depth;
-                T* const to = result + row * depth;
-#pragma GCC ivdep
-                for (int64_t c = 0; c < depth; ++c) {
-                  float of_a = a[c], of_b = b[c];
+        with_sums(
+            rows, depth, scratch, sum,
+            product, [=](auto some, int64_t row, int64_t c, float& a, float& b) __attribute__((always_inline)) {
 #pragma GCC unroll 4
-                  for (int r = 0; r < decltype(some)::value; ++r) {
-                    const float centered = load(from + r * depth + c) - mean[c];
-                    const float g = curve.back(centered * scale[c] + shift[c], given[r * depth + c]);
-                    store(to + r * depth + c, scale[c] * g);
-                    of_a += g;
-                    of_b += g * centered;
-                  }
-                  a[c] = of_a;
-                  b[c] = of_b;
-                }
-              });
-          for (int64_t c = 0; c < depth; ++c) sum[c] += a[c];
-          for (int64_t c = 0; c < depth; ++c) product[c] += b[c];
+              for (int r = 0; r < decltype(some)::value; ++r) {
+                const int64_t at = (row + r) * depth + c;
+                const float centered = load(x + at) - mean[c];
+                const float g = curve.back(centered * scale[c] + shift[c], load(gradient + at));
+                store(result + at, scale[c] * g);
+                a += g;
+                b += g * centered;
+              }
+            });
+      });
+}
+
+template <class T>
+OSPREY_INLINE void add_normalized(const T* x, const T* addend, int64_t rows, int64_t depth, const ChannelAffine& affine,
+                                  T* y) {
+  const float *const mean = affine.mean, *const scale = affine.scale, *const shift = affine.shift;
+  const Clamp clamp{affine.epilogue.low, affine.epilogue.high};
+  for_rows(
+      0, rows, [=](auto some, int64_t row) __attribute__((always_inline)) {
+#pragma GCC ivdep
+        for (int64_t c = 0; c < depth; ++c)
+#pragma GCC unroll 4
+          for (int r = 0; r < decltype(some)::value; ++r) {
+            const int64_t at = (row + r) * depth + c;
+            store(y + at, clamp.value((load(x + at) - mean[c]) * scale[c] + shift[c] + load(addend + at)));
+          }
+      });
+}
+
+template <class T>
+OSPREY_INLINE void take_back_sum(const T* gradient, const T* y, const T* x, int64_t rows, int64_t depth,
+                                 const ChannelAffine& affine, float* scratch, double* sum, double* product,
+                                 T* of_addend, T* result) {
+  const float *const mean = affine.mean, *const scale = affine.scale;
+  const Clamp clamp{affine.epilogue.low, affine.epilogue.high};
+  with_sums(
+      rows, depth, scratch, sum,
+      product, [=](auto some, int64_t row, int64_t c, float& a, float& b) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+        for (int r = 0; r < decltype(some)::value; ++r) {
+          const int64_t at = (row + r) * depth + c;
+          const float g = clamp.back(load(y + at), load(gradient + at));
+          store(of_addend + at, g);
+          store(result + at, scale[c] * g);
+          a += g;
+          b += g * (load(x + at) - mean[c]);
         }
       });
 }
@@ -220,9 +267,18 @@ OSPREY_INLINE void take_back(const float* gradient, const T* x, int64_t rows, in
                   (const T* gradient, const T* x, int64_t rows, int64_t depth, const float* mean, const float* slope, \
                    const float* offset, float* result),                                                               \
                   gradient, x, rows, depth, mean, slope, offset, result)                                              \
-  OSPREY_DISPATCH(take_back_rows, take_back,                                                                          \
-                  (const float* gradient, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,       \
-                   float* scratch, double* sum, double* product, T* result),                                          \
+  OSPREY_DISPATCH(add_normalized_rows, add_normalized,                                                                \
+                  (const T* x, const T* addend, int64_t rows, int64_t depth, const ChannelAffine& affine, T* y), x,   \
+                  addend, rows, depth, affine, y)                                                                     \
+  OSPREY_DISPATCH(                                                                                                    \
+      take_back_sum_rows, take_back_sum,                                                                              \
+      (const T* gradient, const T* y, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,           \
+       float* scratch, double* sum, double* product, T* of_addend, T* result),                                        \
+      gradient, y, x, rows, depth, affine, scratch, sum, product, of_addend, result)
+#define OSPREY_DISPATCH_TAKING_BACK(G, T)                                                                   \
+  OSPREY_DISPATCH(take_back_rows, take_back,                                                                \
+                  (const G* gradient, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine, \
+                   float* scratch, double* sum, double* product, T* result),                                \
                   gradient, x, rows, depth, affine, scratch, sum, product, result)
 #define OSPREY_DISPATCH_NORMALIZE(T, Out)                                                                         \
   OSPREY_DISPATCH(normalize_rows, normalize,                                                                      \
@@ -233,6 +289,11 @@ OSPREY_INLINE void take_back(const float* gradient, const T* x, int64_t rows, in
 OSPREY_DISPATCH_TYPES(float)
 OSPREY_DISPATCH_TYPES(Bfloat16)
 OSPREY_DISPATCH_TYPES(Float16)
+OSPREY_DISPATCH_TAKING_BACK(float, float)
+OSPREY_DISPATCH_TAKING_BACK(float, Bfloat16)
+OSPREY_DISPATCH_TAKING_BACK(float, Float16)
+OSPREY_DISPATCH_TAKING_BACK(Bfloat16, Bfloat16)
+OSPREY_DISPATCH_TAKING_BACK(Float16, Float16)
 OSPREY_DISPATCH_NORMALIZE(float, float)
 OSPREY_DISPATCH_NORMALIZE(Bfloat16, Bfloat16)
 OSPREY_DISPATCH_NORMALIZE(Bfloat16, float)

@@ -55,13 +55,38 @@ void add_through_statistics(const Bfloat16* gradient, const Bfloat16* x, int64_t
 void add_through_statistics(const Float16* gradient, const Float16* x, int64_t rows, int64_t depth, const float* mean,
                             const float* slope, const float* offset, float* result);
 
+/// y = (x - mean) * scale + shift + addend, clamped as the epilogue says.
+void add_normalized_rows(const float* x, const float* addend, int64_t rows, int64_t depth, const ChannelAffine& affine,
+                         float* y);
+void add_normalized_rows(const Bfloat16* x, const Bfloat16* addend, int64_t rows, int64_t depth,
+                         const ChannelAffine& affine, Bfloat16* y);
+void add_normalized_rows(const Float16* x, const Float16* addend, int64_t rows, int64_t depth,
+                         const ChannelAffine& affine, Float16* y);
+
+/// With g the gradient of that y where it has not been clamped: of_addend = g, sum += g, product += g * (x - mean),
+/// result = scale * g.
+void take_back_sum_rows(const float* gradient, const float* y, const float* x, int64_t rows, int64_t depth,
+                        const ChannelAffine& affine, float* scratch, double* sum, double* product, float* of_addend,
+                        float* result);
+void take_back_sum_rows(const Bfloat16* gradient, const Bfloat16* y, const Bfloat16* x, int64_t rows, int64_t depth,
+                        const ChannelAffine& affine, float* scratch, double* sum, double* product, Bfloat16* of_addend,
+                        Bfloat16* result);
+void take_back_sum_rows(const Float16* gradient, const Float16* y, const Float16* x, int64_t rows, int64_t depth,
+                        const ChannelAffine& affine, float* scratch, double* sum, double* product, Float16* of_addend,
+                        Float16* result);
+
 /// With g the gradient times the slope of the curve: sum += g, product += g * (x - mean), result = scale * g.
-/// result  may be where the gradient is
+/// gradient  floats, or of the numbers of the map
+/// result    may be where the gradient is
 void take_back_rows(const float* gradient, const float* x, int64_t rows, int64_t depth, const ChannelAffine& affine,
                     float* scratch, double* sum, double* product, float* result);
 void take_back_rows(const float* gradient, const Bfloat16* x, int64_t rows, int64_t depth, const ChannelAffine& affine,
                     float* scratch, double* sum, double* product, Bfloat16* result);
 void take_back_rows(const float* gradient, const Float16* x, int64_t rows, int64_t depth, const ChannelAffine& affine,
+                    float* scratch, double* sum, double* product, Float16* result);
+void take_back_rows(const Bfloat16* gradient, const Bfloat16* x, int64_t rows, int64_t depth,
+                    const ChannelAffine& affine, float* scratch, double* sum, double* product, Bfloat16* result);
+void take_back_rows(const Float16* gradient, const Float16* x, int64_t rows, int64_t depth, const ChannelAffine& affine,
                     float* scratch, double* sum, double* product, Float16* result);
 
 }  // namespace osprey::kernels::cpu

@@ -1,0 +1,210 @@
+#include "osprey/kernels/pending_map.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "kernels/batch_norm_steps.h"
+#include "kernels/kept_epilogue.h"
+#include "kernels/maps.h"
+#include "kernels/operator.h"
+#include "kernels/pending_steps.h"
+
+namespace osprey::kernels {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+using Optional = std::optional<at::Tensor>;
+using FiveTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+using SixTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+
+constexpr auto kClamp = static_cast<int64_t>(Epilogue::Curve::kClamp);
+
+at::Tensor values_operator(const at::Tensor& given, const at::Tensor& mean, const at::Tensor& inverse_deviation,
+                           const Optional& gamma, const Optional& beta, double low, double high, int64_t curve) {
+  if (given.is_meta()) return empty_map(given.sizes(), given);
+  const PendingMap map = pending_map(channels_last(given), mean, inverse_deviation, gamma, beta, low, high, curve);
+  check_normalizable(map.x);
+  return normalize(map.x, affine_of(map).value());
+}
+
+ChannelGradients empty_channels(const at::Tensor& x) {
+  const auto channels = [&] { return at::empty({x.size(1)}, x.options().dtype(at::kFloat)); };
+  return {channels(), channels(), channels(), channels()};
+}
+
+FiveTensors values_backward_operator(const at::Tensor& gradient, const at::Tensor& given, const at::Tensor& mean,
+                                     const at::Tensor& inverse_deviation, const Optional& gamma, const Optional& beta,
+                                     double low, double high, int64_t curve) {
+  TORCH_CHECK(gradient.sizes() == given.sizes(), "expected a gradient of size ", given.sizes(), ", got ",
+              gradient.sizes());
+  const auto result = [](const at::Tensor& of_x, const ChannelGradients& of) {
+    return FiveTensors(of_x, of.mean, of.inverse_deviation, of.gamma, of.beta);
+  };
+  if (given.is_meta()) return result(empty_map(given.sizes(), given), empty_channels(given));
+  const PendingMap map = pending_map(channels_last(given), mean, inverse_deviation, gamma, beta, low, high, curve);
+  check_normalizable(map.x);
+  const Affine affine = affine_of(map).value();
+  const auto [moments, of_x] = take_back(channels_last(gradient.to(given.scalar_type())), map.x, affine);
+  return result(of_x, gradients_of_channels(map.x, moments, affine, inverse_deviation));
+}
+
+void check_like(const at::Tensor& x, const at::Tensor& other, const char* name) {
+  TORCH_CHECK(other.sizes() == x.sizes() && other.scalar_type() == x.scalar_type(), "expected ", name, " of ",
+              x.toString(), " ", x.sizes(), ", got ", other.toString(), " ", other.sizes());
+}
+
+at::Tensor sum_operator(const at::Tensor& given, const at::Tensor& mean, const at::Tensor& inverse_deviation,
+                        const Optional& gamma, const Optional& beta, const at::Tensor& addend, double low,
+                        double high) {
+  check_like(given, addend, "an addend");
+  if (given.is_meta()) return empty_map(given.sizes(), given);
+  const PendingMap map = pending_map(channels_last(given), mean, inverse_deviation, gamma, beta, low, high, kClamp);
+  check_normalizable(map.x);
+  return add_normalized(map.x, affine_of(map).value(), channels_last(addend));
+}
+
+SixTensors sum_backward_operator(const at::Tensor& gradient, const at::Tensor& sum, const at::Tensor& given,
+                                 const at::Tensor& mean, const at::Tensor& inverse_deviation, const Optional& gamma,
+                                 const Optional& beta, double low, double high) {
+  check_like(given, sum, "a sum");
+  TORCH_CHECK(gradient.sizes() == given.sizes(), "expected a gradient of size ", given.sizes(), ", got ",
+              gradient.sizes());
+  const auto result = [](const at::Tensor& of_x, const ChannelGradients& of, const at::Tensor& of_addend) {
+    return SixTensors(of_x, of.mean, of.inverse_deviation, of.gamma, of.beta, of_addend);
+  };
+  if (given.is_meta())
+    return result(empty_map(given.sizes(), given), empty_channels(given), empty_map(given.sizes(), given));
+  const PendingMap map = pending_map(channels_last(given), mean, inverse_deviation, gamma, beta, low, high, kClamp);
+  check_normalizable(map.x);
+  const Affine affine = affine_of(map).value();
+  const TakenBack taken =
+      take_back_sum(channels_last(gradient.to(given.scalar_type())), channels_last(sum), map.x, affine);
+  return result(taken.of_x, gradients_of_channels(map.x, taken.moments, affine, inverse_deviation), taken.of_addend);
+}
+
+class PendingValuesNode : public torch::autograd::Function<PendingValuesNode> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& mean,
+                            const at::Tensor& inverse_deviation, const Optional& gamma, const Optional& beta,
+                            const Epilogue& epilogue) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const PendingMap map{x,       mean, inverse_deviation, gamma.value_or(at::Tensor()), beta.value_or(at::Tensor()),
+                         epilogue};
+    context->save_for_backward({x, mean, inverse_deviation, map.gamma, map.beta});
+    keep(context, epilogue);
+    return pending_values(map);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const PendingGradients all = pending_values_backward(
+        gradients[0], {saved[0], saved[1], saved[2], saved[3], saved[4], kept_epilogue(context)});
+    return {all.x,
+            all.mean,
+            all.inverse_deviation,
+            saved[3].defined() ? all.gamma : at::Tensor(),
+            saved[4].defined() ? all.beta : at::Tensor(),
+            {}};
+  }
+};
+
+class PendingSumNode : public torch::autograd::Function<PendingSumNode> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& mean,
+                            const at::Tensor& inverse_deviation, const Optional& gamma, const Optional& beta,
+                            const at::Tensor& addend, const Epilogue& epilogue) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const PendingMap map{x,       mean, inverse_deviation, gamma.value_or(at::Tensor()), beta.value_or(at::Tensor()),
+                         epilogue};
+    const at::Tensor sum = pending_sum(map, addend);
+    context->save_for_backward({x, mean, inverse_deviation, map.gamma, map.beta, sum});
+    keep(context, epilogue);
+    return sum;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const PendingSumGradients all = pending_sum_backward(
+        gradients[0], saved[5], {saved[0], saved[1], saved[2], saved[3], saved[4], kept_epilogue(context)});
+    return {all.x,
+            all.mean,
+            all.inverse_deviation,
+            saved[3].defined() ? all.gamma : at::Tensor(),
+            saved[4].defined() ? all.beta : at::Tensor(),
+            all.addend,
+            {}};
+  }
+};
+
+at::Tensor differentiable_values(const at::Tensor& x, const at::Tensor& mean, const at::Tensor& inverse_deviation,
+                                 const Optional& gamma, const Optional& beta, double low, double high, int64_t curve) {
+  return PendingValuesNode::apply(x, mean, inverse_deviation, gamma, beta, epilogue_of(low, high, curve));
+}
+
+at::Tensor differentiable_sum(const at::Tensor& x, const at::Tensor& mean, const at::Tensor& inverse_deviation,
+                              const Optional& gamma, const Optional& beta, const at::Tensor& addend, double low,
+                              double high) {
+  return PendingSumNode::apply(x, mean, inverse_deviation, gamma, beta, addend, epilogue_of(low, high, kClamp));
+}
+
+TORCH_LIBRARY_FRAGMENT(osprey, library) {
+  define(library,
+         "pending_values(Tensor x, Tensor mean, Tensor inverse_deviation, Tensor? gamma, Tensor? beta, float low, "
+         "float high, int curve) -> Tensor",
+         &values_operator, &differentiable_values);
+  define(library,
+         "pending_values_backward(Tensor gradient, Tensor x, Tensor mean, Tensor inverse_deviation, Tensor? gamma, "
+         "Tensor? beta, float low, float high, int curve) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+         &values_backward_operator);
+  define(library,
+         "pending_sum(Tensor x, Tensor mean, Tensor inverse_deviation, Tensor? gamma, Tensor? beta, Tensor addend, "
+         "float low, float high) -> Tensor",
+         &sum_operator, &differentiable_sum);
+  define(library,
+         "pending_sum_backward(Tensor gradient, Tensor sum, Tensor x, Tensor mean, Tensor inverse_deviation, Tensor? "
+         "gamma, Tensor? beta, float low, float high) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+         &sum_backward_operator);
+}
+
+void check_clamps(const Epilogue& epilogue) {
+  TORCH_CHECK(epilogue.curve == Epilogue::Curve::kClamp, "a sum is clamped or nothing");
+}
+
+}  // namespace
+
+at::Tensor pending_values(const PendingMap& input) {
+  if (!input.mean.defined()) return input.x;
+  static const auto operation = find_operator("pending_values", &values_operator);
+  return operation.call(input.x, input.mean, input.inverse_deviation, if_defined(input.gamma), if_defined(input.beta),
+                        input.epilogue.low, input.epilogue.high, static_cast<int64_t>(input.epilogue.curve));
+}
+
+PendingGradients pending_values_backward(const at::Tensor& gradient, const PendingMap& input) {
+  const at::NoGradGuard no_gradients;
+  static const auto operation = find_operator("pending_values_backward", &values_backward_operator);
+  const auto [x, mean, inverse_deviation, gamma, beta] = operation.call(
+      gradient, input.x, input.mean, input.inverse_deviation, if_defined(input.gamma), if_defined(input.beta),
+      input.epilogue.low, input.epilogue.high, static_cast<int64_t>(input.epilogue.curve));
+  return {x, mean, inverse_deviation, gamma, beta};
+}
+
+at::Tensor pending_sum(const PendingMap& input, const at::Tensor& addend) {
+  check_clamps(input.epilogue);
+  static const auto operation = find_operator("pending_sum", &sum_operator);
+  return operation.call(input.x, input.mean, input.inverse_deviation, if_defined(input.gamma), if_defined(input.beta),
+                        addend, input.epilogue.low, input.epilogue.high);
+}
+
+PendingSumGradients pending_sum_backward(const at::Tensor& gradient, const at::Tensor& sum, const PendingMap& input) {
+  const at::NoGradGuard no_gradients;
+  check_clamps(input.epilogue);
+  static const auto operation = find_operator("pending_sum_backward", &sum_backward_operator);
+  const auto [x, mean, inverse_deviation, gamma, beta, addend] =
+      operation.call(gradient, sum, input.x, input.mean, input.inverse_deviation, if_defined(input.gamma),
+                     if_defined(input.beta), input.epilogue.low, input.epilogue.high);
+  return {{x, mean, inverse_deviation, gamma, beta}, addend};
+}
+
+}  // namespace osprey::kernels

@@ -1,0 +1,19 @@
+#include "osprey/nn/feature_map.h"
+
+#include <ATen/core/Tensor.h>
+
+#include "nn/batch_norm_activation.h"
+
+namespace osprey::nn {
+
+at::Tensor FeatureMap::plus(const at::Tensor& addend, Activation activation) const {
+  const std::optional<kernels::Epilogue> epilogue = epilogue_of(activation);
+  const bool clamps = epilogue && epilogue->curve == kernels::Epilogue::Curve::kClamp,
+             normalizes_only = is_pending() && map_.epilogue == kernels::Epilogue{};
+  if (!normalizes_only || !clamps) return activate_(values().add_(addend), activation);
+  kernels::PendingMap sum = map_;
+  sum.epilogue = *epilogue;
+  return kernels::pending_sum(sum, addend.to(map_.x.scalar_type()));
+}
+
+}  // namespace osprey::nn
