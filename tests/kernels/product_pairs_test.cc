@@ -87,38 +87,41 @@ TEST(ProductPairs, ArePackedWithZerosWhereThereIsNothing) {
 /// The transforms of Winograd's tiles of bfloat16 numbers are those of the same floats, rounded.
 TEST(ProductPairs, OfTilesAreThoseOfFloatsRounded) {
   at::manual_seed(55);
-  for (const int64_t channels : {16, 21, 48}) {
-    const at::Tensor places = at::randn({kTransformed, channels}).to(at::kBFloat16), floats = places.to(at::kFloat);
-    std::vector<const Bfloat16*> halves;
-    std::vector<const float*> singles;
-    for (int64_t i = 0; i < kTransformed; ++i) {
-      halves.push_back(device::data<const Bfloat16>(places) + i * channels);
-      singles.push_back(floats.const_data_ptr<float>() + i * channels);
-    }
-    const auto expect_rounded = [&](const at::Tensor& found, const at::Tensor& expected, const char* what) {
-      EXPECT_TRUE(at::equal(found, expected.to(at::kBFloat16))) << what << ", " << channels << " channels";
-    };
-    at::Tensor found = at::empty_like(places), expected = at::empty_like(floats);
-    transform_seen(halves.data(), channels, device::data<Bfloat16>(found), kPanelColumns, channels);
-    transform_seen(singles.data(), channels, expected.mutable_data_ptr<float>(), kPanelColumns, channels);
-    expect_rounded(found, expected, "seen");
-    transform_wanted(halves.data(), channels, device::data<Bfloat16>(found), channels);
-    transform_wanted(singles.data(), channels, expected.mutable_data_ptr<float>(), channels);
-    expect_rounded(found, expected, "wanted");
+  for (const int64_t results : {2, 4})
+    for (const int64_t channels : {16, 21, 48}) {
+      const int64_t transformed = (results + 2) * (results + 2);
+      const at::Tensor places = at::randn({transformed, channels}).to(at::kBFloat16), floats = places.to(at::kFloat);
+      std::vector<const Bfloat16*> halves;
+      std::vector<const float*> singles;
+      for (int64_t i = 0; i < transformed; ++i) {
+        halves.push_back(device::data<const Bfloat16>(places) + i * channels);
+        singles.push_back(floats.const_data_ptr<float>() + i * channels);
+      }
+      const auto expect_rounded = [&](const at::Tensor& found, const at::Tensor& expected, const char* what) {
+        EXPECT_TRUE(at::equal(found, expected.to(at::kBFloat16)))
+            << what << ", " << channels << " channels, " << results << " results";
+      };
+      at::Tensor found = at::empty_like(places), expected = at::empty_like(floats);
+      transform_seen(results, halves.data(), channels, device::data<Bfloat16>(found), kPanelColumns, channels);
+      transform_seen(results, singles.data(), channels, expected.mutable_data_ptr<float>(), kPanelColumns, channels);
+      expect_rounded(found, expected, "seen");
+      transform_wanted(results, halves.data(), channels, device::data<Bfloat16>(found), channels);
+      transform_wanted(results, singles.data(), channels, expected.mutable_data_ptr<float>(), channels);
+      expect_rounded(found, expected, "wanted");
 
-    const at::Tensor biases = at::randn({channels}), four = at::empty({4, channels}),
-                     half_of_four = at::empty({4, channels}, at::kBFloat16);
-    std::vector<float*> made;
-    std::vector<Bfloat16*> half_made;
-    for (int64_t i = 0; i < 4; ++i) {
-      made.push_back(four.mutable_data_ptr<float>() + i * channels);
-      half_made.push_back(device::data<Bfloat16>(half_of_four) + i * channels);
+      const at::Tensor biases = at::randn({channels}), plain = at::empty({results * results, channels}),
+                       half = at::empty({results * results, channels}, at::kBFloat16);
+      std::vector<float*> made;
+      std::vector<Bfloat16*> half_made;
+      for (int64_t i = 0; i < results * results; ++i) {
+        made.push_back(plain.mutable_data_ptr<float>() + i * channels);
+        half_made.push_back(device::data<Bfloat16>(half) + i * channels);
+      }
+      const auto* const products = floats.const_data_ptr<float>();
+      transform_products(results, products, channels, channels, biases.const_data_ptr<float>(), made.data());
+      transform_products(results, products, channels, channels, biases.const_data_ptr<float>(), half_made.data());
+      expect_rounded(half, plain, "products");
     }
-    const auto* const products = floats.const_data_ptr<float>();
-    transform_products(products, channels, channels, biases.const_data_ptr<float>(), made.data());
-    transform_products(products, channels, channels, biases.const_data_ptr<float>(), half_made.data());
-    expect_rounded(half_of_four, four, "products");
-  }
 }
 
 TEST(ProductPairs, OfFloatsAreNotRounded) {

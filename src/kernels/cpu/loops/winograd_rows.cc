@@ -3,9 +3,33 @@
 #include "kernels/cpu/loops/dispatch.h"
 #include "kernels/cpu/loops/factors.h"
 #include "kernels/cpu/loops/product_panels.h"
+#include "kernels/cpu/loops/winograd_transforms.h"
 
 namespace osprey::kernels::cpu {
 namespace {
+
+/// A transform of one dimension applied to both, of kFrom x kFrom numbers to kTo x kTo.
+/// get  (number) -> what is transformed      put  (what it becomes, number)
+template <class V, int kFrom, int kTo, class Get, class Transform, class Put>
+OSPREY_INLINE void transform_both(const Get& get, const Transform& transform, const Put& put) {
+  V columns[kFrom][kTo];
+#pragma GCC unroll 6
+  for (int j = 0; j < kFrom; ++j) {
+    V column[kFrom];
+#pragma GCC unroll 6
+    for (int i = 0; i < kFrom; ++i) column[i] = get(i * kFrom + j);
+    transform(column, columns[j]);
+  }
+#pragma GCC unroll 6
+  for (int i = 0; i < kTo; ++i) {
+    V line[kFrom], made[kTo];
+#pragma GCC unroll 6
+    for (int j = 0; j < kFrom; ++j) line[j] = columns[j][i];
+    transform(line, made);
+#pragma GCC unroll 6
+    for (int j = 0; j < kTo; ++j) put(made[j], i * kTo + j);
+  }
+}
 
 /// Calls work(first channel) until all have been met, the last ones again rather than one by one.
 template <int kLanes, class Work>
@@ -15,135 +39,111 @@ OSPREY_INLINE void for_channels(int64_t channels, const Work& work) {
   if (c < channels) work(channels - kLanes);
 }
 
-template <class Numbers, class Element = typename Numbers::Element>
-OSPREY_INLINE void seen_to_factors(const Element* const* seen, int64_t channels, Element* to, int64_t panel_step,
-                                   int64_t step) {
-  using V = Numbers;
-  for_channels<V::kLanes>(
+template <class Tile, class Numbers>
+OSPREY_INLINE void seen_of(const typename Numbers::Element* const* seen, int64_t channels,
+                           typename Numbers::Element* to, int64_t panel_step, int64_t step) {
+  using V = typename Numbers::Floats;
+  for_channels<Numbers::kLanes>(
       channels, [&](int64_t c) __attribute__((always_inline)) {
-        typename V::Floats lines[4][4];
-#pragma GCC unroll 4
-        for (int j = 0; j < 4; ++j) {
-          const auto d0 = V::get(seen[j] + c), d1 = V::get(seen[4 + j] + c), d2 = V::get(seen[8 + j] + c),
-                     d3 = V::get(seen[12 + j] + c);
-          lines[0][j] = d0 - d2;
-          lines[1][j] = d1 + d2;
-          lines[2][j] = d2 - d1;
-          lines[3][j] = d1 - d3;
-        }
-#pragma GCC unroll 4
-        for (int i = 0; i < 4; ++i) {
-          Element* const line = to + i * 4 * step + c / kPanelColumns * panel_step + c % kPanelColumns;
-          V::put(lines[i][0] - lines[i][2], line);
-          V::put(lines[i][1] + lines[i][2], line + step);
-          V::put(lines[i][2] - lines[i][1], line + 2 * step);
-          V::put(lines[i][1] - lines[i][3], line + 3 * step);
-        }
+        auto* const first = to + c / kPanelColumns * panel_step + c % kPanelColumns;
+        transform_both<V, Tile::kSides, Tile::kSides>(
+            [&](int i) __attribute__((always_inline)) { return Numbers::get(seen[i] + c); },
+            [](const V* from, V* made) __attribute__((always_inline)) { Tile::seen(from, made); },
+            [&](const V& number, int i) __attribute__((always_inline)) { Numbers::put(number, first + i * step); });
       });
 }
 
-template <int kLanes>
-OSPREY_INLINE void taps_to_factors(const float* taps, int64_t tap_step, int64_t row_step, int64_t rows, float* to,
-                                   int64_t step) {
-  using V = Singles<kLanes>;
+template <class Tile, class Numbers>
+OSPREY_INLINE void taps_of(const float* taps, int64_t tap_step, int64_t row_step, int64_t rows, float* to,
+                           int64_t step) {
+  using V = typename Numbers::Floats;
   for (int64_t row = 0; row < rows; ++row)
-    for (int64_t c = 0; c < kPanelColumns; c += kLanes) {
+    for (int64_t c = 0; c < kPanelColumns; c += Numbers::kLanes) {
       const float* const of_row = taps + row * row_step + c;
-      typename V::Floats lines[4][3];
-#pragma GCC unroll 3
-      for (int j = 0; j < 3; ++j) {
-        const auto g0 = V::get(of_row + j * tap_step), g1 = V::get(of_row + (3 + j) * tap_step),
-                   g2 = V::get(of_row + (6 + j) * tap_step), ends = 0.5f * (g0 + g2), middle = 0.5f * g1;
-        lines[0][j] = g0;
-        lines[1][j] = ends + middle;
-        lines[2][j] = ends - middle;
-        lines[3][j] = g2;
-      }
-#pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) {
-        const auto ends = 0.5f * (lines[i][0] + lines[i][2]), middle = 0.5f * lines[i][1];
-        float* const line = to + i * 4 * step + row * kPanelColumns + c;
-        V::put(lines[i][0], line);
-        V::put(ends + middle, line + step);
-        V::put(ends - middle, line + 2 * step);
-        V::put(lines[i][2], line + 3 * step);
-      }
+      float* const first = to + row * kPanelColumns + c;
+      transform_both<V, 3, Tile::kSides>(
+          [&](int i) __attribute__((always_inline)) { return Numbers::get(of_row + i * tap_step); },
+          [](const V* from, V* made) __attribute__((always_inline)) { Tile::taps(from, made); },
+          [&](const V& number, int i) __attribute__((always_inline)) { Numbers::put(number, first + i * step); });
     }
 }
 
-template <class Numbers, class Element = typename Numbers::Element>
-OSPREY_INLINE void products_to_results(const float* products, int64_t step, int64_t channels, const float* biases,
-                                       Element* const* made) {
-  using V = Singles<Numbers::kLanes>;
-  for_channels<V::kLanes>(
+template <class Tile, class Numbers>
+OSPREY_INLINE void results_of(const float* products, int64_t step, int64_t channels, const float* biases,
+                              typename Numbers::Element* const* made) {
+  using Singles = Singles<Numbers::kLanes>;
+  using V = typename Singles::Floats;
+  for_channels<Numbers::kLanes>(
       channels, [&](int64_t c) __attribute__((always_inline)) {
-        typename V::Floats lines[2][4];
-#pragma GCC unroll 4
-        for (int j = 0; j < 4; ++j) {
-          const float* const column = products + j * step + c;
-          const auto m0 = V::get(column), m1 = V::get(column + 4 * step), m2 = V::get(column + 8 * step),
-                     m3 = V::get(column + 12 * step);
-          lines[0][j] = m0 + m1 + m2;
-          lines[1][j] = m1 - m2 - m3;
-        }
-        const auto bias = biases != nullptr ? V::get(biases + c) : typename V::Floats{};
-#pragma GCC unroll 2
-        for (int i = 0; i < 2; ++i) {
-          Numbers::put(lines[i][0] + lines[i][1] + lines[i][2] + bias, made[i * 2] + c);
-          Numbers::put(lines[i][1] - lines[i][2] - lines[i][3] + bias, made[i * 2 + 1] + c);
-        }
+        const V bias = biases != nullptr ? Singles::get(biases + c) : V{};
+        transform_both<V, Tile::kSides, Tile::kResults>(
+            [&](int i) __attribute__((always_inline)) { return Singles::get(products + i * step + c); },
+            [](const V* from, V* results) __attribute__((always_inline)) { Tile::results(from, results); },
+            [&](const V& number, int i) __attribute__((always_inline)) { Numbers::put(number + bias, made[i] + c); });
       });
 }
 
-template <class Numbers, class Element = typename Numbers::Element>
-OSPREY_INLINE void wanted_to_factors(const Element* const* wanted, int64_t channels, Element* to, int64_t step) {
-  using V = Numbers;
-  for_channels<V::kLanes>(
+template <class Tile, class Numbers>
+OSPREY_INLINE void wanted_of(const typename Numbers::Element* const* wanted, int64_t channels,
+                             typename Numbers::Element* to, int64_t step) {
+  using V = typename Numbers::Floats;
+  for_channels<Numbers::kLanes>(
       channels, [&](int64_t c) __attribute__((always_inline)) {
-        typename V::Floats lines[4][2];
-#pragma GCC unroll 2
-        for (int j = 0; j < 2; ++j) {
-          const auto e0 = V::get(wanted[j] + c), e1 = V::get(wanted[2 + j] + c);
-          lines[0][j] = e0;
-          lines[1][j] = e0 + e1;
-          lines[2][j] = e0 - e1;
-          lines[3][j] = -e1;
-        }
-#pragma GCC unroll 4
-        for (int i = 0; i < 4; ++i) {
-          Element* const line = to + i * 4 * step + c;
-          V::put(lines[i][0], line);
-          V::put(lines[i][0] + lines[i][1], line + step);
-          V::put(lines[i][0] - lines[i][1], line + 2 * step);
-          V::put(-lines[i][1], line + 3 * step);
-        }
+        transform_both<V, Tile::kResults, Tile::kSides>(
+            [&](int i) __attribute__((always_inline)) { return Numbers::get(wanted[i] + c); },
+            [](const V* from, V* made) __attribute__((always_inline)) { Tile::wanted(from, made); },
+            [&](const V& number, int i) __attribute__((always_inline)) { Numbers::put(number, to + i * step + c); });
       });
 }
 
-template <int kLanes>
-OSPREY_INLINE void sums_to_taps(const float* sums, int64_t step, int64_t rows, float* taps, int64_t tap_step,
-                                int64_t row_step) {
-  using V = Singles<kLanes>;
+template <class Tile, class Numbers>
+OSPREY_INLINE void sums_of(const float* sums, int64_t step, int64_t rows, float* taps, int64_t tap_step,
+                           int64_t row_step) {
+  using V = typename Numbers::Floats;
   for (int64_t row = 0; row < rows; ++row)
-    for (int64_t c = 0; c < kPanelColumns; c += kLanes) {
-      typename V::Floats lines[3][4];
-#pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j) {
-        const float* const column = sums + j * step + row * kPanelColumns + c;
-        const auto u1 = V::get(column + 4 * step), u2 = V::get(column + 8 * step), both = 0.5f * (u1 + u2);
-        lines[0][j] = V::get(column) + both;
-        lines[1][j] = 0.5f * (u1 - u2);
-        lines[2][j] = both + V::get(column + 12 * step);
-      }
-#pragma GCC unroll 3
-      for (int i = 0; i < 3; ++i) {
-        const auto both = 0.5f * (lines[i][1] + lines[i][2]);
-        float* const line = taps + row * row_step + i * 3 * tap_step + c;
-        V::put(lines[i][0] + both, line);
-        V::put(0.5f * (lines[i][1] - lines[i][2]), line + tap_step);
-        V::put(both + lines[i][3], line + 2 * tap_step);
-      }
+    for (int64_t c = 0; c < kPanelColumns; c += Numbers::kLanes) {
+      const float* const of_row = sums + row * kPanelColumns + c;
+      float* const first = taps + row * row_step + c;
+      transform_both<V, Tile::kSides, 3>(
+          [&](int i) __attribute__((always_inline)) { return Numbers::get(of_row + i * step); },
+          [](const V* from, V* made) __attribute__((always_inline)) { Tile::sums(from, made); },
+          [&](const V& number, int i) __attribute__((always_inline)) { Numbers::put(number, first + i * tap_step); });
     }
+}
+
+template <class Numbers>
+OSPREY_INLINE void seen_to_factors(int64_t results, const typename Numbers::Element* const* seen, int64_t channels,
+                                   typename Numbers::Element* to, int64_t panel_step, int64_t step) {
+  if (results == TwoResults::kResults) return seen_of<TwoResults, Numbers>(seen, channels, to, panel_step, step);
+  seen_of<FourResults, Numbers>(seen, channels, to, panel_step, step);
+}
+
+template <class Numbers>
+OSPREY_INLINE void taps_to_factors(int64_t results, const float* taps, int64_t tap_step, int64_t row_step, int64_t rows,
+                                   float* to, int64_t step) {
+  if (results == TwoResults::kResults) return taps_of<TwoResults, Numbers>(taps, tap_step, row_step, rows, to, step);
+  taps_of<FourResults, Numbers>(taps, tap_step, row_step, rows, to, step);
+}
+
+template <class Numbers>
+OSPREY_INLINE void products_to_results(int64_t results, const float* products, int64_t step, int64_t channels,
+                                       const float* biases, typename Numbers::Element* const* made) {
+  if (results == TwoResults::kResults) return results_of<TwoResults, Numbers>(products, step, channels, biases, made);
+  results_of<FourResults, Numbers>(products, step, channels, biases, made);
+}
+
+template <class Numbers>
+OSPREY_INLINE void wanted_to_factors(int64_t results, const typename Numbers::Element* const* wanted, int64_t channels,
+                                     typename Numbers::Element* to, int64_t step) {
+  if (results == TwoResults::kResults) return wanted_of<TwoResults, Numbers>(wanted, channels, to, step);
+  wanted_of<FourResults, Numbers>(wanted, channels, to, step);
+}
+
+template <class Numbers>
+OSPREY_INLINE void sums_to_taps(int64_t results, const float* sums, int64_t step, int64_t rows, float* taps,
+                                int64_t tap_step, int64_t row_step) {
+  if (results == TwoResults::kResults) return sums_of<TwoResults, Numbers>(sums, step, rows, taps, tap_step, row_step);
+  sums_of<FourResults, Numbers>(sums, step, rows, taps, tap_step, row_step);
 }
 
 }  // namespace
@@ -151,24 +151,27 @@ OSPREY_INLINE void sums_to_taps(const float* sums, int64_t step, int64_t rows, f
 // NOLINTBEGIN(bugprone-macro-parentheses): T is a type
 #define OSPREY_DISPATCH_TILES(dispatch, T)                                                                           \
   dispatch(transform_seen, seen_to_factors,                                                                          \
-           (const T* const* seen, int64_t channels, T* to, int64_t panel_step, int64_t step), seen, channels, to,    \
-           panel_step, step)                                                                                         \
-      dispatch(transform_wanted, wanted_to_factors, (const T* const* wanted, int64_t channels, T* to, int64_t step), \
-               wanted, channels, to, step)                                                                           \
-          dispatch(transform_products, products_to_results,                                                          \
-                   (const float* products, int64_t step, int64_t channels, const float* biases, T* const* made),     \
-                   products, step, channels, biases, made)
+           (int64_t results, const T* const* seen, int64_t channels, T* to, int64_t panel_step, int64_t step),       \
+           results, seen, channels, to, panel_step, step)                                                            \
+      dispatch(transform_wanted, wanted_to_factors,                                                                  \
+               (int64_t results, const T* const* wanted, int64_t channels, T* to, int64_t step), results, wanted,    \
+               channels, to, step) dispatch(transform_products, products_to_results,                                 \
+                                            (int64_t results, const float* products, int64_t step, int64_t channels, \
+                                             const float* biases, T* const* made),                                   \
+                                            results, products, step, channels, biases, made)
 // NOLINTEND(bugprone-macro-parentheses)
 
 OSPREY_DISPATCH_TILES(OSPREY_DISPATCH_SINGLES, float)
 OSPREY_DISPATCH_TILES(OSPREY_DISPATCH_PAIRS, Bfloat16)
 
-OSPREY_DISPATCH_LANES(transform_weights, taps_to_factors,
-                      (const float* taps, int64_t tap_step, int64_t row_step, int64_t rows, float* to, int64_t step),
-                      taps, tap_step, row_step, rows, to, step)
+OSPREY_DISPATCH_SINGLES(transform_weights, taps_to_factors,
+                        (int64_t results, const float* taps, int64_t tap_step, int64_t row_step, int64_t rows,
+                         float* to, int64_t step),
+                        results, taps, tap_step, row_step, rows, to, step)
 
-OSPREY_DISPATCH_LANES(transform_sums, sums_to_taps,
-                      (const float* sums, int64_t step, int64_t rows, float* taps, int64_t tap_step, int64_t row_step),
-                      sums, step, rows, taps, tap_step, row_step)
+OSPREY_DISPATCH_SINGLES(transform_sums, sums_to_taps,
+                        (int64_t results, const float* sums, int64_t step, int64_t rows, float* taps, int64_t tap_step,
+                         int64_t row_step),
+                        results, sums, step, rows, taps, tap_step, row_step)
 
 }  // namespace osprey::kernels::cpu

@@ -3,44 +3,51 @@
 
 #include "kernels/arithmetic/number.h"
 
-/// The transforms of F(2 x 2, 3 x 3), many channels at a time, compiled for several instruction sets of which the best
-/// that the machine has is taken: a tile of 2 x 2 results is made of 16 products of numbers made of the 4 x 4 that it
-/// sees and of the 3 x 3 weights, instead of 36. The gradient of the weights is made of as many.
+/// The transforms of F(2 x 2, 3 x 3) and F(4 x 4, 3 x 3), many channels at a time, compiled for several instruction
+/// sets of which the best that the machine has is taken: a tile of 2 x 2 results is made of 16 products, instead of 36,
+/// of numbers made of the 4 x 4 that it sees and of the 3 x 3 weights, a tile of 4 x 4 of 36 instead of 144. The
+/// gradient of the weights is made of as many.
 ///
-/// source  Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016, section 4.1
+/// results  2 or 4: how many a tile has in a line; it sees two more
+/// source   Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016, section 4
 namespace osprey::kernels::cpu {
 
-constexpr int64_t kSides = 4, kTransformed = kSides * kSides;  ///< numbers that are multiplied
-constexpr int64_t kWinogradChannels = 16;                      ///< at least
+constexpr int64_t kMostResults = 4, kMostSides = kMostResults + 2;
+constexpr int64_t kWinogradChannels = 16;  ///< at least
 
 /// The numbers to multiply of what a tile sees.
-/// seen  16 places, row by row, [channels] each      channels  at least kWinogradChannels
+/// seen  the places, row by row, [channels] each      channels  at least kWinogradChannels
 /// to    [channels / kPanelColumns] of kPanelColumns, `panel_step` numbers apart; and so on, `step` numbers apart
-void transform_seen(const float* const* seen, int64_t channels, float* to, int64_t panel_step, int64_t step);
-void transform_seen(const Bfloat16* const* seen, int64_t channels, Bfloat16* to, int64_t panel_step, int64_t step);
+void transform_seen(int64_t results, const float* const* seen, int64_t channels, float* to, int64_t panel_step,
+                    int64_t step);
+void transform_seen(int64_t results, const Bfloat16* const* seen, int64_t channels, Bfloat16* to, int64_t panel_step,
+                    int64_t step);
 
 /// The numbers to multiply of weights, for kPanelColumns results.
 /// taps  of [rows, kPanelColumns]: `row_step` floats from row to row and `tap_step` from one of the 9 to the next
 /// to    [rows, kPanelColumns], and so on, `step` floats apart
-void transform_weights(const float* taps, int64_t tap_step, int64_t row_step, int64_t rows, float* to, int64_t step);
+void transform_weights(int64_t results, const float* taps, int64_t tap_step, int64_t row_step, int64_t rows, float* to,
+                       int64_t step);
 
 /// The results of a tile.
 /// products  [channels], and so on, `step` floats apart      channels  at least kWinogradChannels
 /// biases    [channels], or null: zeros
-/// made      4 places, row by row, [channels] each
-void transform_products(const float* products, int64_t step, int64_t channels, const float* biases, float* const* made);
-void transform_products(const float* products, int64_t step, int64_t channels, const float* biases,
+/// made      the places, row by row, [channels] each
+void transform_products(int64_t results, const float* products, int64_t step, int64_t channels, const float* biases,
+                        float* const* made);
+void transform_products(int64_t results, const float* products, int64_t step, int64_t channels, const float* biases,
                         Bfloat16* const* made);
 
 /// The numbers to multiply of the gradient of a tile's results.
-/// wanted  4 places, row by row, [channels] each      channels  at least kWinogradChannels
+/// wanted  the places, row by row, [channels] each      channels  at least kWinogradChannels
 /// to      [channels], and so on, `step` numbers apart
-void transform_wanted(const float* const* wanted, int64_t channels, float* to, int64_t step);
-void transform_wanted(const Bfloat16* const* wanted, int64_t channels, Bfloat16* to, int64_t step);
+void transform_wanted(int64_t results, const float* const* wanted, int64_t channels, float* to, int64_t step);
+void transform_wanted(int64_t results, const Bfloat16* const* wanted, int64_t channels, Bfloat16* to, int64_t step);
 
 /// The gradient of weights, of sums over tiles of the products of what the two functions for tiles have made.
 /// sums  [rows, kPanelColumns], and so on, `step` floats apart
 /// taps  of [rows, kPanelColumns]: `row_step` floats from row to row and `tap_step` from one of the 9 to the next
-void transform_sums(const float* sums, int64_t step, int64_t rows, float* taps, int64_t tap_step, int64_t row_step);
+void transform_sums(int64_t results, const float* sums, int64_t step, int64_t rows, float* taps, int64_t tap_step,
+                    int64_t row_step);
 
 }  // namespace osprey::kernels::cpu
