@@ -2,12 +2,35 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
+#include "kernels/cpu/loops/pixel_rows.h"
 #include "kernels/device/preprocess.h"
 #include "kernels/operator.h"
 #include "kernels/with_elements.h"
+#include "osprey/kernels/parallel.h"
 
 namespace osprey::kernels {
 namespace {
+
+/// The same line by line on a CPU, of pictures that are not resized.
+template <class In, class Out>
+void by_lines(const device::Preprocess<In, Out>& kernel, int64_t pictures) {
+  constexpr int64_t kAtATime = 16;  // lines
+  const int64_t width = kernel.width, lines = pictures * kernel.height;
+  parallel_for(device::blocks_for(lines, kAtATime), [&](int64_t task) {
+    for (int64_t line = task * kAtATime; line < std::min(lines, (task + 1) * kAtATime); ++line) {
+      const int64_t* const shape =
+          kernel.true_shapes != nullptr ? kernel.true_shapes + line / kernel.height * kernel.shape_stride : nullptr;
+      const bool outside = shape != nullptr && line % kernel.height >= shape[0];
+      const int64_t content = outside ? 0 : shape != nullptr ? std::clamp<int64_t>(shape[1], 0, width) : width;
+      cpu::scale_pixels(kernel.images + line * width * 3, content, kernel.channels.scale, kernel.channels.offset,
+                        kernel.result + line * width * 3);
+      for (int64_t i = (line * width + content) * 3; i < (line + 1) * width * 3; ++i)
+        store(kernel.result + i, kernel.channels.pad[i % 3]);
+    }
+  });
+}
 
 template <class In, class Out>
 void run(const at::Tensor& images, const at::Tensor& true_shapes, const at::Tensor& source_shapes,
@@ -27,6 +50,7 @@ void run(const at::Tensor& images, const at::Tensor& true_shapes, const at::Tens
     kernel.channels.offset[c] = static_cast<float>(offset[c]);
     kernel.channels.pad[c] = static_cast<float>(pad[c]);
   }
+  if (device::takes_loops(images) && !source_shapes.defined()) return by_lines(kernel, images.size(0));
   device::for_each(images, result.size(0) * result.size(2) * result.size(3), kernel);
 }
 
