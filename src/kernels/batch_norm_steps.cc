@@ -119,6 +119,21 @@ at::Tensor moments(const at::Tensor& x) {
   return result;
 }
 
+at::Tensor place_sums(const at::Tensor& x) {
+  if (x.numel() == 0 || !device::takes_loops(x)) return x.sum(at::IntArrayRef{0, 2, 3}, /*keepdim=*/false, at::kFloat);
+  const at::Tensor map = channels_last(x);
+  const Rows rows(map);
+  const std::vector<float> zeros(static_cast<size_t>(rows.depth));
+  at::Tensor result;
+  with_elements(map.scalar_type(), [&](auto* type) {
+    const auto* in = device::data<const std::remove_pointer_t<decltype(type)>>(map);
+    result = sums(rows, [&](int64_t first, int64_t number, float* scratch, double* sum, double* square) {
+      cpu::add_moments(in + first * rows.depth, number, rows.depth, zeros.data(), scratch, sum, square);
+    });
+  });
+  return result[0].to(at::kFloat);
+}
+
 std::pair<at::Tensor, at::Tensor> statistics(const at::Tensor& moments, double count, double epsilon) {
   const int64_t depth = moments.size(1);
   const at::Tensor mean = at::empty({depth}, moments.options().dtype(at::kFloat)),
@@ -232,8 +247,8 @@ at::Tensor add_normalized(const at::Tensor& x, const Affine& affine, const at::T
 TakenBack take_back_sum(const at::Tensor& gradient, const at::Tensor& y, const at::Tensor& x, const Affine& affine) {
   if (!device::takes_loops(x)) {
     const Epilogue& epilogue = affine.channels.epilogue;
-    const at::Tensor clamped = y.le(epilogue.low).logical_or_(y.ge(epilogue.high)),
-                     of_addend = channels_last(gradient.masked_fill(clamped, 0));
+    const at::Tensor inside = y.gt(epilogue.low).logical_and_(y.lt(epilogue.high)),
+                     of_addend = channels_last(gradient.masked_fill(inside.logical_not_(), 0));
     const auto [moments, of_x] = take_back(of_addend, x, affine.without_epilogue());
     return {moments, of_addend, of_x};
   }

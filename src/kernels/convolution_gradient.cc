@@ -226,7 +226,7 @@ bool multiplies_weight_gradient(const at::Tensor& x, const at::Tensor& weights, 
     return false;
   const bool has_taps = window.kernel[0] * window.kernel[1] > 1;
   if (has_taps && window.stride == 1) return weights.size(0) >= 8 && weights.size(1) >= cpu::kPanelColumns;
-  if (!has_taps && window.stride == 1) return true;
+  if (!has_taps && window.stride == 1 && window.padding == Sides{0, 0}) return true;
   const int64_t few_channels = has_taps ? 64 : 128;
   if (weights.size(0) < few_channels || weights.size(1) < few_channels) return false;
   constexpr double kMuchPadding = 1.25;

@@ -119,15 +119,21 @@ class PendingSumNode : public torch::autograd::Function<PendingSumNode> {
     const PendingMap map{x,       mean, inverse_deviation, gamma.value_or(at::Tensor()), beta.value_or(at::Tensor()),
                          epilogue};
     const at::Tensor sum = pending_sum(map, addend);
-    context->save_for_backward({x, mean, inverse_deviation, map.gamma, map.beta, sum});
+    const bool clamps = epilogue != Epilogue{};
+    context->save_for_backward({x, mean, inverse_deviation, map.gamma, map.beta, clamps ? sum : at::Tensor()});
     keep(context, epilogue);
     return sum;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
-    const PendingSumGradients all = pending_sum_backward(
-        gradients[0], saved[5], {saved[0], saved[1], saved[2], saved[3], saved[4], kept_epilogue(context)});
+    const PendingMap map{saved[0], saved[1], saved[2], saved[3], saved[4], kept_epilogue(context)};
+    PendingSumGradients all;
+    if (saved[5].defined()) {
+      all = pending_sum_backward(gradients[0], saved[5], map);
+    } else {  // nothing is clamped: what flows to the sum flows to both
+      all = {pending_values_backward(gradients[0], map), gradients[0]};
+    }
     return {all.x,
             all.mean,
             all.inverse_deviation,

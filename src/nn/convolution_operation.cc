@@ -77,11 +77,6 @@ at::Tensor gradient_of_weights(const at::Tensor& gradient, const at::Tensor& x, 
                                               /*groups=*/1, {false, true, false}));
 }
 
-at::Tensor gradient_of_biases(const at::Tensor& gradient) {
-  if (gradient.numel() == 0) return at::zeros({gradient.size(1)}, gradient.options().dtype(at::kFloat));
-  return kernels::moments(gradient)[0].to(at::kFloat);
-}
-
 /// A convolution by our own operators in those directions where they are faster than libtorch's. Maps may have half the
 /// bits, weights are float32 and so is all arithmetic.
 class OwnConvolution : public torch::autograd::Function<OwnConvolution> {
@@ -106,7 +101,7 @@ class OwnConvolution : public torch::autograd::Function<OwnConvolution> {
     if (context->needs_input_grad(0)) result[0] = gradient_of_x(gradient, x, weights, window);
     if (context->needs_input_grad(1)) result[1] = gradient_of_weights(gradient, x, weights, window);
     if (context->saved_data["biased"].toBool() && context->needs_input_grad(2))
-      result[2] = gradient_of_biases(gradient);
+      result[2] = kernels::place_sums(gradient);
     return result;
   }
 };

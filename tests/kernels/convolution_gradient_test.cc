@@ -45,6 +45,18 @@ TEST(ConvolutionWeightGradient, IsThatOfTheConvolution) {
     }
 }
 
+TEST(ConvolutionWeightGradient, OfOneByOneIsThatOfAnyChannelsAndPlaces) {
+  at::manual_seed(8);
+  for (const auto& [O, I] : {std::pair<int64_t, int64_t>{1, 1}, {5, 3}, {7, 17}, {16, 64}, {600, 601}})
+    for (const int64_t places : {1, 6, 7, 301}) {
+      const at::Tensor x = at::randn({1, I, 1, places}), gradient = at::randn({1, O, 1, places});
+      const at::Tensor exact =
+          gradient.to(at::kDouble).view({O, places}).mm(x.to(at::kDouble).view({I, places}).t()).view({O, I, 1, 1});
+      expect_close(convolution_weight_gradient(gradient, x, {}), exact.to(at::kFloat), 1e-5, 5e-5,
+                   fmt::format("{} to {} channels, {} places", I, O, places));
+    }
+}
+
 TEST(ConvolutionWeightGradient, IsThatOfTheConvolutionForManyChannelsAndLines) {
   at::manual_seed(9);
   const ConvolutionWindow windows[] = {

@@ -50,9 +50,11 @@ TEST(FeatureMap, PlusIsTheActivationOfTheSum) {
   const at::Tensor addend = ramp({2, 5, 3, 3}) * 4;
   for (const kernels::PendingMap& pending : {normalised, activated, kernels::PendingMap{.x = addend.cos()}})
     for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kRelu6, Activation::kSwish}) {
-      const at::Tensor values = FeatureMap(pending).values().clone();
-      expect_close(FeatureMap(kernels::PendingMap(pending)).plus(addend, activation),
-                   activate(values + addend, activation), 1e-6, 1e-6, fmt::format("{}", static_cast<int>(activation)));
+      kernels::PendingMap own = pending;
+      own.x = pending.x.clone();  // it may be written over
+      const at::Tensor values = FeatureMap(own).values().clone();
+      expect_close(FeatureMap(own).plus(addend, activation), activate(values + addend, activation), 1e-6, 1e-6,
+                   fmt::format("{}", static_cast<int>(activation)));
     }
 }
 
@@ -288,6 +290,16 @@ TEST(Convolution, UnderAutocastIsThatOfTheRoundedMap) {
           EXPECT_LT(distance(rough[i], exact[i]), bound) << what << ", tensor " << i;
         }
       }
+}
+
+TEST(Convolution, OneLargeGradientDoesNotHideThoseOfTheOtherPlaces) {
+  at::manual_seed(9);
+  at::Tensor gradient = at::rand({2, 16, 200, 200}) * 1e-6;
+  gradient[0].select(1, 0).select(1, 0) = 1;
+  const at::Tensor biases = at::zeros({16}).requires_grad_(), weights = at::randn({16, 16, 1, 1}).requires_grad_();
+  const at::Tensor x = at::randn({2, 16, 200, 200}).contiguous(at::MemoryFormat::ChannelsLast);
+  convolve(x, weights, biases, {.kernel = {1, 1}}).backward(gradient);
+  expect_close(biases.grad(), gradient.to(at::kDouble).sum({0, 2, 3}).to(at::kFloat), 1e-6, 0, "biases");
 }
 
 TEST(DropPath, DropsWholeExamplesByTheirKeys) {

@@ -12,19 +12,34 @@ namespace {
 class HugePages : public SysAllocator {
  public:
   void* Alloc(size_t size, size_t* actual_size, size_t alignment) override {
-    constexpr size_t kPage = size_t{2} << 20, kLeast = 16 * kPage;  // what lies together can be given out together
+    constexpr size_t kLeast = 16 * kPage;  // of what lies together larger pieces can be given out
+    const size_t whole = (size + kPage - 1) / kPage * kPage;
+    if (whole < size) return nullptr;
     alignment = std::max(alignment, kPage);
-    size = std::max((size + kPage - 1) / kPage * kPage, kLeast);
+    for (const size_t most : {std::max(whole, kLeast), whole})
+      if (void* const memory = map(most, alignment)) {
+        if (actual_size != nullptr) *actual_size = most;
+        return memory;
+      }
+    return nullptr;
+  }
+
+ private:
+  static constexpr size_t kPage = size_t{2} << 20;
+
+  /// The last aligned piece of what the system gives: it gives memory from its end on, so this one touches the one
+  /// before. Null where there is none.
+  static void* map(size_t size, size_t alignment) {
+    if (size + alignment < size) return nullptr;
     void* const memory =
         mmap(nullptr, size + alignment, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, /*fd=*/-1, /*offset=*/0);
     if (memory == MAP_FAILED) return nullptr;
-    char* const begin = static_cast<char*>(memory);
-    const size_t before = (alignment - reinterpret_cast<uintptr_t>(begin) % alignment) % alignment;
-    if (before > 0) munmap(begin, before);
-    munmap(begin + before + size, alignment - before);
-    madvise(begin + before, size, MADV_HUGEPAGE);  // a wish: the system may have none
-    if (actual_size != nullptr) *actual_size = size;
-    return begin + before;
+    char* const first = static_cast<char*>(memory);
+    const size_t before = alignment - reinterpret_cast<uintptr_t>(first) % alignment;
+    munmap(first, before);
+    if (before < alignment) munmap(first + before + size, alignment - before);
+    madvise(first + before, size, MADV_HUGEPAGE);  // a wish: the system may have none
+    return first + before;
   }
 };
 

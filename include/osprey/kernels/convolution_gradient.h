@@ -14,7 +14,7 @@ struct ConvolutionWindow {
 };
 
 /// Whether `convolution_weight_gradient` is the faster way for a convolution without groups and dilation: maps in
-/// channels_last on a CPU; for 1 x 1 kernels and strides above 1 maps of many channels, too.
+/// channels_last on a CPU; for strides above 1 maps of many channels, too.
 /// (bench/models/convolution_bench.cc prints the rates of both ways.)
 bool multiplies_weight_gradient(const at::Tensor& x, const at::Tensor& weights, const ConvolutionWindow& window);
 

@@ -138,9 +138,10 @@ class Places {
 template <class Factor>
 int64_t tasks_for(int64_t tiles, const TileSize& tile, const WinogradPanels<Factor>& weights) {
   constexpr int64_t kFloats = 200 << 10, kLeast = 24, kMost = 96;
+  constexpr int64_t kPlaces = 96;  // worth a thread's while
   const int64_t fit = kFloats / (tile.transformed() * (weights.steps + weights.columns)),
                 size = std::clamp(fit / kLeastRows * kLeastRows, kLeast, kMost);
-  const int64_t for_threads = std::min<int64_t>(at::get_num_threads(), tiles / kLeast);
+  const int64_t for_threads = std::min<int64_t>(at::get_num_threads(), tiles * tile.results * tile.results / kPlaces);
   return std::clamp<int64_t>(std::max(device::blocks_for(tiles, size), for_threads), 1, tiles / kLeastRows);
 }
 

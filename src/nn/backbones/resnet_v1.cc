@@ -170,7 +170,9 @@ class ResnetV1 final : public Backbone {
     return options.keras ? StridePlace::kFirstConvolution : StridePlace::kBlockEnd;
   }
   /// As a pool of single values, of which the gradient lies in memory as the map does; that of a slice would not.
-  static at::Tensor every_second(const at::Tensor& x) { return at::avg_pool2d(x, /*kernel_size=*/1, /*stride=*/2); }
+  static at::Tensor every_second(const at::Tensor& x) {
+    return at::avg_pool2d(x.contiguous(at::MemoryFormat::ChannelsLast), /*kernel_size=*/1, /*stride=*/2);
+  }
 
   std::string scope_;
   StridePlace stride_place_;

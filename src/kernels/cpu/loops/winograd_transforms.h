@@ -48,8 +48,9 @@ struct TwoResults {
   }
 };
 
-/// F(4, 3) with the points 0, p, -p, q, -q: these two make results as exact as those of a plain convolution, and all
-/// factors numbers that a float has. (With 1 and 2, errors are twice as large.)
+/// F(4, 3) with the points 0, p, -p, q, -q. These two make results nearly as exact as those of a plain convolution,
+/// with 1 and 2 their errors would be twice as large; and all factors but those of the taps are numbers that a float
+/// has.
 struct FourResults {
   static constexpr int kResults = 4, kSides = 6;
   static constexpr float kP = 0.75f, kQ = 1.5f, kP2 = kP * kP, kQ2 = kQ * kQ, kBoth = kP2 * kQ2, kSum = kP2 + kQ2;
