@@ -68,9 +68,6 @@ at::Tensor phase(const at::Tensor& x, const ConvolutionWindow& window, const Sid
   return result;
 }
 
-/// How many units it takes.
-int64_t up(int64_t count, int64_t unit) { return (count + unit - 1) / unit; }
-
 /// How the work on a weight gradient is divided: what a task needs at a time lies in the core's own cache, and the more
 /// places it sums at a time, the less often it goes through the sums of all taps. (Sizes as measured, see
 /// bench/models/convolution_bench.cc.)
@@ -79,16 +76,17 @@ struct PanelTasks {
   static constexpr int64_t kSeenBytes = 64 << 10;               ///< of a panel of the map at a time
 
   PanelTasks(int64_t O, int64_t I, const ConvolutionWindow& window, const Sides& output) {
-    const int64_t row_panels = up(O, cpu::kPanelRows), column_panels = up(I, cpu::kPanelColumns);
-    column_tasks = up(column_panels, kColumnPanels);
+    const int64_t row_panels = device::blocks_for(O, cpu::kPanelRows),
+                  column_panels = device::blocks_for(I, cpu::kPanelColumns);
+    column_tasks = device::blocks_for(column_panels, kColumnPanels);
     row_tasks = std::max<int64_t>(1, (row_panels + kRowPanels / 2) / kRowPanels);
     const int64_t threads = at::get_num_threads();  // a sum is the same whatever task makes it
     while (row_tasks * column_tasks % threads != 0 && row_panels / row_tasks > 4) ++row_tasks;
     while (row_tasks * column_tasks % threads != 0 && column_panels / column_tasks > 2) ++column_tasks;
-    rows = up(row_panels, row_tasks) * cpu::kPanelRows;
-    columns = up(column_panels, column_tasks) * cpu::kPanelColumns;
-    row_tasks = up(O, rows);  // shares are rounded up, so fewer may do
-    column_tasks = up(I, columns);
+    rows = device::blocks_for(row_panels, row_tasks) * cpu::kPanelRows;
+    columns = device::blocks_for(column_panels, column_tasks) * cpu::kPanelColumns;
+    row_tasks = device::blocks_for(O, rows);  // shares are rounded up, so fewer may do
+    column_tasks = device::blocks_for(I, columns);
     wide = output[1] + window.kernel[1] - 1;
     const int64_t seen_lines = kSeenBytes / (wide * cpu::kPanelColumns * static_cast<int64_t>(sizeof(float)));
     lines = std::clamp<int64_t>(seen_lines - window.kernel[0] + 1, 1, output[0]);
@@ -130,10 +128,10 @@ at::Tensor multiply_in_panels(const at::Tensor& gradient, const at::Tensor& x, c
         const int64_t lines = std::min(tasks.lines, output[0] - first);
         cpu::pack_panels(g + (picture * output[0] + first) * output[1] * O + o, O, lines * output[1], own_rows,
                          cpu::kPanelRows, a.data(), a_step);
-        cpu::add_window_products(a.data(), a_step, up(own_rows, cpu::kPanelRows), b.data() + first * b_line, b_line,
-                                 b_step, up(own_columns, cpu::kPanelColumns),
-                                 {lines, output[1], window.kernel[0], window.kernel[1]}, sums + o * columns + i,
-                                 columns, rows * columns);
+        cpu::add_window_products(
+            a.data(), a_step, device::blocks_for(own_rows, cpu::kPanelRows), b.data() + first * b_line, b_line, b_step,
+            device::blocks_for(own_columns, cpu::kPanelColumns), {lines, output[1], window.kernel[0], window.kernel[1]},
+            sums + o * columns + i, columns, rows * columns);
       }
     }
   });

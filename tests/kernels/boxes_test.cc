@@ -223,6 +223,19 @@ TEST(Preprocess, ScalesShiftsAndPads) {
   EXPECT_TRUE(preprocess(images, shapes, options).is_contiguous(at::MemoryFormat::ChannelsLast));
 }
 
+/// As the original scales them: the product is rounded before the offset is added.
+TEST(Preprocess, EveryPixelIsThatOfAProductAndASum) {
+  at::Tensor images = at::arange(2 * 3 * 11 * 37).remainder(256).to(at::kByte).view({2, 3, 11, 37});
+  images = images.contiguous(at::MemoryFormat::ChannelsLast);
+  const PreprocessOptions options{.scale = {2.0 / 255, 2.0 / 255, 1 / 57.375}, .offset = {-1, -1, -2.11790393}};
+  const auto channels = [](const auto& values) {
+    return at::tensor(at::ArrayRef<double>(values.data(), values.size())).to(at::kFloat).view({1, 3, 1, 1});
+  };
+  const at::Tensor products = images.to(at::kFloat) * channels(options.scale);
+  EXPECT_TRUE(at::equal(preprocess(images, {}, options), products + channels(options.offset)));
+  EXPECT_TRUE(at::equal(preprocess(images.to(at::kFloat), {}, options), products + channels(options.offset)));
+}
+
 TEST(Preprocess, ResizesAsTheLoaderDoes) {
   at::manual_seed(4);
   const at::Tensor images = at::randint(0, 256, {3, 3, 30, 40}, at::kByte);

@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/floats_of_map.h"
 #include "kernels/cpu/loops/product_panels.h"
+#include "kernels/device/kernel.h"
 #include "osprey/base/cpu.h"
 #include "osprey/kernels/parallel.h"
 
@@ -15,10 +16,6 @@ namespace {
 // What a task has at a time should stay in the core's own cache, as often as its weights pass by; but the fewer places,
 // the more often these and the sums of their gradients pass by, and the less there is to do for what beginning costs.
 constexpr int64_t kFloatsOfATask = 24 << 10, kLeastTiles = 16, kMostTiles = 64;
-
-int64_t round_up(int64_t count, int64_t unit) { return (count + unit - 1) / unit * unit; }
-
-int64_t panels_for(int64_t columns) { return round_up(columns, kPanelColumns) / kPanelColumns; }
 
 template <class T>
 void pack_for(bool in_pairs, const T* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width,
@@ -50,7 +47,8 @@ at::Tensor to_panels(const at::Tensor& weights, bool transposed, bool in_pairs) 
   const at::Tensor matrix = weights.flatten(1).contiguous();
   const int64_t depth = matrix.size(transposed ? 0 : 1), columns = matrix.size(transposed ? 1 : 0),
                 steps = steps_of(depth, in_pairs), size = steps * kPanelColumns;
-  const at::Tensor panels = at::empty({panels_for(columns), steps, kPanelColumns}, matrix.options());
+  const at::Tensor panels =
+      at::empty({device::blocks_for(columns, kPanelColumns), steps, kPanelColumns}, matrix.options());
   const auto* from = matrix.const_data_ptr<float>();
   auto* const to = panels.mutable_data_ptr<float>();
   parallel_for(panels.size(0), [&](int64_t panel) {
@@ -78,7 +76,7 @@ PlaceProducts::PlaceProducts(const at::Tensor& weights, const at::Tensor& biases
       columns_(weights.size(transposed ? 1 : 0)),
       in_pairs_(in_pairs),
       panels_(to_panels(weights, transposed, in_pairs)) {
-  if (biases.defined()) start_ = at::constant_pad_nd(biases, {0, round_up(columns_, kPanelColumns) - columns_});
+  if (biases.defined()) start_ = at::constant_pad_nd(biases, {0, panels_.size(0) * kPanelColumns - columns_});
 }
 
 template <class T>
@@ -114,8 +112,8 @@ PlaceSums::PlaceSums(int64_t O, int64_t I, int64_t groups, bool in_pairs)
     : rows_(O),
       columns_(I),
       groups_(groups),
-      row_panels_(round_up(O, kPanelRows) / kPanelRows),
-      column_panels_(panels_for(I)),
+      row_panels_(device::blocks_for(O, kPanelRows)),
+      column_panels_(device::blocks_for(I, kPanelColumns)),
       in_pairs_(in_pairs),
       tiles_(at::empty({groups, column_panels_, row_panels_, kPanelRows, kPanelColumns}, at::kFloat)) {}
 
@@ -156,7 +154,7 @@ at::Tensor PlaceSums::total() {
 template <class T>
 at::Tensor sum_products(const T* a, int64_t O, const T* b, int64_t I, int64_t count, bool in_pairs) {
   constexpr int64_t kAtATime = 4;  // panels, as many as the widest tile has: more would leave threads without a task
-  const int64_t row_panels = round_up(O, kPanelRows) / kPanelRows, column_panels = panels_for(I),
+  const int64_t row_panels = device::blocks_for(O, kPanelRows), column_panels = device::blocks_for(I, kPanelColumns),
                 steps = steps_of(count, in_pairs);
   const at::Tensor rows = at::empty({row_panels, steps, kPanelRows}, at::kFloat),
                    columns = at::empty({column_panels, steps, kPanelColumns}, at::kFloat),
@@ -167,8 +165,8 @@ at::Tensor sum_products(const T* a, int64_t O, const T* b, int64_t I, int64_t co
     const int64_t first = task * kAtATime * width, own = std::min(kAtATime * width, channels - first);
     pack_for(in_pairs, map + first, channels, count, own, width, panels + first * steps, steps * width);
   };
-  parallel_for(round_up(row_panels, kAtATime) / kAtATime, [&](int64_t task) { pack(a, O, kPanelRows, task, of_rows); });
-  parallel_for(round_up(column_panels, kAtATime) / kAtATime, [&](int64_t task) {
+  parallel_for(device::blocks_for(row_panels, kAtATime), [&](int64_t task) { pack(a, O, kPanelRows, task, of_rows); });
+  parallel_for(device::blocks_for(column_panels, kAtATime), [&](int64_t task) {
     pack(b, I, kPanelColumns, task, of_columns);
     const int64_t first = task * kAtATime, own = std::min(kAtATime, column_panels - first);
     const auto tiles = scratch(own * row_panels * kPanelRows * kPanelColumns);
@@ -211,7 +209,7 @@ template at::Tensor sum_over_places(const Bfloat16*, int64_t, const Bfloat16*, i
 
 PlaceTasks::PlaceTasks(int64_t places, int64_t width, int64_t shares) : places_(places), tiles_(places / kLeastRows) {
   const int64_t of_a_task = std::clamp(kFloatsOfATask / (kLeastRows * width), kLeastTiles, kMostTiles);
-  count_ = std::min(tiles_, round_up(tiles_ / of_a_task + 1, shares));
+  count_ = std::min(tiles_, device::blocks_for(tiles_ / of_a_task + 1, shares) * shares);
 }
 
 int64_t PlaceTasks::most() const { return (tiles_ + count_ - 1) / count_ * kLeastRows + places_ % kLeastRows; }
