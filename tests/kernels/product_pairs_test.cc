@@ -87,7 +87,7 @@ TEST(ProductPairs, ArePackedWithZerosWhereThereIsNothing) {
 /// The transforms of Winograd's tiles of bfloat16 numbers are those of the same floats, rounded.
 TEST(ProductPairs, OfTilesAreThoseOfFloatsRounded) {
   at::manual_seed(55);
-  for (const int64_t results : {2, 4})
+  for (const int64_t results : {2, 3, 4})
     for (const int64_t channels : {16, 21, 48}) {
       const int64_t transformed = (results + 2) * (results + 2);
       const at::Tensor places = at::randn({transformed, channels}).to(at::kBFloat16), floats = places.to(at::kFloat);
@@ -105,9 +105,6 @@ TEST(ProductPairs, OfTilesAreThoseOfFloatsRounded) {
       transform_seen(results, halves.data(), channels, device::data<Bfloat16>(found), kPanelColumns, channels);
       transform_seen(results, singles.data(), channels, expected.mutable_data_ptr<float>(), kPanelColumns, channels);
       expect_rounded(found, expected, "seen");
-      transform_wanted(results, halves.data(), channels, device::data<Bfloat16>(found), channels);
-      transform_wanted(results, singles.data(), channels, expected.mutable_data_ptr<float>(), channels);
-      expect_rounded(found, expected, "wanted");
 
       const at::Tensor biases = at::randn({channels}), plain = at::empty({results * results, channels}),
                        half = at::empty({results * results, channels}, at::kBFloat16);
@@ -122,6 +119,53 @@ TEST(ProductPairs, OfTilesAreThoseOfFloatsRounded) {
       transform_products(results, products, channels, channels, biases.const_data_ptr<float>(), half_made.data());
       expect_rounded(half, plain, "products");
     }
+}
+
+/// So are those of two tiles, or of two rows of weights, that are put together as pairs.
+TEST(ProductPairs, OfTwoTilesAreThoseOfTheirFloatsRounded) {
+  at::manual_seed(56);
+  for (const int64_t results : {2, 3, 4}) {
+    const int64_t transformed = (results + 2) * (results + 2);
+    const auto expect_pairs = [&](const at::Tensor& found, const at::Tensor& one, const at::Tensor& other,
+                                  const char* what) {
+      EXPECT_TRUE(at::equal(found.view(at::kBFloat16).view({one.size(0), -1, 2}),
+                            at::stack({one.flatten(1), other.flatten(1)}, 2).to(at::kBFloat16)))
+          << what << ", " << results << " results";
+    };
+    for (const int64_t channels : {16, 21, 48}) {
+      const at::Tensor places = at::randn({2, transformed, channels}).to(at::kBFloat16), floats = places.to(at::kFloat);
+      std::array<std::vector<const Bfloat16*>, 2> halves;
+      std::array<std::vector<const float*>, 2> singles;
+      for (int64_t i = 0; i < 2 * transformed; ++i) {
+        halves[static_cast<size_t>(i / transformed)].push_back(device::data<const Bfloat16>(places) + i * channels);
+        singles[static_cast<size_t>(i / transformed)].push_back(floats.const_data_ptr<float>() + i * channels);
+      }
+      at::Tensor found = at::empty({transformed, channels}), expected = at::empty({2, transformed, channels});
+      auto* const to = found.mutable_data_ptr<float>();
+      transform_seen_to_pairs(results, halves[0].data(), halves[1].data(), channels, to, kPanelColumns, channels);
+      for (size_t i = 0; i < 2; ++i)
+        transform_seen(results, singles[i].data(), channels, expected.mutable_data_ptr<float>() + i * found.numel(),
+                       kPanelColumns, channels);
+      expect_pairs(found, expected[0], expected[1], "seen");
+      transform_wanted_to_pairs(results, halves[0].data(), halves[1].data(), channels, to, channels);
+      for (size_t i = 0; i < 2; ++i)
+        transform_wanted(results, singles[i].data(), channels, expected.mutable_data_ptr<float>() + i * found.numel(),
+                         channels);
+      expect_pairs(found, expected[0], expected[1], "wanted");
+    }
+    for (const int64_t rows : {1, 2, 5}) {
+      const int64_t pairs = (rows + 1) / 2;
+      const at::Tensor taps = at::randn({rows, kTaps, kPanelColumns}),
+                       found = at::empty({transformed, pairs, kPanelColumns}),
+                       expected = at::zeros({transformed, 2 * pairs, kPanelColumns});
+      transform_weights_to_pairs(results, taps.const_data_ptr<float>(), kPanelColumns, rows,
+                                 found.mutable_data_ptr<float>(), found.stride(0));
+      transform_weights(results, taps.const_data_ptr<float>(), kPanelColumns, rows, expected.mutable_data_ptr<float>(),
+                        expected.stride(0));
+      expect_pairs(found.view({transformed, -1}), expected.slice(1, 0, 2 * pairs, 2),
+                   expected.slice(1, 1, 2 * pairs, 2), "weights");
+    }
+  }
 }
 
 TEST(ProductPairs, OfFloatsAreNotRounded) {

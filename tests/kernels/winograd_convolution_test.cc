@@ -52,8 +52,8 @@ TEST(WinogradConvolution, IsTheConvolutionAndItsGradients) {
 }
 
 /// Rounding a result to bfloat16 makes 0.17 % of its norm, what is multiplied where the CPU multiplies such numbers the
-/// rest.
-TEST(WinogradConvolution, OfHalfTheBitsIsOffByHalfAPercentAtMost) {
+/// rest. (That unit is 2^-7 of a number's power of two.)
+TEST(WinogradConvolution, OfHalfTheBitsIsOffByLessThanAUnitOfItsLastPlace) {
   at::manual_seed(7);
   const auto half = [](const at::Tensor& map) { return map.to(at::kBFloat16); };
   const at::Tensor x = half(random_map({2, 256, 20, 21})), weights = at::randn({256, 256, 3, 3}),
@@ -61,7 +61,8 @@ TEST(WinogradConvolution, OfHalfTheBitsIsOffByHalfAPercentAtMost) {
                    y = at::conv2d(exact, exact_weights, {}, 1, 1), gradient = half(random_map(y.sizes()));
   y.backward(gradient.to(at::kDouble));
   const auto expect_near = [](const at::Tensor& found, const at::Tensor& expected, const char* what) {
-    EXPECT_LT((found.to(at::kDouble) - expected).norm().item<double>(), 5e-3 * expected.norm().item<double>()) << what;
+    EXPECT_LT((found.to(at::kDouble) - expected).norm().item<double>(), 0x1p-7 * expected.norm().item<double>())
+        << what;
   };
   expect_near(winograd_convolution(x, weights), y.detach(), "result");
   expect_near(winograd_convolution_gradient(gradient, weights), exact.grad(), "gradient of x");

@@ -57,11 +57,11 @@ at::Tensor to_panels(const at::Tensor& weights, bool transposed, bool in_pairs) 
     if (transposed) {
       pack_for(in_pairs, from + first, columns, depth, own, kPanelColumns, target, size);
     } else if (in_pairs) {
-      const auto across = scratch(depth * kPanelColumns);
-      pack_across(from + first * depth, own, depth, across.get());
-      pack_pairs(across.get(), kPanelColumns, depth, kPanelColumns, kPanelColumns, target, size);
+      const auto rows = scratch(own * steps);
+      pair_neighbours(from + first * depth, own, depth, reinterpret_cast<Bfloat16*>(rows.get()));
+      pack_across(rows.get(), steps, own, steps, target);
     } else {
-      pack_across(from + first * depth, own, depth, target);
+      pack_across(from + first * depth, depth, own, depth, target);
     }
   });
   return panels;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "kernels/cpu/loops/dispatch.h"
 #include "kernels/cpu/loops/factors.h"
@@ -250,104 +251,142 @@ OSPREY_INLINE void multiply_by_panels(const float* rows, int64_t count, int64_t 
       });
 }
 
-OSPREY_INLINE void transpose_into(const float* rows, int64_t count, int64_t depth, float* panel) {
-  for (int64_t i = 0; i < depth; ++i)
-    for (int64_t r = 0; r < kPanelColumns; ++r) panel[i * kPanelColumns + r] = r < count ? rows[r * depth + i] : 0;
+/// The lanes of a with kHalf in their number, and those of b without, change places.
+template <int kHalf, class V, int... kLane>
+OSPREY_INLINE void swap_lanes(V& a, V& b, std::integer_sequence<int, kLane...>) {
+  constexpr int kLanes = sizeof...(kLane);
+  const V first = __builtin_shufflevector(a, b, ((kLane & kHalf) == 0 ? kLane : kLane - kHalf + kLanes)...);
+  b = __builtin_shufflevector(a, b, ((kLane & kHalf) == 0 ? kLane + kHalf : kLane + kLanes)...);
+  a = first;
 }
 
-template <int kWidth>
-OSPREY_INLINE void pack_of_width(const float* map, int64_t map_step, int64_t pixels, int64_t channels, float* panels,
-                                 int64_t panel_step) {
-  constexpr int kLanes = 8, kMoved = (kWidth + kLanes - 1) / kLanes * kLanes;  // what is too much is overwritten later
-  using Moved = Singles<kLanes>;
-  for (int64_t c = 0; c < channels; c += kWidth, panels += panel_step) {
-    const float* from = map + c;
-    float* to = panels;
-    if (c + kMoved <= channels) {
-      for (int64_t p = 0; p < pixels; ++p, from += map_step, to += kWidth)
-        for (int i = 0; i < kMoved; i += kLanes) Moved::put(Moved::get(from + i), to + i);
-    } else {
-      for (int64_t p = 0; p < pixels; ++p, from += map_step, to += kWidth)
-        for (int i = 0; i < kWidth; ++i) to[i] = c + i < channels ? from[i] : 0;
+/// Lane i of row r becomes lane r of row i.
+template <int kHalf, int kLanes>
+OSPREY_INLINE void transpose(typename Vector<kLanes>::Floats (&rows)[kLanes]) {
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; ++i)
+    if ((i & kHalf) == 0) swap_lanes<kHalf>(rows[i], rows[i + kHalf], std::make_integer_sequence<int, kLanes>());
+  if constexpr (2 * kHalf < kLanes) transpose<2 * kHalf, kLanes>(rows);
+}
+
+/// Squares of what a register holds, beginning with column `i`. Returns the first that is left.
+template <class Floats>
+OSPREY_INLINE int64_t transpose_squares(const float* rows, int64_t row_step, int64_t count, int64_t depth, int64_t i,
+                                        float* panel) {
+  constexpr int kLanes = Floats::kLanes;
+  for (; i + kLanes <= depth; i += kLanes)
+    for (int64_t first = 0; first < kPanelColumns; first += kLanes) {
+      typename Floats::Floats square[kLanes];
+#pragma GCC unroll 16
+      for (int r = 0; r < kLanes; ++r)
+        square[r] = first + r < count ? Floats::get(rows + (first + r) * row_step + i) : typename Floats::Floats{};
+      transpose<1, kLanes>(square);
+#pragma GCC unroll 16
+      for (int r = 0; r < kLanes; ++r) Floats::put(square[r], panel + (i + r) * kPanelColumns + first);
     }
+  return i;
+}
+
+template <class Floats>
+OSPREY_INLINE void transpose_into(const float* rows, int64_t row_step, int64_t count, int64_t depth, float* panel) {
+  int64_t i = transpose_squares<Floats>(rows, row_step, count, depth, 0, panel);
+  if constexpr (Floats::kLanes > 8) i = transpose_squares<Singles<8>>(rows, row_step, count, depth, i, panel);
+  for (; i < depth; ++i)
+    for (int64_t r = 0; r < kPanelColumns; ++r) panel[i * kPanelColumns + r] = r < count ? rows[r * row_step + i] : 0;
+}
+
+/// What a step of a panel is made of: a pixel.
+template <class Floats>
+struct OnePixel {
+  static constexpr int kLanes = Floats::kLanes;
+  static constexpr int64_t kPixels = 1;
+
+  static OSPREY_INLINE typename Floats::Floats at(const float* from, int64_t) { return Floats::get(from); }
+  /// Up to kWidth channels, one by one.
+  template <int kWidth>
+  static OSPREY_INLINE void few(const float* from, int64_t, int64_t channels, int64_t, float* to) {
+    for (int64_t i = 0; i < kWidth; ++i) to[i] = i < channels ? from[i] : 0;
   }
-}
+};
 
-OSPREY_INLINE void pack(const float* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width,
-                        float* panels, int64_t panel_step) {
-  if (width == kPanelRows) pack_of_width<kPanelRows>(map, map_step, pixels, channels, panels, panel_step);
-  if (width == kPanelColumns) pack_of_width<kPanelColumns>(map, map_step, pixels, channels, panels, panel_step);
-}
-
+/// Two pixels, as pairs.
 template <class Pairs>
-OSPREY_INLINE typename Pairs::Halves halves_at(const float* from) {
-  return Pairs::halves(Singles<Pairs::kLanes>::get(from));
-}
-template <class Pairs>
-OSPREY_INLINE typename Pairs::Halves halves_at(const Bfloat16* from) {
-  return Pairs::halves(from);
-}
+struct TwoPixels {
+  static constexpr int kLanes = Pairs::kLanes;
+  static constexpr int64_t kPixels = 2;
 
-/// Pairs of up to kWidth channels of two pixels, one by one.
-template <int kWidth, class T>
-OSPREY_INLINE void pack_few(const T* one, const T* other, int64_t channels, float* to) {
-  Bfloat16 numbers[2 * kWidth] = {};
-  for (int64_t i = 0; i < channels; ++i) {
-    store(numbers + 2 * i, load(one + i));
-    if (other != nullptr) store(numbers + 2 * i + 1, load(other + i));
+  template <class T>
+  static OSPREY_INLINE typename Pairs::Floats at(const T* from, int64_t map_step) {
+    return Pairs::pairs(halves(from), halves(from + map_step));
   }
-  std::memcpy(to, numbers, sizeof(numbers));
-}
+  /// pixels  that there are, 1 or 2
+  template <int kWidth, class T>
+  static OSPREY_INLINE void few(const T* from, int64_t map_step, int64_t channels, int64_t pixels, float* to) {
+    Bfloat16 numbers[2 * kWidth] = {};
+    for (int64_t pixel = 0; pixel < std::min(pixels, kPixels); ++pixel)
+      for (int64_t i = 0; i < channels; ++i) store(numbers + 2 * i + pixel, load(from + pixel * map_step + i));
+    std::memcpy(to, numbers, sizeof(numbers));
+  }
 
-template <int kWidth, class Pairs, class T>
-OSPREY_INLINE void pack_pairs_of_width(const T* map, int64_t map_step, int64_t pixels, int64_t channels, float* panels,
-                                       int64_t panel_step) {
-  constexpr int kLanes = Pairs::kLanes, kMoved = (kWidth + kLanes - 1) / kLanes * kLanes;  // as for floats
+ private:
+  static OSPREY_INLINE typename Pairs::Halves halves(const float* from) {
+    return Pairs::halves(Singles<kLanes>::get(from));
+  }
+  static OSPREY_INLINE typename Pairs::Halves halves(const Bfloat16* from) { return Pairs::halves(from); }
+};
+
+template <int kWidth, class Step, class T>
+OSPREY_INLINE void pack_of_width(const T* map, int64_t map_step, int64_t pixels, int64_t channels, float* panels,
+                                 int64_t panel_step) {
+  using Memory = Singles<Step::kLanes>;
+  constexpr int kLanes = Step::kLanes, kMoved = (kWidth + kLanes - 1) / kLanes * kLanes;  // the rest is overwritten
   constexpr int64_t kAtOnce = 16;  // pixels: those that a line of the cache reaches across panels stay in it
   for (int64_t begin = 0; begin < pixels; begin += kAtOnce) {
-    const int64_t end = std::min(begin + kAtOnce, pixels), whole = begin + (end - begin) / 2 * 2;
-    float* first = panels + begin / 2 * kWidth;
+    const int64_t end = std::min(begin + kAtOnce, pixels);
+    float* first = panels + begin / Step::kPixels * kWidth;
     for (int64_t c = 0; c < channels; c += kWidth, first += panel_step) {
-      const int64_t few = std::min<int64_t>(channels - c, kWidth);
       const T* from = map + begin * map_step + c;
       float* to = first;
-      const auto pairs_at = [&](int i) __attribute__((always_inline)) {
-        return Pairs::pairs(halves_at<Pairs>(from + i), halves_at<Pairs>(from + map_step + i));
-      };
+      int64_t p = begin;
       if (c + kMoved <= channels) {
-        int64_t p = begin;
-        for (; p + (kMoved > kWidth && end == pixels ? 2 : 0) < whole; p += 2, from += 2 * map_step, to += kWidth)
-          for (int i = 0; i < kMoved; i += kLanes) Singles<kLanes>::put(pairs_at(i), to + i);
-        if (p < whole) {  // the last of the panel: what comes after it may have been written
-          float moved[kMoved];
-          for (int i = 0; i < kMoved; i += kLanes) Singles<kLanes>::put(pairs_at(i), moved + i);
-          std::copy_n(moved, kWidth, to);
-          from += 2 * map_step, to += kWidth;
-        }
-      } else {
-        for (int64_t p = begin; p < whole; p += 2, from += 2 * map_step, to += kWidth)
-          pack_few<kWidth>(from, from + map_step, few, to);
+        // The last of the panel is left: what comes after it may have been written.
+        for (; p + Step::kPixels <= (kMoved > kWidth && end == pixels ? end - 1 : end);
+             p += Step::kPixels, from += Step::kPixels * map_step, to += kWidth)
+          for (int i = 0; i < kMoved; i += kLanes) Memory::put(Step::at(from + i, map_step), to + i);
       }
-      if (whole < end) pack_few<kWidth, T>(from, nullptr, few, to);
+      for (; p < end; p += Step::kPixels, from += Step::kPixels * map_step, to += kWidth)
+        Step::template few<kWidth>(from, map_step, std::min<int64_t>(channels - c, kWidth), end - p, to);
     }
   }
+}
+
+/// Narrow, Wide  the steps of panels of rows and of columns
+template <class Narrow, class Wide, class T>
+OSPREY_INLINE void pack(const T* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width, float* panels,
+                        int64_t panel_step) {
+  if (width == kPanelRows) pack_of_width<kPanelRows, Narrow>(map, map_step, pixels, channels, panels, panel_step);
+  if (width == kPanelColumns) pack_of_width<kPanelColumns, Wide>(map, map_step, pixels, channels, panels, panel_step);
+}
+
+template <class Floats>
+OSPREY_INLINE void pack_pixels(const float* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width,
+                               float* panels, int64_t panel_step) {
+  pack<OnePixel<Singles<8>>, OnePixel<Floats>>(map, map_step, pixels, channels, width, panels, panel_step);
 }
 
 template <class Pairs, class T>
 OSPREY_INLINE void pack_as_pairs(const T* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width,
                                  float* panels, int64_t panel_step) {
   using Eight = typename Pairs::template With<8>;
-  if (width == kPanelRows) pack_pairs_of_width<kPanelRows, Eight>(map, map_step, pixels, channels, panels, panel_step);
-  if (width == kPanelColumns)
-    pack_pairs_of_width<kPanelColumns, Pairs>(map, map_step, pixels, channels, panels, panel_step);
+  pack<TwoPixels<Eight>, TwoPixels<Pairs>>(map, map_step, pixels, channels, width, panels, panel_step);
 }
 
 }  // namespace
 
-OSPREY_DISPATCH(pack_panels, pack,
-                (const float* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width, float* panels,
-                 int64_t panel_step),
-                map, map_step, pixels, channels, width, panels, panel_step)
+OSPREY_DISPATCH_SINGLES(pack_panels, pack_pixels,
+                        (const float* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width,
+                         float* panels, int64_t panel_step),
+                        map, map_step, pixels, channels, width, panels, panel_step)
 
 // NOLINTBEGIN(bugprone-macro-parentheses): T is a type
 #define OSPREY_DISPATCH_PACKING(T)                                                                        \
@@ -360,8 +399,9 @@ OSPREY_DISPATCH(pack_panels, pack,
 OSPREY_DISPATCH_PACKING(float)
 OSPREY_DISPATCH_PACKING(Bfloat16)
 
-OSPREY_DISPATCH(pack_across, transpose_into, (const float* rows, int64_t count, int64_t depth, float* panel), rows,
-                count, depth, panel)
+OSPREY_DISPATCH_SINGLES(pack_across, transpose_into,
+                        (const float* rows, int64_t row_step, int64_t count, int64_t depth, float* panel), rows,
+                        row_step, count, depth, panel)
 
 OSPREY_DISPATCH_SINGLES(multiply_rows, multiply_by_panels,
                         (const float* rows, int64_t count, int64_t depth, const float* panels, const float* start,

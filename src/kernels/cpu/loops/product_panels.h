@@ -42,8 +42,8 @@ void pack_pairs(const Bfloat16* map, int64_t map_step, int64_t pixels, int64_t c
                 int64_t panel_step);
 
 /// Rows side by side as the columns of one panel, [depth, kPanelColumns]; missing ones become zero.
-/// rows   [count, depth], count at most kPanelColumns
-void pack_across(const float* rows, int64_t count, int64_t depth, float* panel);
+/// rows  [count, depth], `row_step` floats apart; count at most kPanelColumns
+void pack_across(const float* rows, int64_t row_step, int64_t count, int64_t depth, float* panel);
 
 /// result[r][c] = start[c] + sum over i of rows[r][i] * panels[c / kPanelColumns][i][c % kPanelColumns].
 /// rows    [count, depth]; at least kLeastRows of them

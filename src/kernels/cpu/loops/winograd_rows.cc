@@ -39,33 +39,85 @@ OSPREY_INLINE void for_channels(int64_t channels, const Work& work) {
   if (c < channels) work(channels - kLanes);
 }
 
-template <class Tile, class Numbers>
-OSPREY_INLINE void seen_of(const typename Numbers::Element* const* seen, int64_t channels,
-                           typename Numbers::Element* to, int64_t panel_step, int64_t step) {
+template <class Tile, class Numbers, class Put>
+OSPREY_INLINE void seen_at(const typename Numbers::Element* const* seen, int64_t c, const Put& put) {
   using V = typename Numbers::Floats;
-  for_channels<Numbers::kLanes>(
-      channels, [&](int64_t c) __attribute__((always_inline)) {
-        auto* const first = to + c / kPanelColumns * panel_step + c % kPanelColumns;
-        transform_both<V, Tile::kSides, Tile::kSides>(
-            [&](int i) __attribute__((always_inline)) { return Numbers::get(seen[i] + c); },
-            [](const V* from, V* made) __attribute__((always_inline)) { Tile::seen(from, made); },
-            [&](const V& number, int i) __attribute__((always_inline)) { Numbers::put(number, first + i * step); });
-      });
+  transform_both<V, Tile::kSides, Tile::kSides>(
+      [&](int i) __attribute__((always_inline)) { return Numbers::get(seen[i] + c); },
+      [](const V* from, V* made) __attribute__((always_inline)) { Tile::seen(from, made); }, put);
 }
 
 template <class Tile, class Numbers>
-OSPREY_INLINE void taps_of(const float* taps, int64_t tap_step, int64_t row_step, int64_t rows, float* to,
-                           int64_t step) {
+OSPREY_INLINE void seen_of(const typename Numbers::Element* const* seen, int64_t channels,
+                           typename Numbers::Element* to, int64_t panel_step, int64_t step) {
+  for_channels<Numbers::kLanes>(
+      channels, [&](int64_t c) __attribute__((always_inline)) {
+        auto* const first = to + c / kPanelColumns * panel_step + c % kPanelColumns;
+        seen_at<Tile, Numbers>(
+            seen, c, [&](const typename Numbers::Floats& number, int i) __attribute__((always_inline)) {
+              Numbers::put(number, first + i * step);
+            });
+      });
+}
+
+template <class Tile, class Pairs>
+OSPREY_INLINE void seen_pairs_of(const Bfloat16* const* seen, const Bfloat16* const* other, int64_t channels, float* to,
+                                 int64_t panel_step, int64_t step) {
+  for_channels<Pairs::kLanes>(
+      channels, [&](int64_t c) __attribute__((always_inline)) {
+        put_pairs<Pairs, Tile::kSides * Tile::kSides>(
+            [&](int which, const auto& put)
+                __attribute__((always_inline)) { seen_at<Tile, Pairs>(which == 0 ? seen : other, c, put); },
+            to + c / kPanelColumns * panel_step + c % kPanelColumns, step);
+      });
+}
+
+/// Puts two transforms of the same kind, the first of which is made before, as pairs.
+/// transform  (what is done with its numbers): transforms one of the two      to  of the first pair
+template <class Pairs, int kNumbers, class Transform>
+OSPREY_INLINE void put_pairs(const Transform& transform, float* to, int64_t step) {
+  using V = typename Pairs::Floats;
+  typename Pairs::Halves first[kNumbers];
+  transform(
+      0, [&](const V& number, int i) __attribute__((always_inline)) { first[i] = Pairs::halves(number); });
+  transform(
+      1, [&](const V& number, int i) __attribute__((always_inline)) {
+        Singles<Pairs::kLanes>::put(Pairs::pairs(first[i], Pairs::halves(number)), to + i * step);
+      });
+}
+
+constexpr int64_t kRowOfTaps = kTaps * kPanelColumns;
+
+template <class Tile, class Numbers, class Put>
+OSPREY_INLINE void taps_of_row(const float* taps, int64_t tap_step, const Put& put) {
   using V = typename Numbers::Floats;
-  for (int64_t row = 0; row < rows; ++row)
-    for (int64_t c = 0; c < kPanelColumns; c += Numbers::kLanes) {
-      const float* const of_row = taps + row * row_step + c;
-      float* const first = to + row * kPanelColumns + c;
-      transform_both<V, 3, Tile::kSides>(
-          [&](int i) __attribute__((always_inline)) { return Numbers::get(of_row + i * tap_step); },
-          [](const V* from, V* made) __attribute__((always_inline)) { Tile::taps(from, made); },
-          [&](const V& number, int i) __attribute__((always_inline)) { Numbers::put(number, first + i * step); });
-    }
+  transform_both<V, 3, Tile::kSides>(
+      [&](int i) __attribute__((always_inline)) { return Numbers::get(taps + i * tap_step); },
+      [](const V* from, V* made) __attribute__((always_inline)) { Tile::taps(from, made); }, put);
+}
+
+template <class Tile, class Numbers>
+OSPREY_INLINE void taps_of(const float* taps, int64_t tap_step, int64_t rows, float* to, int64_t step) {
+  for (int64_t row = 0; row < rows; ++row, taps += kRowOfTaps, to += kPanelColumns)
+    for (int64_t c = 0; c < kPanelColumns; c += Numbers::kLanes)
+      taps_of_row<Tile, Numbers>(
+          taps + c, tap_step, [&](const typename Numbers::Floats& number, int i) __attribute__((always_inline)) {
+            Numbers::put(number, to + i * step + c);
+          });
+}
+
+template <class Tile, class Pairs>
+OSPREY_INLINE void tap_pairs_of(const float* taps, int64_t tap_step, int64_t rows, float* to, int64_t step) {
+  using Numbers = Singles<Pairs::kLanes>;
+  constexpr int kNumbers = Tile::kSides * Tile::kSides;
+  for (int64_t row = 0; row < rows; row += 2, taps += 2 * kRowOfTaps, to += kPanelColumns)
+    for (int64_t c = 0; c < kPanelColumns; c += Numbers::kLanes)
+      put_pairs<Pairs, kNumbers>(
+          [&](int which, const auto& put) __attribute__((always_inline)) {
+            if (row + which < rows) return taps_of_row<Tile, Numbers>(taps + which * kRowOfTaps + c, tap_step, put);
+            for (int i = 0; i < kNumbers; ++i) put(typename Numbers::Floats{}, i);
+          },
+          to + c, step);
 }
 
 template <class Tile, class Numbers>
@@ -83,16 +135,34 @@ OSPREY_INLINE void results_of(const float* products, int64_t step, int64_t chann
       });
 }
 
-template <class Tile, class Numbers>
-OSPREY_INLINE void wanted_of(const typename Numbers::Element* const* wanted, int64_t channels,
-                             typename Numbers::Element* to, int64_t step) {
+template <class Tile, class Numbers, class Put>
+OSPREY_INLINE void wanted_at(const typename Numbers::Element* const* wanted, int64_t c, const Put& put) {
   using V = typename Numbers::Floats;
+  transform_both<V, Tile::kResults, Tile::kSides>(
+      [&](int i) __attribute__((always_inline)) { return Numbers::get(wanted[i] + c); },
+      [](const V* from, V* made) __attribute__((always_inline)) { Tile::wanted(from, made); }, put);
+}
+
+template <class Tile, class Numbers>
+OSPREY_INLINE void wanted_of(const float* const* wanted, int64_t channels, float* to, int64_t step) {
   for_channels<Numbers::kLanes>(
       channels, [&](int64_t c) __attribute__((always_inline)) {
-        transform_both<V, Tile::kResults, Tile::kSides>(
-            [&](int i) __attribute__((always_inline)) { return Numbers::get(wanted[i] + c); },
-            [](const V* from, V* made) __attribute__((always_inline)) { Tile::wanted(from, made); },
-            [&](const V& number, int i) __attribute__((always_inline)) { Numbers::put(number, to + i * step + c); });
+        wanted_at<Tile, Numbers>(
+            wanted, c, [&](const typename Numbers::Floats& number, int i) __attribute__((always_inline)) {
+              Numbers::put(number, to + i * step + c);
+            });
+      });
+}
+
+template <class Tile, class Pairs>
+OSPREY_INLINE void wanted_pairs_of(const Bfloat16* const* wanted, const Bfloat16* const* other, int64_t channels,
+                                   float* to, int64_t step) {
+  for_channels<Pairs::kLanes>(
+      channels, [&](int64_t c) __attribute__((always_inline)) {
+        put_pairs<Pairs, Tile::kSides * Tile::kSides>(
+            [&](int which, const auto& put)
+                __attribute__((always_inline)) { wanted_at<Tile, Pairs>(which == 0 ? wanted : other, c, put); },
+            to + c, step);
       });
 }
 
@@ -111,63 +181,117 @@ OSPREY_INLINE void sums_of(const float* sums, int64_t step, int64_t rows, float*
     }
 }
 
-template <class Numbers>
-OSPREY_INLINE void seen_to_factors(int64_t results, const typename Numbers::Element* const* seen, int64_t channels,
-                                   typename Numbers::Element* to, int64_t panel_step, int64_t step) {
-  if (results == TwoResults::kResults) return seen_of<TwoResults, Numbers>(seen, channels, to, panel_step, step);
-  seen_of<FourResults, Numbers>(seen, channels, to, panel_step, step);
+/// Calls `work` with the transforms of tiles of so many results in a line.
+template <class Work>
+OSPREY_INLINE void with_tile(int64_t results, const Work& work) {
+  if (results == TwoResults::kResults) return work(TwoResults{});
+  if (results == ThreeResults::kResults) return work(ThreeResults{});
+  work(FourResults{});
 }
 
 template <class Numbers>
-OSPREY_INLINE void taps_to_factors(int64_t results, const float* taps, int64_t tap_step, int64_t row_step, int64_t rows,
-                                   float* to, int64_t step) {
-  if (results == TwoResults::kResults) return taps_of<TwoResults, Numbers>(taps, tap_step, row_step, rows, to, step);
-  taps_of<FourResults, Numbers>(taps, tap_step, row_step, rows, to, step);
+OSPREY_INLINE void seen_to_factors(int64_t results, const typename Numbers::Element* const* seen, int64_t channels,
+                                   typename Numbers::Element* to, int64_t panel_step, int64_t step) {
+  with_tile(
+      results, [&]<class Tile>(Tile)
+                   __attribute__((always_inline)) { seen_of<Tile, Numbers>(seen, channels, to, panel_step, step); });
+}
+
+template <class Pairs>
+OSPREY_INLINE void seen_to_pairs(int64_t results, const Bfloat16* const* seen, const Bfloat16* const* other,
+                                 int64_t channels, float* to, int64_t panel_step, int64_t step) {
+  with_tile(
+      results, [&]<class Tile>(Tile) __attribute__((always_inline)) {
+        seen_pairs_of<Tile, Pairs>(seen, other, channels, to, panel_step, step);
+      });
+}
+
+template <class Numbers>
+OSPREY_INLINE void taps_to_factors(int64_t results, const float* taps, int64_t tap_step, int64_t rows, float* to,
+                                   int64_t step) {
+  with_tile(
+      results, [&]<class Tile>(Tile)
+                   __attribute__((always_inline)) { taps_of<Tile, Numbers>(taps, tap_step, rows, to, step); });
+}
+
+template <class Pairs>
+OSPREY_INLINE void taps_to_pairs(int64_t results, const float* taps, int64_t tap_step, int64_t rows, float* to,
+                                 int64_t step) {
+  with_tile(
+      results, [&]<class Tile>(Tile)
+                   __attribute__((always_inline)) { tap_pairs_of<Tile, Pairs>(taps, tap_step, rows, to, step); });
 }
 
 template <class Numbers>
 OSPREY_INLINE void products_to_results(int64_t results, const float* products, int64_t step, int64_t channels,
                                        const float* biases, typename Numbers::Element* const* made) {
-  if (results == TwoResults::kResults) return results_of<TwoResults, Numbers>(products, step, channels, biases, made);
-  results_of<FourResults, Numbers>(products, step, channels, biases, made);
+  with_tile(
+      results, [&]<class Tile>(Tile) __attribute__((always_inline)) {
+        results_of<Tile, Numbers>(products, step, channels, biases, made);
+      });
 }
 
 template <class Numbers>
-OSPREY_INLINE void wanted_to_factors(int64_t results, const typename Numbers::Element* const* wanted, int64_t channels,
-                                     typename Numbers::Element* to, int64_t step) {
-  if (results == TwoResults::kResults) return wanted_of<TwoResults, Numbers>(wanted, channels, to, step);
-  wanted_of<FourResults, Numbers>(wanted, channels, to, step);
+OSPREY_INLINE void wanted_to_factors(int64_t results, const float* const* wanted, int64_t channels, float* to,
+                                     int64_t step) {
+  with_tile(
+      results, [&]<class Tile>(Tile)
+                   __attribute__((always_inline)) { wanted_of<Tile, Numbers>(wanted, channels, to, step); });
+}
+
+template <class Pairs>
+OSPREY_INLINE void wanted_to_pairs(int64_t results, const Bfloat16* const* wanted, const Bfloat16* const* other,
+                                   int64_t channels, float* to, int64_t step) {
+  with_tile(
+      results, [&]<class Tile>(Tile)
+                   __attribute__((always_inline)) { wanted_pairs_of<Tile, Pairs>(wanted, other, channels, to, step); });
 }
 
 template <class Numbers>
 OSPREY_INLINE void sums_to_taps(int64_t results, const float* sums, int64_t step, int64_t rows, float* taps,
                                 int64_t tap_step, int64_t row_step) {
-  if (results == TwoResults::kResults) return sums_of<TwoResults, Numbers>(sums, step, rows, taps, tap_step, row_step);
-  sums_of<FourResults, Numbers>(sums, step, rows, taps, tap_step, row_step);
+  with_tile(
+      results, [&]<class Tile>(Tile) __attribute__((always_inline)) {
+        sums_of<Tile, Numbers>(sums, step, rows, taps, tap_step, row_step);
+      });
 }
 
 }  // namespace
 
 // NOLINTBEGIN(bugprone-macro-parentheses): T is a type
-#define OSPREY_DISPATCH_TILES(dispatch, T)                                                                           \
-  dispatch(transform_seen, seen_to_factors,                                                                          \
-           (int64_t results, const T* const* seen, int64_t channels, T* to, int64_t panel_step, int64_t step),       \
-           results, seen, channels, to, panel_step, step)                                                            \
-      dispatch(transform_wanted, wanted_to_factors,                                                                  \
-               (int64_t results, const T* const* wanted, int64_t channels, T* to, int64_t step), results, wanted,    \
-               channels, to, step) dispatch(transform_products, products_to_results,                                 \
-                                            (int64_t results, const float* products, int64_t step, int64_t channels, \
-                                             const float* biases, T* const* made),                                   \
-                                            results, products, step, channels, biases, made)
+#define OSPREY_DISPATCH_CONVOLVED(dispatch, T)                                                                 \
+  dispatch(transform_seen, seen_to_factors,                                                                    \
+           (int64_t results, const T* const* seen, int64_t channels, T* to, int64_t panel_step, int64_t step), \
+           results, seen, channels, to, panel_step, step)                                                      \
+      dispatch(transform_products, products_to_results,                                                        \
+               (int64_t results, const float* products, int64_t step, int64_t channels, const float* biases,   \
+                T* const* made),                                                                               \
+               results, products, step, channels, biases, made)
 // NOLINTEND(bugprone-macro-parentheses)
 
-OSPREY_DISPATCH_TILES(OSPREY_DISPATCH_SINGLES, float)
-OSPREY_DISPATCH_TILES(OSPREY_DISPATCH_PAIRS, Bfloat16)
+OSPREY_DISPATCH_CONVOLVED(OSPREY_DISPATCH_SINGLES, float)
+OSPREY_DISPATCH_CONVOLVED(OSPREY_DISPATCH_PAIRS, Bfloat16)
 
-OSPREY_DISPATCH_SINGLES(transform_weights, taps_to_factors,
-                        (int64_t results, const float* taps, int64_t tap_step, int64_t row_step, int64_t rows,
-                         float* to, int64_t step),
-                        results, taps, tap_step, row_step, rows, to, step)
+#define OSPREY_DISPATCH_WEIGHTS(dispatch, name, inner)                                                                 \
+  dispatch(name, inner, (int64_t results, const float* taps, int64_t tap_step, int64_t rows, float* to, int64_t step), \
+           results, taps, tap_step, rows, to, step)
+
+OSPREY_DISPATCH_WEIGHTS(OSPREY_DISPATCH_SINGLES, transform_weights, taps_to_factors)
+OSPREY_DISPATCH_WEIGHTS(OSPREY_DISPATCH_PAIRS, transform_weights_to_pairs, taps_to_pairs)
+
+OSPREY_DISPATCH_PAIRS(transform_seen_to_pairs, seen_to_pairs,
+                      (int64_t results, const Bfloat16* const* seen, const Bfloat16* const* other, int64_t channels,
+                       float* to, int64_t panel_step, int64_t step),
+                      results, seen, other, channels, to, panel_step, step)
+
+OSPREY_DISPATCH_SINGLES(transform_wanted, wanted_to_factors,
+                        (int64_t results, const float* const* wanted, int64_t channels, float* to, int64_t step),
+                        results, wanted, channels, to, step)
+
+OSPREY_DISPATCH_PAIRS(transform_wanted_to_pairs, wanted_to_pairs,
+                      (int64_t results, const Bfloat16* const* wanted, const Bfloat16* const* other, int64_t channels,
+                       float* to, int64_t step),
+                      results, wanted, other, channels, to, step)
 
 OSPREY_DISPATCH_SINGLES(transform_sums, sums_to_taps,
                         (int64_t results, const float* sums, int64_t step, int64_t rows, float* taps, int64_t tap_step,

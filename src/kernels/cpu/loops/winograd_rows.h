@@ -3,16 +3,17 @@
 
 #include "kernels/arithmetic/number.h"
 
-/// The transforms of F(2 x 2, 3 x 3) and F(4 x 4, 3 x 3), many channels at a time, compiled for several instruction
-/// sets of which the best that the machine has is taken: a tile of 2 x 2 results is made of 16 products, instead of 36,
-/// of numbers made of the 4 x 4 that it sees and of the 3 x 3 weights, a tile of 4 x 4 of 36 instead of 144. The
-/// gradient of the weights is made of as many.
+/// The transforms of F(2 x 2, 3 x 3), F(3 x 3, 3 x 3) and F(4 x 4, 3 x 3), many channels at a time, compiled for
+/// several instruction sets of which the best that the machine has is taken: a tile of 2 x 2 results is made of 16
+/// products, instead of 36, of numbers made of the 4 x 4 that it sees and of the 3 x 3 weights, one of 3 x 3 of 25
+/// instead of 81, one of 4 x 4 of 36 instead of 144. The gradient of the weights is made of as many.
 ///
-/// results  2 or 4: how many a tile has in a line; it sees two more
+/// results  2, 3 or 4: how many a tile has in a line; it sees two more
 /// source   Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016, section 4
 namespace osprey::kernels::cpu {
 
 constexpr int64_t kMostResults = 4, kMostSides = kMostResults + 2;
+constexpr int64_t kTaps = 9;
 constexpr int64_t kWinogradChannels = 16;  ///< at least
 
 /// The numbers to multiply of what a tile sees.
@@ -22,12 +23,17 @@ void transform_seen(int64_t results, const float* const* seen, int64_t channels,
                     int64_t step);
 void transform_seen(int64_t results, const Bfloat16* const* seen, int64_t channels, Bfloat16* to, int64_t panel_step,
                     int64_t step);
+/// Those of two tiles in pairs.
+void transform_seen_to_pairs(int64_t results, const Bfloat16* const* seen, const Bfloat16* const* other,
+                             int64_t channels, float* to, int64_t panel_step, int64_t step);
 
 /// The numbers to multiply of weights, for kPanelColumns results.
-/// taps  of [rows, kPanelColumns]: `row_step` floats from row to row and `tap_step` from one of the 9 to the next
+/// taps  [rows, kTaps, kPanelColumns], one of a row `tap_step` floats after the other: turned around where it is < 0
 /// to    [rows, kPanelColumns], and so on, `step` floats apart
-void transform_weights(int64_t results, const float* taps, int64_t tap_step, int64_t row_step, int64_t rows, float* to,
-                       int64_t step);
+void transform_weights(int64_t results, const float* taps, int64_t tap_step, int64_t rows, float* to, int64_t step);
+/// Each row in a pair with the next, the last of an odd number with zeros: half as many.
+void transform_weights_to_pairs(int64_t results, const float* taps, int64_t tap_step, int64_t rows, float* to,
+                                int64_t step);
 
 /// The results of a tile.
 /// products  [channels], and so on, `step` floats apart      channels  at least kWinogradChannels
@@ -40,9 +46,11 @@ void transform_products(int64_t results, const float* products, int64_t step, in
 
 /// The numbers to multiply of the gradient of a tile's results.
 /// wanted  the places, row by row, [channels] each      channels  at least kWinogradChannels
-/// to      [channels], and so on, `step` numbers apart
+/// to      [channels], and so on, `step` floats apart
 void transform_wanted(int64_t results, const float* const* wanted, int64_t channels, float* to, int64_t step);
-void transform_wanted(int64_t results, const Bfloat16* const* wanted, int64_t channels, Bfloat16* to, int64_t step);
+/// Those of two tiles in pairs.
+void transform_wanted_to_pairs(int64_t results, const Bfloat16* const* wanted, const Bfloat16* const* other,
+                               int64_t channels, float* to, int64_t step);
 
 /// The gradient of weights, of sums over tiles of the products of what the two functions for tiles have made.
 /// sums  [rows, kPanelColumns], and so on, `step` floats apart
