@@ -158,10 +158,10 @@ TEST(ProductPairs, OfTwoTilesAreThoseOfTheirFloatsRounded) {
       const at::Tensor taps = at::randn({rows, kTaps, kPanelColumns}),
                        found = at::empty({transformed, pairs, kPanelColumns}),
                        expected = at::zeros({transformed, 2 * pairs, kPanelColumns});
-      transform_weights_to_pairs(results, taps.const_data_ptr<float>(), kPanelColumns, rows,
+      transform_weights_to_pairs(results, taps.const_data_ptr<float>(), kPanelColumns, taps.stride(0), rows,
                                  found.mutable_data_ptr<float>(), found.stride(0));
-      transform_weights(results, taps.const_data_ptr<float>(), kPanelColumns, rows, expected.mutable_data_ptr<float>(),
-                        expected.stride(0));
+      transform_weights(results, taps.const_data_ptr<float>(), kPanelColumns, taps.stride(0), rows,
+                        expected.mutable_data_ptr<float>(), expected.stride(0));
       expect_pairs(found.view({transformed, -1}), expected.slice(1, 0, 2 * pairs, 2),
                    expected.slice(1, 1, 2 * pairs, 2), "weights");
     }

@@ -46,25 +46,22 @@ struct WinogradPanels {
         steps(steps_of(depth, kPairs<Factor>)),
         panel_count(device::blocks_for(columns, kPanelColumns)),
         panels(scratch(tile.transformed() * matrix())) {
-    constexpr int64_t kRowsAtOnce = 16;  // so that their taps stay in the nearest cache
-    const int64_t row_size = kTaps * kPanelColumns;
-    const at::Tensor plain = weights.contiguous();  // [O, I, kTaps]
-    const auto* const from = plain.const_data_ptr<float>();
+    constexpr int64_t kRowsAtOnce = 32;  // so that their taps stay in the nearest cache
+    const int64_t I = weights.size(1), row_step = kTaps * I;
+    const at::Tensor rows = weights.permute({0, 2, 3, 1}).contiguous();  // [O, kTaps, I]
+    const auto* const from = rows.const_data_ptr<float>();
     parallel_for(panel_count, [&](int64_t panel) {
       const int64_t first = panel * kPanelColumns, own = std::min(columns - first, kPanelColumns);
-      const auto taps = scratch(kRowsAtOnce * row_size);
+      const auto transform = kPairs<Factor> ? transform_weights_to_pairs : transform_weights;
+      float* const to = panels.get() + panel * steps * kPanelColumns;
+      if (transposed) return transform(tile.results, from + row_step - I + first, -I, row_step, depth, to, matrix());
+      const auto taps = scratch(kTaps * kRowsAtOnce * kPanelColumns);
       for (int64_t row = 0; row < depth; row += kRowsAtOnce) {
-        const int64_t rows = std::min(depth - row, kRowsAtOnce);
-        if (transposed) {
-          for (int64_t r = 0; r < rows; ++r)
-            pack_across(from + ((row + r) * columns + first) * kTaps, kTaps, own, kTaps, taps.get() + r * row_size);
-        } else {
-          pack_across(from + (first * depth + row) * kTaps, depth * kTaps, own, rows * kTaps, taps.get());
-        }
-        (kPairs<Factor> ? transform_weights_to_pairs : transform_weights)(
-            tile.results, taps.get() + (transposed ? (kTaps - 1) * kPanelColumns : 0),
-            transposed ? -kPanelColumns : kPanelColumns, rows,
-            panels.get() + (panel * steps + row / kOfAStep<Factor>)*kPanelColumns, matrix());
+        const int64_t count = std::min(depth - row, kRowsAtOnce), tap_step = count * kPanelColumns;
+        for (int64_t tap = 0; tap < kTaps; ++tap)
+          pack_across(from + first * row_step + tap * I + row, row_step, own, count, taps.get() + tap * tap_step);
+        transform(tile.results, taps.get(), tap_step, kPanelColumns, count, to + row / kOfAStep<Factor> * kPanelColumns,
+                  matrix());
       }
     });
   }

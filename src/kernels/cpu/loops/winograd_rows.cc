@@ -86,8 +86,6 @@ OSPREY_INLINE void put_pairs(const Transform& transform, float* to, int64_t step
       });
 }
 
-constexpr int64_t kRowOfTaps = kTaps * kPanelColumns;
-
 template <class Tile, class Numbers, class Put>
 OSPREY_INLINE void taps_of_row(const float* taps, int64_t tap_step, const Put& put) {
   using V = typename Numbers::Floats;
@@ -97,8 +95,9 @@ OSPREY_INLINE void taps_of_row(const float* taps, int64_t tap_step, const Put& p
 }
 
 template <class Tile, class Numbers>
-OSPREY_INLINE void taps_of(const float* taps, int64_t tap_step, int64_t rows, float* to, int64_t step) {
-  for (int64_t row = 0; row < rows; ++row, taps += kRowOfTaps, to += kPanelColumns)
+OSPREY_INLINE void taps_of(const float* taps, int64_t tap_step, int64_t row_step, int64_t rows, float* to,
+                           int64_t step) {
+  for (int64_t row = 0; row < rows; ++row, taps += row_step, to += kPanelColumns)
     for (int64_t c = 0; c < kPanelColumns; c += Numbers::kLanes)
       taps_of_row<Tile, Numbers>(
           taps + c, tap_step, [&](const typename Numbers::Floats& number, int i) __attribute__((always_inline)) {
@@ -107,14 +106,15 @@ OSPREY_INLINE void taps_of(const float* taps, int64_t tap_step, int64_t rows, fl
 }
 
 template <class Tile, class Pairs>
-OSPREY_INLINE void tap_pairs_of(const float* taps, int64_t tap_step, int64_t rows, float* to, int64_t step) {
+OSPREY_INLINE void tap_pairs_of(const float* taps, int64_t tap_step, int64_t row_step, int64_t rows, float* to,
+                                int64_t step) {
   using Numbers = Singles<Pairs::kLanes>;
   constexpr int kNumbers = Tile::kSides * Tile::kSides;
-  for (int64_t row = 0; row < rows; row += 2, taps += 2 * kRowOfTaps, to += kPanelColumns)
+  for (int64_t row = 0; row < rows; row += 2, taps += 2 * row_step, to += kPanelColumns)
     for (int64_t c = 0; c < kPanelColumns; c += Numbers::kLanes)
       put_pairs<Pairs, kNumbers>(
           [&](int which, const auto& put) __attribute__((always_inline)) {
-            if (row + which < rows) return taps_of_row<Tile, Numbers>(taps + which * kRowOfTaps + c, tap_step, put);
+            if (row + which < rows) return taps_of_row<Tile, Numbers>(taps + which * row_step + c, tap_step, put);
             for (int i = 0; i < kNumbers; ++i) put(typename Numbers::Floats{}, i);
           },
           to + c, step);
@@ -207,19 +207,21 @@ OSPREY_INLINE void seen_to_pairs(int64_t results, const Bfloat16* const* seen, c
 }
 
 template <class Numbers>
-OSPREY_INLINE void taps_to_factors(int64_t results, const float* taps, int64_t tap_step, int64_t rows, float* to,
-                                   int64_t step) {
+OSPREY_INLINE void taps_to_factors(int64_t results, const float* taps, int64_t tap_step, int64_t row_step, int64_t rows,
+                                   float* to, int64_t step) {
   with_tile(
-      results, [&]<class Tile>(Tile)
-                   __attribute__((always_inline)) { taps_of<Tile, Numbers>(taps, tap_step, rows, to, step); });
+      results, [&]<class Tile>(Tile) __attribute__((always_inline)) {
+        taps_of<Tile, Numbers>(taps, tap_step, row_step, rows, to, step);
+      });
 }
 
 template <class Pairs>
-OSPREY_INLINE void taps_to_pairs(int64_t results, const float* taps, int64_t tap_step, int64_t rows, float* to,
-                                 int64_t step) {
+OSPREY_INLINE void taps_to_pairs(int64_t results, const float* taps, int64_t tap_step, int64_t row_step, int64_t rows,
+                                 float* to, int64_t step) {
   with_tile(
-      results, [&]<class Tile>(Tile)
-                   __attribute__((always_inline)) { tap_pairs_of<Tile, Pairs>(taps, tap_step, rows, to, step); });
+      results, [&]<class Tile>(Tile) __attribute__((always_inline)) {
+        tap_pairs_of<Tile, Pairs>(taps, tap_step, row_step, rows, to, step);
+      });
 }
 
 template <class Numbers>
@@ -273,8 +275,10 @@ OSPREY_DISPATCH_CONVOLVED(OSPREY_DISPATCH_SINGLES, float)
 OSPREY_DISPATCH_CONVOLVED(OSPREY_DISPATCH_PAIRS, Bfloat16)
 
 #define OSPREY_DISPATCH_WEIGHTS(dispatch, name, inner)                                                                 \
-  dispatch(name, inner, (int64_t results, const float* taps, int64_t tap_step, int64_t rows, float* to, int64_t step), \
-           results, taps, tap_step, rows, to, step)
+  dispatch(                                                                                                            \
+      name, inner,                                                                                                     \
+      (int64_t results, const float* taps, int64_t tap_step, int64_t row_step, int64_t rows, float* to, int64_t step), \
+      results, taps, tap_step, row_step, rows, to, step)
 
 OSPREY_DISPATCH_WEIGHTS(OSPREY_DISPATCH_SINGLES, transform_weights, taps_to_factors)
 OSPREY_DISPATCH_WEIGHTS(OSPREY_DISPATCH_PAIRS, transform_weights_to_pairs, taps_to_pairs)

@@ -28,12 +28,13 @@ void transform_seen_to_pairs(int64_t results, const Bfloat16* const* seen, const
                              int64_t channels, float* to, int64_t panel_step, int64_t step);
 
 /// The numbers to multiply of weights, for kPanelColumns results.
-/// taps  [rows, kTaps, kPanelColumns], one of a row `tap_step` floats after the other: turned around where it is < 0
+/// taps  of [rows, kPanelColumns]: `row_step` floats from row to row and `tap_step` from one of the 9 to the next
 /// to    [rows, kPanelColumns], and so on, `step` floats apart
-void transform_weights(int64_t results, const float* taps, int64_t tap_step, int64_t rows, float* to, int64_t step);
+void transform_weights(int64_t results, const float* taps, int64_t tap_step, int64_t row_step, int64_t rows, float* to,
+                       int64_t step);
 /// Each row in a pair with the next, the last of an odd number with zeros: half as many.
-void transform_weights_to_pairs(int64_t results, const float* taps, int64_t tap_step, int64_t rows, float* to,
-                                int64_t step);
+void transform_weights_to_pairs(int64_t results, const float* taps, int64_t tap_step, int64_t row_step, int64_t rows,
+                                float* to, int64_t step);
 
 /// The results of a tile.
 /// products  [channels], and so on, `step` floats apart      channels  at least kWinogradChannels
