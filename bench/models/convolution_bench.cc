@@ -91,9 +91,12 @@ std::unique_ptr<at::ObserverContext> note(const at::RecordFunction& function) {
     return nullptr;
   }
   if (name == "osprey::pointwise_convolution" || name == "osprey::winograd_convolution") {
-    const int64_t padding = name == "osprey::winograd_convolution" ? 1 : 0;
-    Convolution call{inputs[0].toTensor().detach(), inputs[1].toTensor().detach(), {1, 1}, {padding, padding}, {1, 1}};
-    ++seen->emplace(call.name(), std::move(call)).first->second.count;
+    const bool tiles = name == "osprey::winograd_convolution";
+    const int64_t padding = tiles ? 1 : 0;
+    for (const at::Tensor& x : tiles ? inputs[0].toTensorVector() : std::vector<at::Tensor>{inputs[0].toTensor()}) {
+      Convolution call{x.detach(), inputs[1].toTensor().detach(), {1, 1}, {padding, padding}, {1, 1}};
+      ++seen->emplace(call.name(), std::move(call)).first->second.count;
+    }
     return nullptr;
   }
   Convolution call{inputs[0].toTensor().detach(), inputs[1].toTensor().detach(), inputs[3].toIntVector(),

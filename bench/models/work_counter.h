@@ -37,7 +37,8 @@ class WorkCounter {
   /// Of one operator: what it was given.
   struct Call : at::ObserverContext {
     std::vector<at::Tensor> inputs, written;  ///< written: those of the inputs that it changes
-    at::Tensor weights, gradient;             ///< of a convolution
+    at::Tensor weights;                       ///< of a convolution
+    std::vector<at::Tensor> gradients;        ///< of what it makes
     int64_t products = 0;                     ///< how many of the size of the convolution it makes
   };
 
@@ -76,15 +77,14 @@ class WorkCounter {
       const auto index = schema->argumentIndexWithName(argument);
       return index ? inputs[static_cast<size_t>(*index)] : c10::IValue();
     };
-    const auto tensor = [&](std::initializer_list<const char*> names) {
-      for (const char* one : names)
-        if (const c10::IValue value = named(one); value.isTensor()) return value.toTensor();
-      return at::Tensor();
-    };
-    call->weights = tensor({"weights", "weight"});
-    call->gradient = tensor({"gradient_y", "grad_output"});
+    for (const char* one : {"weights", "weight"})
+      if (const c10::IValue value = named(one); value.isTensor()) call->weights = value.toTensor();
+    if (name == "osprey::normalized_convolution_backward") {
+      collect(named("y"), call->gradients);
+    } else {
+      for (const char* one : {"gradients", "gradient_y", "grad_output"}) collect(named(one), call->gradients);
+    }
     call->products = 1;
-    if (name == "osprey::normalized_convolution_backward") call->gradient = tensor({"y"});
     if (const c10::IValue wanted = named("of_x"); wanted.isBool()) call->products = wanted.toBool() ? 2 : 1;
     if (const c10::IValue mask = named("output_mask"); mask.isBoolList())
       call->products = mask.toBoolList()[0] + mask.toBoolList()[1];
@@ -107,9 +107,11 @@ class WorkCounter {
     bytes_ += bytes;
     if (call.products == 0 || outputs.empty()) return;
     // Places of the result, each of which every weight has a part in; a weight gradient has the weights' size.
-    const at::Tensor& places = call.gradient.defined() ? call.gradient : outputs[0];
+    std::vector<at::Tensor> maps = call.gradients;
+    if (maps.empty()) collect(function.outputs()[0], maps);
     const at::Tensor& weights = call.weights.defined() ? call.weights : outputs[0];
-    operations_ += 2.0 * static_cast<double>(call.products * (places.numel() / places.size(1)) * weights.numel());
+    for (const at::Tensor& map : maps)
+      operations_ += 2.0 * static_cast<double>(call.products * (map.numel() / map.size(1)) * weights.numel());
   }
 
   at::CallbackHandle handle_;

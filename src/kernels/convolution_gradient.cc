@@ -161,11 +161,19 @@ at::Tensor multiply_by_taps(const at::Tensor& gradient, const at::Tensor& input,
 
 int64_t places_of(const at::Tensor& map) { return map.size(0) * map.size(2) * map.size(3); }
 
-/// Whether tiles are the faster way.
-bool in_tiles(const at::Tensor& gradient_y, const at::Tensor& x) {
+/// Whether tiles can do it, and are the faster way.
+bool in_tiles(at::TensorList gradients, at::TensorList maps, const ConvolutionWindow& window) {
   constexpr int64_t kLeastPlaces = 192, kLeastChannels = 128;  // channels of both together
-  const int64_t O = gradient_y.size(1), I = x.size(1);
-  return places_of(x) >= kLeastPlaces && O + I >= kLeastChannels && cpu::fits_winograd(x, O, I);
+  const bool slides = window.kernel == Sides{3, 3} && window.stride == 1 && window.padding == Sides{1, 1};
+  if (!slides || !device::takes_loops(maps[0])) return false;
+  const int64_t O = gradients[0].size(1), I = maps[0].size(1);
+  int64_t places = 0;
+  for (size_t i = 0; i < maps.size(); ++i) {
+    if (maps[i].scalar_type() != maps[0].scalar_type() || gradients[i].scalar_type() != maps[0].scalar_type())
+      return false;
+    places += places_of(maps[i]);
+  }
+  return places >= kLeastPlaces && O + I >= kLeastChannels && cpu::fits_winograd(maps, O, I);
 }
 
 template <class T>
@@ -175,24 +183,14 @@ at::Tensor sum_over_places(const at::Tensor& gradient_y, const at::Tensor& x) {
                               places_of(seen));
 }
 
-at::Tensor weight_gradient(const at::Tensor& gradient_y, const at::Tensor& x, at::IntArrayRef kernel, int64_t stride,
-                           at::IntArrayRef padding) {
-  TORCH_CHECK(kernel.size() == 2 && padding.size() == 2 && stride > 0, "a window has two sides and a stride > 0");
-  const ConvolutionWindow window{{kernel[0], kernel[1]}, stride, {padding[0], padding[1]}};
-  TORCH_CHECK(x.dim() == 4 && gradient_y.dim() == 4 && x.size(0) == gradient_y.size(0) &&
-                  sides(gradient_y) == output_sides(x, window),
-              "a convolution of ", x.sizes(), " has no gradient of ", gradient_y.sizes());
-  TORCH_CHECK(is_element(x.scalar_type()) && is_element(gradient_y.scalar_type()),
-              "expected maps of float32 or half the bits, got ", gradient_y.toString(), " and ", x.toString());
+/// Of one map.
+at::Tensor gradient_of_one(const at::Tensor& gradient_y, const at::Tensor& x, const ConvolutionWindow& window) {
   // By sizes, which may be symbols; numel is none.
   if (places_of(x) * x.size(1) == 0 || places_of(gradient_y) * gradient_y.size(1) == 0)
-    return at::zeros({gradient_y.size(1), x.size(1), kernel[0], kernel[1]}, x.options().dtype(at::kFloat));
-  const WithoutAutocast scope;
-  if (window.kernel == Sides{3, 3} && stride == 1 && window.padding == Sides{1, 1} && device::takes_loops(x) &&
-      x.scalar_type() == gradient_y.scalar_type() && in_tiles(gradient_y, x))
-    return cpu::weight_gradient_in_tiles(channels_last(gradient_y), channels_last(x)).permute({0, 3, 1, 2});
+    return at::zeros({gradient_y.size(1), x.size(1), window.kernel[0], window.kernel[1]},
+                     x.options().dtype(at::kFloat));
   const bool one_by_one = window.kernel == Sides{1, 1} && window.padding == Sides{0, 0};
-  if (one_by_one && stride == 1 && device::takes_loops(x) && places_of(x) >= cpu::kLeastPlaces) {
+  if (one_by_one && window.stride == 1 && device::takes_loops(x) && places_of(x) >= cpu::kLeastPlaces) {
     const bool in_pairs = x.scalar_type() == gradient_y.scalar_type() && cpu::multiplies_pairs(x.scalar_type());
     return in_pairs ? sum_over_places<Bfloat16>(gradient_y, x)
                     : sum_over_places<float>(gradient_y.to(at::kFloat), x.to(at::kFloat));
@@ -210,9 +208,37 @@ at::Tensor weight_gradient(const at::Tensor& gradient_y, const at::Tensor& x, at
   return result.transpose(0, 1).contiguous().view({O, window.kernel[0], window.kernel[1], I}).permute({0, 3, 1, 2});
 }
 
+at::Tensor weight_gradient(at::TensorList gradients, at::TensorList maps, at::IntArrayRef kernel, int64_t stride,
+                           at::IntArrayRef padding) {
+  TORCH_CHECK(kernel.size() == 2 && padding.size() == 2 && stride > 0, "a window has two sides and a stride > 0");
+  TORCH_CHECK(!maps.empty() && gradients.size() == maps.size(), "expected as many gradients as maps, got ",
+              gradients.size(), " and ", maps.size());
+  const ConvolutionWindow window{{kernel[0], kernel[1]}, stride, {padding[0], padding[1]}};
+  for (size_t i = 0; i < maps.size(); ++i) {
+    const at::Tensor &x = maps[i], &gradient_y = gradients[i];
+    TORCH_CHECK(x.dim() == 4 && gradient_y.dim() == 4 && x.size(0) == gradient_y.size(0) &&
+                    sides(gradient_y) == output_sides(x, window) && x.size(1) == maps[0].size(1) &&
+                    gradient_y.size(1) == gradients[0].size(1),
+                "a convolution of ", x.sizes(), " has no gradient of ", gradient_y.sizes());
+    TORCH_CHECK(is_element(x.scalar_type()) && is_element(gradient_y.scalar_type()),
+                "expected maps of float32 or half the bits, got ", gradient_y.toString(), " and ", x.toString());
+  }
+  const WithoutAutocast scope;
+  if (in_tiles(gradients, maps, window)) {
+    std::vector<at::Tensor> wanted, seen;
+    for (const at::Tensor& gradient : gradients) wanted.push_back(channels_last(gradient));
+    for (const at::Tensor& map : maps) seen.push_back(channels_last(map));
+    return cpu::weight_gradient_in_tiles(wanted, seen).permute({0, 3, 1, 2});
+  }
+  const at::Tensor result = gradient_of_one(gradients[0], maps[0], window);
+  for (size_t i = 1; i < maps.size(); ++i) result.add_(gradient_of_one(gradients[i], maps[i], window));
+  return result;
+}
+
 TORCH_LIBRARY_FRAGMENT(osprey, library) {
   define(library,
-         "convolution_weight_gradient(Tensor gradient_y, Tensor x, int[] kernel, int stride, int[] padding) -> Tensor",
+         "convolution_weight_gradient(Tensor[] gradients, Tensor[] maps, int[] kernel, int stride, int[] padding) -> "
+         "Tensor",
          &weight_gradient);
 }
 
@@ -233,11 +259,10 @@ bool multiplies_weight_gradient(const at::Tensor& x, const at::Tensor& weights, 
          kMuchPadding * static_cast<double>(output[0] * output[1]);
 }
 
-at::Tensor convolution_weight_gradient(const at::Tensor& gradient_y, const at::Tensor& x,
-                                       const ConvolutionWindow& window) {
+at::Tensor convolution_weight_gradient(at::TensorList gradients, at::TensorList maps, const ConvolutionWindow& window) {
   const at::NoGradGuard no_gradients;
   static const auto operation = find_operator("convolution_weight_gradient", &weight_gradient);
-  return operation.call(gradient_y, x, window.kernel, window.stride, window.padding);
+  return operation.call(gradients, maps, window.kernel, window.stride, window.padding);
 }
 
 }  // namespace osprey::kernels

@@ -62,9 +62,29 @@ at::Tensor convolve(const at::Tensor& x, const at::Tensor& weights, const at::Te
     count_multiply_adds(y.numel() * per_value);
     return y;
   }
-  const at::Tensor y = convolution_operation(padded.x, weights, biases, options, padded.symmetric);
+  const at::Tensor y = convolution_operation(padded.x, weights, biases, options, padded.symmetric).front();
   count_multiply_adds(y.numel() * per_value);
   return y;
+}
+
+std::vector<at::Tensor> convolve_all(at::TensorList maps, const at::Tensor& weights, const at::Tensor& biases,
+                                     const ConvolutionOptions& options) {
+  std::vector<at::Tensor> results;
+  const bool together = options.stride == 1 && options.groups == 1 && !weights.is_meta() && !maps.empty();
+  if (!together) {
+    for (const at::Tensor& map : maps) results.push_back(convolve(map, weights, biases, options));
+    return results;
+  }
+  std::vector<at::Tensor> padded;
+  std::array<int64_t, 2> symmetric{};  // the same for all, as nothing is left out
+  for (const at::Tensor& map : maps) {
+    Padded own = pad(map, options.padding, options.kernel, options.stride, options.dilation, 0);
+    padded.push_back(std::move(own.x));
+    symmetric = own.symmetric;
+  }
+  results = convolution_operation(padded, weights, biases, options, symmetric);
+  for (const at::Tensor& y : results) count_multiply_adds(y.numel() * (weights.numel() / weights.size(0)));
+  return results;
 }
 
 at::Tensor max_pool(const at::Tensor& x, int64_t kernel, int64_t stride, Padding padding) {
@@ -105,9 +125,16 @@ ConvBlock::ConvBlock(const ConvBlockOptions& options, const Hyperparams& hyperpa
     batch_norm_ = register_module("BatchNorm", std::make_shared<BatchNorm>(out_depth_, *hyperparams.batch_norm));
 }
 
-at::Tensor ConvBlock::step_by_step(const at::Tensor& x) {
-  const at::Tensor y = convolve(x, weights_, biases_, convolution_);
+at::Tensor ConvBlock::finish(const at::Tensor& y) {
   return batch_norm_ ? batch_norm_->forward(y, activation_) : activate(y, activation_);
+}
+
+at::Tensor ConvBlock::step_by_step(const at::Tensor& x) { return finish(convolve(x, weights_, biases_, convolution_)); }
+
+std::vector<at::Tensor> ConvBlock::forward_all(at::TensorList maps) {
+  std::vector<at::Tensor> results = convolve_all(maps, weights_, biases_, convolution_);
+  for (at::Tensor& y : results) y = finish(y);
+  return results;
 }
 
 at::Tensor ConvBlock::forward(const at::Tensor& x) { return forward_last(x); }

@@ -5,6 +5,8 @@
 #include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
+
 #include "kernels/batch_norm_steps.h"
 #include "kernels/if_defined.h"
 #include "kernels/without_autocast.h"
@@ -41,24 +43,22 @@ bool is_pointwise(const at::Tensor& x, const at::Tensor& weights, const kernels:
   return window.stride == 1 && window.padding == std::array<int64_t, 2>{0, 0} && kernels::takes_pointwise(x, weights);
 }
 
-/// Whether the map is convolved by tiles that take fewer products.
-bool is_in_tiles(const at::Tensor& x, const at::Tensor& weights, const kernels::ConvolutionWindow& window) {
-  return window.stride == 1 && window.padding == std::array<int64_t, 2>{1, 1} && kernels::takes_winograd(x, weights);
+/// Whether the maps are convolved by tiles that take fewer products.
+bool are_in_tiles(at::TensorList maps, const at::Tensor& weights, const kernels::ConvolutionWindow& window) {
+  return window.stride == 1 && window.padding == std::array<int64_t, 2>{1, 1} && kernels::takes_winograd(maps, weights);
 }
 
 at::Tensor convolved(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
                      const kernels::ConvolutionWindow& window) {
   if (is_pointwise(x, weights, window)) return kernels::pointwise_convolution(x, weights, biases);
-  if (is_in_tiles(x, weights, window)) return kernels::winograd_convolution(x, weights, biases);
   return at::conv2d(x.to(at::kFloat), weights, biases, {window.stride, window.stride}, window.padding)
       .to(x.scalar_type());
 }
 
 /// The gradient like x, of which the values do not matter.
-at::Tensor gradient_of_x(const at::Tensor& gradient, const at::Tensor& x, const at::Tensor& weights,
-                         const kernels::ConvolutionWindow& window) {
+at::Tensor gradient_of_map(const at::Tensor& gradient, const at::Tensor& x, const at::Tensor& weights,
+                           const kernels::ConvolutionWindow& window) {
   if (is_pointwise(x, weights, window)) return kernels::pointwise_convolution_gradient(gradient, weights);
-  if (is_in_tiles(x, weights, window)) return kernels::winograd_convolution_gradient(gradient, weights);
   const at::Tensor floats = x.scalar_type() == at::kFloat ? x : at::empty_like(x, at::kFloat);
   return std::get<0>(at::convolution_backward(gradient.to(at::kFloat), floats, weights, at::OptionalIntArrayRef(),
                                               {window.stride, window.stride}, window.padding,
@@ -67,41 +67,71 @@ at::Tensor gradient_of_x(const at::Tensor& gradient, const at::Tensor& x, const 
       .to(x.scalar_type());
 }
 
-at::Tensor gradient_of_weights(const at::Tensor& gradient, const at::Tensor& x, const at::Tensor& weights,
-                               const kernels::ConvolutionWindow& window) {
-  if (kernels::multiplies_weight_gradient(x, weights, window))
-    return kernels::convolution_weight_gradient(gradient, x, window);
-  return std::get<1>(at::convolution_backward(gradient.to(at::kFloat), x.to(at::kFloat), weights,
-                                              at::OptionalIntArrayRef(), {window.stride, window.stride}, window.padding,
-                                              /*dilation=*/{1, 1}, /*transposed=*/false, /*output_padding=*/{0, 0},
-                                              /*groups=*/1, {false, true, false}));
+bool multiply_weight_gradient(at::TensorList maps, const at::Tensor& weights,
+                              const kernels::ConvolutionWindow& window) {
+  return std::ranges::all_of(
+      maps, [&](const at::Tensor& map) { return kernels::multiplies_weight_gradient(map, weights, window); });
 }
 
-/// A convolution by our own operators in those directions where they are faster than libtorch's. Maps may have half the
-/// bits, weights are float32 and so is all arithmetic.
+at::Tensor gradient_of_weights(const variable_list& gradients, const variable_list& maps, const at::Tensor& weights,
+                               const kernels::ConvolutionWindow& window) {
+  if (multiply_weight_gradient(maps, weights, window))
+    return kernels::convolution_weight_gradient(gradients, maps, window);
+  at::Tensor total;
+  for (size_t i = 0; i < maps.size(); ++i) {
+    const at::Tensor own = std::get<1>(at::convolution_backward(
+        gradients[i].to(at::kFloat), maps[i].to(at::kFloat), weights, at::OptionalIntArrayRef(),
+        {window.stride, window.stride}, window.padding, /*dilation=*/{1, 1}, /*transposed=*/false,
+        /*output_padding=*/{0, 0}, /*groups=*/1, {false, true, false}));
+    total = total.defined() ? total + own : own;
+  }
+  return total;
+}
+
+/// A convolution of one or more maps by our own operators in those directions where they are faster than libtorch's.
+/// Maps may have half the bits, weights are float32 and so is all arithmetic.
 class OwnConvolution : public torch::autograd::Function<OwnConvolution> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weights,
-                            const std::optional<at::Tensor>& biases, const kernels::ConvolutionWindow& window) {
+  static variable_list forward(AutogradContext* context, at::TensorList maps, const at::Tensor& weights,
+                               const std::optional<at::Tensor>& biases, const kernels::ConvolutionWindow& window) {
     const kernels::WithoutAutocast scope;
-    context->save_for_backward({x, weights});
+    variable_list saved = maps.vec();
+    saved.push_back(weights);
+    context->save_for_backward(saved);
     context->saved_data["biased"] = biases.has_value();
     context->saved_data["window"] =
         std::vector<int64_t>{window.kernel[0], window.kernel[1], window.stride, window.padding[0], window.padding[1]};
-    return convolved(x, weights, biases.value_or(at::Tensor()), window);
+    if (are_in_tiles(maps, weights, window))
+      return kernels::winograd_convolution(maps, weights, biases.value_or(at::Tensor()));
+    variable_list results;
+    for (const at::Tensor& map : maps)
+      results.push_back(convolved(map, weights, biases.value_or(at::Tensor()), window));
+    return results;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = context->get_saved_variables();
-    const at::Tensor &x = saved[0], &weights = saved[1];
+    variable_list maps = context->get_saved_variables();
+    const at::Tensor weights = maps.back();
+    maps.pop_back();
+    const size_t count = maps.size();
     const auto values = context->saved_data["window"].toIntVector();
     const kernels::ConvolutionWindow window{{values[0], values[1]}, values[2], {values[3], values[4]}};
-    const at::Tensor gradient = gradients[0].contiguous(at::MemoryFormat::ChannelsLast);
-    variable_list result(4);
-    if (context->needs_input_grad(0)) result[0] = gradient_of_x(gradient, x, weights, window);
-    if (context->needs_input_grad(1)) result[1] = gradient_of_weights(gradient, x, weights, window);
-    if (context->saved_data["biased"].toBool() && context->needs_input_grad(2))
-      result[2] = kernels::place_sums(gradient);
+    for (at::Tensor& gradient : gradients) gradient = gradient.contiguous(at::MemoryFormat::ChannelsLast);
+    variable_list result(count + 3);
+    if (are_in_tiles(maps, weights, window)) {
+      bool wanted = false;
+      for (size_t i = 0; i < count; ++i) wanted = wanted || context->needs_input_grad(i);
+      if (wanted) std::ranges::copy(kernels::winograd_convolution_gradient(gradients, weights), result.begin());
+    } else {
+      for (size_t i = 0; i < count; ++i)
+        if (context->needs_input_grad(i)) result[i] = gradient_of_map(gradients[i], maps[i], weights, window);
+    }
+    if (context->needs_input_grad(count)) result[count] = gradient_of_weights(gradients, maps, weights, window);
+    if (context->saved_data["biased"].toBool() && context->needs_input_grad(count + 1))
+      for (const at::Tensor& gradient : gradients) {
+        at::Tensor& total = result[count + 1];
+        total = total.defined() ? total + kernels::place_sums(gradient) : kernels::place_sums(gradient);
+      }
     return result;
   }
 };
@@ -134,25 +164,38 @@ bool takes_normalized_operation(const at::Tensor& x, const at::Tensor& weights, 
          kernels::takes_normalized_convolution(x, weights, window);
 }
 
-at::Tensor convolution_operation(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
-                                 const ConvolutionOptions& options, std::array<int64_t, 2> padding) {
+std::vector<at::Tensor> convolution_operation(at::TensorList maps, const at::Tensor& weights, const at::Tensor& biases,
+                                              const ConvolutionOptions& options, std::array<int64_t, 2> padding) {
   const kernels::ConvolutionWindow window{options.kernel, options.stride, padding};
   const auto by_libtorch = [&](const at::Tensor& map) {
     return at::conv2d(map, weights, biases, {options.stride, options.stride}, padding,
                       {options.dilation, options.dilation}, options.groups);
   };
-  if (!takes_own_operators()) return by_libtorch(x);
-  const at::Tensor map = as_autocast(x);
-  const bool widened = widens(map, weights), of_floats = widened || map.scalar_type() == at::kFloat;
+  std::vector<at::Tensor> results;
+  if (!takes_own_operators()) {
+    for (const at::Tensor& map : maps) results.push_back(by_libtorch(map));
+    return results;
+  }
+  std::vector<at::Tensor> own;
+  for (const at::Tensor& map : maps) own.push_back(as_autocast(map));
+  const bool widened = widens(own[0], weights), of_floats = widened || own[0].scalar_type() == at::kFloat;
   if (options.groups == 1 && options.dilation == 1) {
     const bool wants_gradient = at::GradMode::is_enabled() && weights.requires_grad();
-    if (is_pointwise(map, weights, window) || is_in_tiles(map, weights, window) ||
-        (of_floats && wants_gradient && kernels::multiplies_weight_gradient(map, weights, window)))
-      return OwnConvolution::apply(map, weights, kernels::if_defined(biases), window);
+    const auto takes = [&](at::TensorList some) {
+      return are_in_tiles(some, weights, window) ||
+             std::ranges::all_of(some, [&](const at::Tensor& map) { return is_pointwise(map, weights, window); }) ||
+             (of_floats && wants_gradient && multiply_weight_gradient(some, weights, window));
+    };
+    if (takes(own)) return OwnConvolution::apply(at::TensorList(own), weights, kernels::if_defined(biases), window);
   }
-  if (!widened) return by_libtorch(map);
+  if (maps.size() > 1) {  // each its own way
+    for (const at::Tensor& map : maps)
+      results.push_back(convolution_operation(map, weights, biases, options, padding).front());
+    return results;
+  }
+  if (!widened) return {by_libtorch(own[0])};
   const kernels::WithoutAutocast scope;
-  return by_libtorch(map.to(at::kFloat)).to(map.scalar_type());
+  return {by_libtorch(own[0].to(at::kFloat)).to(own[0].scalar_type())};
 }
 
 }  // namespace osprey::nn

@@ -2,6 +2,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <array>
+#include <vector>
 
 #include "osprey/kernels/sliding_window.h"
 #include "osprey/nn/convolution.h"
@@ -26,8 +27,8 @@ bool takes_normalized_operation(const at::Tensor& x, const at::Tensor& weights, 
 /// The map in the numbers that maps on a CPU consist of where autocast is on; elsewhere as it is.
 at::Tensor as_autocast(const at::Tensor& x);
 
-/// at::conv2d of a map whose padding is the same on both sides.
-at::Tensor convolution_operation(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
-                                 const ConvolutionOptions& options, std::array<int64_t, 2> padding);
+/// at::conv2d of one or more maps whose padding is the same on both sides: together where that is faster.
+std::vector<at::Tensor> convolution_operation(at::TensorList maps, const at::Tensor& weights, const at::Tensor& biases,
+                                              const ConvolutionOptions& options, std::array<int64_t, 2> padding);
 
 }  // namespace osprey::nn

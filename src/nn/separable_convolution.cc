@@ -32,6 +32,12 @@ at::Tensor SeparableConvBlock::forward(const at::Tensor& x) {
   return batch_norm_ ? batch_norm_->forward(y, activation_) : activate(y, activation_);
 }
 
+std::vector<at::Tensor> SeparableConvBlock::forward_all(at::TensorList maps) {
+  std::vector<at::Tensor> results;
+  for (const at::Tensor& map : maps) results.push_back(forward(map));
+  return results;
+}
+
 KerasSeparable keras_separable(const Hyperparams& given, bool pointwise_too) {
   KerasSeparable result{given, given.initializer};
   result.hyperparams.depthwise_regularizer = given.regularizer;
@@ -42,14 +48,10 @@ KerasSeparable keras_separable(const Hyperparams& given, bool pointwise_too) {
   return result;
 }
 
-std::function<FeatureMap(const FeatureMap&)> add_convolution(torch::nn::Module& parent, const std::string& scope,
-                                                             bool separable, const ConvBlockOptions& options,
-                                                             const Hyperparams& hyperparams,
-                                                             const std::optional<Initializer>& depthwise_initializer) {
-  if (!separable)
-    return [block = add_child(parent, scope, std::make_shared<ConvBlock>(options, hyperparams))](const FeatureMap& x) {
-      return block->forward(x);
-    };
+std::shared_ptr<ConvolutionLayer> add_convolution(torch::nn::Module& parent, const std::string& scope, bool separable,
+                                                  const ConvBlockOptions& options, const Hyperparams& hyperparams,
+                                                  const std::optional<Initializer>& depthwise_initializer) {
+  if (!separable) return add_child(parent, scope, std::make_shared<ConvBlock>(options, hyperparams));
   const SeparableConvBlockOptions pair{.in_depth = options.in_depth,
                                        .out_depth = options.out_depth,
                                        .kernel = options.kernel,
@@ -60,8 +62,7 @@ std::function<FeatureMap(const FeatureMap&)> add_convolution(torch::nn::Module& 
                                        .activate = options.activate,
                                        .bias = options.bias,
                                        .bias_init = options.bias_init};
-  return [block = add_child(parent, scope, std::make_shared<SeparableConvBlock>(pair, hyperparams))](
-             const FeatureMap& x) -> FeatureMap { return block->forward(x.values()); };
+  return add_child(parent, scope, std::make_shared<SeparableConvBlock>(pair, hyperparams));
 }
 
 }  // namespace osprey::nn

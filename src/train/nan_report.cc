@@ -5,6 +5,7 @@
 #include <ATen/record_function.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -67,11 +68,11 @@ void after(const at::RecordFunction& function, at::ObserverContext*) {
   const std::string operation = function.name();
   if (only_allocates(operation)) return;
   const Looking looking;
-  for (const c10::IValue& output : function.outputs()) {
-    if (!output.isTensor() || !has_non_finite(output.toTensor())) continue;
-    watch->found = {watch->last_variable, operation};
-    break;
-  }
+  const auto shows = [](const c10::IValue& output) {
+    if (output.isTensorList()) return std::ranges::any_of(output.toTensorVector(), has_non_finite);
+    return output.isTensor() && has_non_finite(output.toTensor());
+  };
+  if (std::ranges::any_of(function.outputs(), shows)) watch->found = {watch->last_variable, operation};
 }
 
 nlohmann::json number(double value) {

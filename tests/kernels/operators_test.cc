@@ -241,8 +241,9 @@ std::vector<Sample> samples() {
                    },
                    relative, std::max(relative, 1e-4)});
     all.push_back({"convolution_weight_gradient", [=] {
-                     return Stack{at::randn({2, 8, 5, 6}).to(type), at::randn({2, 4, 10, 12}).to(type),
-                                  std::vector<int64_t>{3, 3}, int64_t{2}, std::vector<int64_t>{1, 1}};
+                     return Stack{tensors({at::randn({2, 8, 5, 6}).to(type)}),
+                                  tensors({at::randn({2, 4, 10, 12}).to(type)}), std::vector<int64_t>{3, 3}, int64_t{2},
+                                  std::vector<int64_t>{1, 1}};
                    }});
     all.push_back({"depthwise_convolution",
                    [=] {
@@ -259,17 +260,21 @@ std::vector<Sample> samples() {
                      },
                      relative, relative, of_products(type)});
     for (const bool transposed : {true, false})
-      all.push_back(
-          {"winograd_convolution",
-           [=] {
-             return Stack{
-                 at::randn({2, transposed ? 21 : 48, 14, 17}).contiguous(at::MemoryFormat::ChannelsLast).to(type),
-                 at::randn({21, 48, 3, 3}), at::randn({transposed ? 48 : 21}), transposed};
-           },
-           relative, std::max(relative, 1e-4), of_products(type)});
+      all.push_back({"winograd_convolution",
+                     [=] {
+                       const auto of = [&](int64_t height) {
+                         return at::randn({2, transposed ? 21 : 48, height, 17})
+                             .contiguous(at::MemoryFormat::ChannelsLast)
+                             .to(type);
+                       };
+                       return Stack{tensors({of(14), of(3)}), at::randn({21, 48, 3, 3}),
+                                    at::randn({transposed ? 48 : 21}), transposed};
+                     },
+                     relative, std::max(relative, 1e-4), of_products(type)});
     all.push_back({"convolution_weight_gradient",
                    [=] {
-                     return Stack{at::randn({2, 85, 14, 17}).to(type), at::randn({2, 48, 14, 17}).to(type),
+                     return Stack{tensors({at::randn({2, 85, 14, 17}).to(type), at::randn({2, 85, 2, 3}).to(type)}),
+                                  tensors({at::randn({2, 48, 14, 17}).to(type), at::randn({2, 48, 2, 3}).to(type)}),
                                   std::vector<int64_t>{3, 3}, int64_t{1}, std::vector<int64_t>{1, 1}};
                    },
                    1e-5, 2e-4, of_products(type)});

@@ -20,6 +20,14 @@ at::Tensor random_map(at::IntArrayRef sizes) { return at::randn(sizes).contiguou
 
 at::Tensor with_gradient(const at::Tensor& tensor) { return tensor.detach().clone().requires_grad_(); }
 
+at::Tensor convolved(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases = {}) {
+  return winograd_convolution(x, weights, biases).front();
+}
+
+at::Tensor gradient_of_x(const at::Tensor& gradient, const at::Tensor& weights) {
+  return winograd_convolution_gradient(gradient, weights).front();
+}
+
 TEST(WinogradConvolution, IsTheConvolutionAndItsGradients) {
   at::manual_seed(5);
   // Fewer tiles than are multiplied at a time, tiles that end beyond the picture at either side, several tasks, more
@@ -34,17 +42,17 @@ TEST(WinogradConvolution, IsTheConvolutionAndItsGradients) {
       const std::string what = fmt::format("{} x {} x {}, {} to {}", batch, height, width, in, out);
       // Sums of normal products, as large as the root of their number; tiles of 4 x 4 are off by some 1e-5 of that.
       const auto off_by = [](int64_t products) { return 1.5e-5 * std::sqrt(static_cast<double>(products)); };
-      const at::Tensor y = winograd_convolution(x, weights, biases);
+      const at::Tensor y = convolved(x, weights, biases);
       EXPECT_TRUE(y.is_contiguous(at::MemoryFormat::ChannelsLast)) << what;
       expect_close(y, defined.detach().to(at::kFloat), 1e-5, off_by(9 * in), what);
-      expect_close(winograd_convolution(x, weights.contiguous(at::MemoryFormat::ChannelsLast)),
+      expect_close(convolved(x, weights.contiguous(at::MemoryFormat::ChannelsLast)),
                    (defined - biases.view({1, -1, 1, 1})).detach().to(at::kFloat), 1e-5, off_by(9 * in),
                    what + ", no biases");
       for (const at::Tensor& gradient : {at::randn_like(y), at::randn_like(y).contiguous()}) {
         exact.mutable_grad() = exact_weights.mutable_grad() = at::Tensor();
         defined.backward(gradient.to(at::kDouble), /*retain_graph=*/true);
-        expect_close(winograd_convolution_gradient(gradient, weights), exact.grad().to(at::kFloat), 1e-5,
-                     off_by(9 * out), what + ", gradient of x");
+        expect_close(gradient_of_x(gradient, weights), exact.grad().to(at::kFloat), 1e-5, off_by(9 * out),
+                     what + ", gradient of x");
         expect_close(convolution_weight_gradient(gradient, x, kWindow), exact_weights.grad().to(at::kFloat), 1e-5,
                      off_by(batch * height * width), what + ", gradient of the weights");
       }
@@ -64,8 +72,8 @@ TEST(WinogradConvolution, OfHalfTheBitsIsOffByLessThanAUnitOfItsLastPlace) {
     EXPECT_LT((found.to(at::kDouble) - expected).norm().item<double>(), 0x1p-7 * expected.norm().item<double>())
         << what;
   };
-  expect_near(winograd_convolution(x, weights), y.detach(), "result");
-  expect_near(winograd_convolution_gradient(gradient, weights), exact.grad(), "gradient of x");
+  expect_near(convolved(x, weights), y.detach(), "result");
+  expect_near(gradient_of_x(gradient, weights), exact.grad(), "gradient of x");
   expect_near(convolution_weight_gradient(gradient, x, kWindow), exact_weights.grad(), "gradient of the weights");
 }
 
@@ -74,7 +82,7 @@ TEST(WinogradConvolution, IsOffByTwiceAsMuchAsAPlainOneAtMost) {
   const at::Tensor x = random_map({2, 256, 20, 20}), weights = at::randn({256, 256, 3, 3}) * 0.02;
   const at::Tensor exact = at::conv2d(x.to(at::kDouble), weights.to(at::kDouble), {}, 1, 1);
   const auto error = [&](const at::Tensor& y) { return (y.to(at::kDouble) - exact).abs().max().item<double>(); };
-  EXPECT_LT(error(winograd_convolution(x, weights)), 2 * error(at::conv2d(x, weights, {}, 1, 1)));
+  EXPECT_LT(error(convolved(x, weights)), 2 * error(at::conv2d(x, weights, {}, 1, 1)));
 }
 
 TEST(WinogradConvolution, GradientsFlowToAllThatItIsMadeOf) {
@@ -84,7 +92,7 @@ TEST(WinogradConvolution, GradientsFlowToAllThatItIsMadeOf) {
     const at::Tensor x = with_gradient(random_map({2, in, 18, 15})), same_x = with_gradient(x),
                      weights = with_gradient(at::randn({23, in, 3, 3})), same_weights = with_gradient(weights),
                      gradient = at::randn({2, 23, 18, 15});
-    winograd_convolution(x, weights, biases).backward(gradient);
+    convolved(x, weights, biases).backward(gradient);
     at::conv2d(same_x, same_weights, same_biases, 1, 1).backward(gradient);
     expect_close(x.grad(), same_x.grad(), 1e-4, 1e-4, "x");
     expect_close(weights.grad(), same_weights.grad(), 1e-4, 2e-4, "weights");
@@ -93,7 +101,7 @@ TEST(WinogradConvolution, GradientsFlowToAllThatItIsMadeOf) {
     // The other way round.
     const at::Tensor y = with_gradient(gradient), same_y = with_gradient(gradient), of_x = at::randn({2, in, 18, 15});
     weights.mutable_grad() = same_weights.mutable_grad() = at::Tensor();
-    winograd_convolution_gradient(y, weights).backward(of_x);
+    gradient_of_x(y, weights).backward(of_x);
     at::conv_transpose2d(same_y, same_weights, {}, 1, 1).backward(of_x);
     expect_close(y.grad(), same_y.grad(), 1e-4, 1e-4, "y");
     expect_close(weights.grad(), same_weights.grad(), 1e-4, 2e-4, "weights, transposed");
@@ -104,9 +112,43 @@ TEST(WinogradConvolution, ANumberThatIsNoneShowsWhereItIsSeenAndNotFarFromThere)
   at::manual_seed(8);
   at::Tensor x = random_map({1, 16, 20, 20});
   x[0][3][9][9] = NAN;
-  const at::Tensor bad = winograd_convolution(x, at::randn({16, 16, 3, 3})).isnan().any(1)[0];
+  const at::Tensor bad = convolved(x, at::randn({16, 16, 3, 3})).isnan().any(1)[0];
   EXPECT_TRUE(bad.slice(0, 8, 11).slice(1, 8, 11).all().item<bool>());
   EXPECT_EQ(bad.slice(0, 8, 12).slice(1, 8, 12).sum().item<int64_t>(), bad.sum().item<int64_t>());
+}
+
+TEST(WinogradConvolution, OfSeveralMapsIsThatOfEachAndTheGradientsOfTheWeightsAddUp) {
+  at::manual_seed(9);
+  // Tiles of every map in a task, maps of fewer tiles than are multiplied at a time, one of no pictures.
+  const std::vector<std::vector<int64_t>> sizes = {{2, 32, 19, 20}, {2, 32, 7, 5}, {0, 32, 4, 4}, {1, 32, 1, 2}};
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const double tolerance = type == at::kFloat ? 1e-4 : 4e-2;
+    const at::Tensor weights = with_gradient(at::randn({48, 32, 3, 3})), same_weights = with_gradient(weights),
+                     biases = with_gradient(at::randn({48})), same_biases = with_gradient(biases);
+    std::vector<at::Tensor> maps, same_maps, gradients;
+    for (const auto& size : sizes) {
+      maps.push_back(with_gradient(random_map(size).to(type)));
+      same_maps.push_back(with_gradient(maps.back().to(at::kFloat)));
+      gradients.push_back(random_map({size[0], 48, size[2], size[3]}).to(type));
+    }
+    const std::vector<at::Tensor> results = winograd_convolution(maps, weights, biases);
+    at::Tensor all = at::zeros({}), same = at::zeros({});
+    for (size_t i = 0; i < maps.size(); ++i) {
+      const at::Tensor expected = at::conv2d(same_maps[i], same_weights, same_biases, 1, 1);
+      EXPECT_EQ(results[i].scalar_type(), type);
+      expect_close(results[i].detach().to(at::kFloat), expected.detach(), tolerance, 20 * tolerance,
+                   fmt::format("map {}", i));
+      all = all + (results[i].to(at::kFloat) * gradients[i].to(at::kFloat)).sum();
+      same = same + (expected * gradients[i].to(at::kFloat)).sum();
+    }
+    all.backward();
+    same.backward();
+    for (size_t i = 0; i < maps.size(); ++i)
+      expect_close(maps[i].grad().to(at::kFloat), same_maps[i].grad(), tolerance, 25 * tolerance,
+                   fmt::format("gradient of map {}", i));
+    expect_close(weights.grad(), same_weights.grad(), tolerance, 30 * tolerance, "gradient of the weights");
+    expect_close(biases.grad(), same_biases.grad(), tolerance, tolerance, "gradient of the biases");
+  }
 }
 
 TEST(WinogradConvolution, IsTakenForManyChannelsAndPlaces) {
@@ -115,6 +157,9 @@ TEST(WinogradConvolution, IsTakenForManyChannelsAndPlaces) {
   };
   EXPECT_EQ(takes({2, 64, 20, 20}, {30, 64, 3, 3}), !device::Emulation::active()) << "on a CPU";
   EXPECT_FALSE(takes({2, 64, 7, 7}, {64, 64, 3, 3})) << "few places";
+  EXPECT_EQ(takes_winograd({random_map({2, 64, 7, 7}), random_map({2, 64, 9, 9})}, at::zeros({64, 64, 3, 3})),
+            !device::Emulation::active())
+      << "few places, but enough together";
   EXPECT_FALSE(takes({2, 60, 20, 20}, {64, 60, 3, 3})) << "channels that fill no panel";
   EXPECT_FALSE(takes({2, 64, 20, 20}, {8, 64, 3, 3})) << "few channels";
   EXPECT_FALSE(takes({2, 64, 20, 20}, {64, 64, 1, 1}));
@@ -123,10 +168,8 @@ TEST(WinogradConvolution, IsTakenForManyChannelsAndPlaces) {
 }
 
 TEST(WinogradConvolution, OfNothingIsNothing) {
-  EXPECT_EQ(winograd_convolution(at::zeros({0, 16, 5, 5}), at::ones({16, 16, 3, 3})).sizes(),
-            at::IntArrayRef({0, 16, 5, 5}));
-  EXPECT_EQ(winograd_convolution(at::zeros({2, 16, 5, 5}), at::ones({0, 16, 3, 3})).sizes(),
-            at::IntArrayRef({2, 0, 5, 5}));
+  EXPECT_EQ(convolved(at::zeros({0, 16, 5, 5}), at::ones({16, 16, 3, 3})).sizes(), at::IntArrayRef({0, 16, 5, 5}));
+  EXPECT_EQ(convolved(at::zeros({2, 16, 5, 5}), at::ones({0, 16, 3, 3})).sizes(), at::IntArrayRef({2, 0, 5, 5}));
 }
 
 TEST(WinogradConvolution, NamesSizesThatDisagree) {
@@ -138,6 +181,13 @@ TEST(WinogradConvolution, NamesSizesThatDisagree) {
               ThrowsMessage<c10::Error>(HasSubstr("[3, 4, 2, 3]")));
   EXPECT_THAT([&] { winograd_convolution(x, weights, at::zeros({4})); },
               ThrowsMessage<c10::Error>(HasSubstr("expected 3 biases")));
+  EXPECT_THAT(
+      [&] {
+        winograd_convolution({x, x.to(at::kHalf)}, weights);
+      },
+      ThrowsMessage<c10::Error>(HasSubstr("expected maps of one kind")));
+  EXPECT_THAT([&] { winograd_convolution(at::TensorList(), weights); },
+              ThrowsMessage<c10::Error>(HasSubstr("expected maps, got none")));
   EXPECT_THAT([&] { winograd_convolution(x.to(at::kDouble), weights); },
               ThrowsMessage<c10::Error>(HasSubstr("expected maps of float32 or half the bits")));
 }

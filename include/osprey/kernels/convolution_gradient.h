@@ -18,16 +18,15 @@ struct ConvolutionWindow {
 /// (bench/models/convolution_bench.cc prints the rates of both ways.)
 bool multiplies_weight_gradient(const at::Tensor& x, const at::Tensor& weights, const ConvolutionWindow& window);
 
-/// Gradient of the weights of y = convolution(x): a matrix product of gradient and shifted map for each tap of the
-/// kernel, so that nothing is unrolled. On a CPU those of stride 1 are made together, piece by piece of the map; those
-/// of 3 x 3 with a zero on every side and many channels by the tiles of kernels/winograd_convolution.h.
+/// Gradient of the weights of a convolution of one or more maps: a matrix product of gradient and shifted map for each
+/// tap of the kernel, so that nothing is unrolled. On a CPU those of stride 1 are made together, piece by piece of the
+/// map; those of 3 x 3 with a zero on every side and many channels by the tiles of kernels/winograd_convolution.h.
 ///
-/// gradient_y  [B, O, H', W'] float32, bfloat16 or float16; sums are of float32
-/// x           [B, I, H, W] likewise
-/// returns     [O, I, kernel height, kernel width] float32, channels_last
-/// throws      c10::Error where the sizes do not belong together
-/// operator    osprey::convolution_weight_gradient
-at::Tensor convolution_weight_gradient(const at::Tensor& gradient_y, const at::Tensor& x,
-                                       const ConvolutionWindow& window);
+/// gradients  [B, O, H', W'] each float32, bfloat16 or float16; sums are of float32
+/// maps       [B, I, H, W], as many likewise: what the gradients of the weights are of is added up
+/// returns    [O, I, kernel height, kernel width] float32, channels_last
+/// throws     c10::Error where the sizes do not belong together
+/// operator   osprey::convolution_weight_gradient
+at::Tensor convolution_weight_gradient(at::TensorList gradients, at::TensorList maps, const ConvolutionWindow& window);
 
 }  // namespace osprey::kernels

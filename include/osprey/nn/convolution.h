@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "osprey/nn/activation.h"
 #include "osprey/nn/batch_norm.h"
@@ -41,6 +42,10 @@ struct ConvolutionOptions {
 at::Tensor convolve(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
                     const ConvolutionOptions& options);
 
+/// The same of several maps, of which the sides may differ: in one go where that is faster.
+std::vector<at::Tensor> convolve_all(at::TensorList maps, const at::Tensor& weights, const at::Tensor& biases,
+                                     const ConvolutionOptions& options);
+
 /// Pooling with TensorFlow's paddings; padded places never count, neither for the maximum nor for the average.
 at::Tensor max_pool(const at::Tensor& x, int64_t kernel, int64_t stride, Padding padding);
 at::Tensor average_pool(const at::Tensor& x, int64_t kernel, int64_t stride, Padding padding);
@@ -59,11 +64,20 @@ struct ConvBlockOptions {
   double bias_init = 0;    ///< first value of the biases
 };
 
+/// A convolution and what belongs to it, of whichever kind.
+class ConvolutionLayer : public Layer {
+ public:
+  /// x  [B, in_depth, H, W]; of it and of the result batch norm and activation may be pending
+  virtual FeatureMap forward(const FeatureMap& x) = 0;
+  /// Several maps one after the other, or together where that is faster.
+  virtual std::vector<at::Tensor> forward_all(at::TensorList maps) = 0;
+};
+
 /// Convolution, batch norm and activation under one scope: the unit that backbones, necks and heads are made of.
 ///
 /// Variables: weights or depthwise_weights; biases where there is no batch norm (or the hyperparams insist);
 /// BatchNorm/...
-class ConvBlock : public Layer {
+class ConvBlock : public ConvolutionLayer {
  public:
   ConvBlock(const ConvBlockOptions& options, const Hyperparams& hyperparams);
 
@@ -71,13 +85,16 @@ class ConvBlock : public Layer {
   at::Tensor forward(const at::Tensor& x);
 
   /// The same for blocks that follow each other: batch norm and activation may be left pending, for the next one.
-  FeatureMap forward(const FeatureMap& x);
+  FeatureMap forward(const FeatureMap& x) override;
+  std::vector<at::Tensor> forward_all(at::TensorList maps) override;
   /// The same for the last of them.
   at::Tensor forward_last(const FeatureMap& x);
   int64_t out_depth() const { return out_depth_; }
 
  private:
-  /// Convolution, batch norm and activation one after the other.
+  /// Batch norm and activation.
+  at::Tensor finish(const at::Tensor& y);
+  /// These after the convolution.
   at::Tensor step_by_step(const at::Tensor& x);
 
   ConvolutionOptions convolution_;

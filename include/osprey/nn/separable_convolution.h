@@ -1,6 +1,5 @@
 #pragma once
 #include <array>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,12 +27,14 @@ struct SeparableConvBlockOptions {
 ///
 /// Variables: depthwise_weights [in, multiplier, h, w]; pointwise_weights; biases where there is no batch norm (or the
 /// hyperparams insist); BatchNorm/...
-class SeparableConvBlock : public Layer {
+class SeparableConvBlock : public ConvolutionLayer {
  public:
   SeparableConvBlock(const SeparableConvBlockOptions& options, const Hyperparams& hyperparams);
 
   /// x  [B, in_depth, H, W]
   at::Tensor forward(const at::Tensor& x);
+  FeatureMap forward(const FeatureMap& x) override { return forward(x.values()); }
+  std::vector<at::Tensor> forward_all(at::TensorList maps) override;
   int64_t out_depth() const { return pointwise_weights_.size(0); }
 
  private:
@@ -52,10 +53,9 @@ struct KerasSeparable {
 KerasSeparable keras_separable(const Hyperparams& given, bool pointwise_too);
 
 /// Adds a convolution to `parent` under `scope`: a ConvBlock or, with `separable`, the SeparableConvBlock of the same
-/// depths, kernel and stride, whose depthwise half may have an initializer of its own. Returns its forward, which may
-/// leave a batch norm pending.
-std::function<FeatureMap(const FeatureMap&)> add_convolution(
-    torch::nn::Module& parent, const std::string& scope, bool separable, const ConvBlockOptions& options,
-    const Hyperparams& hyperparams, const std::optional<Initializer>& depthwise_initializer = {});
+/// depths, kernel and stride, whose depthwise half may have an initializer of its own.
+std::shared_ptr<ConvolutionLayer> add_convolution(torch::nn::Module& parent, const std::string& scope, bool separable,
+                                                  const ConvBlockOptions& options, const Hyperparams& hyperparams,
+                                                  const std::optional<Initializer>& depthwise_initializer = {});
 
 }  // namespace osprey::nn

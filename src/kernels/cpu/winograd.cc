@@ -72,36 +72,58 @@ struct WinogradPanels {
   std::unique_ptr<float[]> panels;
 };
 
-/// The places of a map in tiles, those at the end of a line or a picture perhaps with fewer.
-struct Tiles {
-  Tiles(const at::Tensor& map, const TileSize& size)
-      : results(size.results),
-        height(map.size(2)),
-        width(map.size(3)),
-        high(device::blocks_for(height, results)),
-        wide(device::blocks_for(width, results)),
-        count(map.size(0) * high * wide) {}
+/// The places of maps in tiles, those at the end of a line or a picture perhaps with fewer.
+class Tiles {
+ public:
+  Tiles(at::TensorList maps, const TileSize& size) : results_(size.results) {
+    for (const at::Tensor& map : maps) {
+      maps_.push_back({map.size(2), map.size(3), device::blocks_for(map.size(2), results_),
+                       device::blocks_for(map.size(3), results_), count_});
+      count_ += map.size(0) * maps_.back().high * maps_.back().wide;
+    }
+  }
+  int64_t count() const { return count_; }
 
-  /// Calls work(index, number among the places of all pictures) for side x side places of a tile, row by row, from
-  /// `before` places before its first on; a place outside of the picture is -1.
+  /// Calls work(index, map, number among the places of all pictures of that map) for side x side places of a tile, row
+  /// by row, from `before` places before its first on; a place outside of the picture is -1.
   template <class Work>
   void for_places(int64_t tile, int64_t side, int64_t before, const Work& work) const {
-    const int64_t picture = tile / (high * wide), line = tile / wide % high * results - before,
-                  column = tile % wide * results - before;
+    size_t number = maps_.size() - 1;
+    while (maps_[number].first > tile) --number;
+    const Map& map = maps_[number];
+    const int64_t own = tile - map.first, picture = own / (map.high * map.wide),
+                  line = own / map.wide % map.high * results_ - before, column = own % map.wide * results_ - before;
     size_t i = 0;
     for (int64_t y = line; y < line + side; ++y)
       for (int64_t x = column; x < column + side; ++x)
-        work(i++, y >= 0 && y < height && x >= 0 && x < width ? (picture * height + y) * width + x : -1);
+        work(i++, number,
+             y >= 0 && y < map.height && x >= 0 && x < map.width ? (picture * map.height + y) * map.width + x : -1);
   }
-  int64_t results, height, width, high, wide, count;
+
+ private:
+  struct Map {
+    int64_t height, width, high, wide;
+    int64_t first;  ///< of its tiles
+  };
+  int64_t results_, count_ = 0;
+  std::vector<Map> maps_;
 };
 
 /// Tiles of 4 x 4 results take 9 products for each 16 of those of 2 x 2, but matrices of weights that are as much
-/// larger, and more places beyond the picture: not for small maps. What is multiplied in pairs is rounded first, which
-/// shows the more the larger tiles are: tiles of 3 x 3 are off by 0.6 %, those of 4 x 4 would be by 1.2 %.
-TileSize tile_for(const at::Tensor& map, bool in_pairs) {
+/// larger, and more places beyond the picture: not where all maps are small. What is multiplied in pairs is rounded
+/// first, which shows the more the larger tiles are: tiles of 3 x 3 are off by 0.6 %, those of 4 x 4 would be by 1.2 %.
+TileSize tile_for(at::TensorList maps, bool in_pairs) {
   constexpr int64_t kLeastSide = 16;
-  return {std::min(map.size(2), map.size(3)) < kLeastSide ? 2 : in_pairs ? 3 : 4};
+  const bool small =
+      std::ranges::all_of(maps, [](const at::Tensor& map) { return std::min(map.size(2), map.size(3)) < kLeastSide; });
+  return {small ? 2 : in_pairs ? 3 : 4};
+}
+
+template <class T>
+std::vector<T*> first_places(at::TensorList maps) {
+  std::vector<T*> result;
+  for (const at::Tensor& map : maps) result.push_back(device::data<T>(map));
+  return result;
 }
 
 /// The channels of the places of tiles as what factors are made of, zeros outside of the picture.
@@ -110,21 +132,21 @@ class Places {
  public:
   /// side    of what is looked at of a tile
   /// before  places before its first
-  Places(const at::Tensor& map, const TileSize& size, int64_t side, int64_t before)
-      : tiles_(map, size), map_(device::data<const T>(map)), depth_(map.size(1)), side_(side), before_(before) {}
+  Places(at::TensorList maps, const TileSize& size, int64_t side, int64_t before)
+      : tiles_(maps, size), maps_(first_places<const T>(maps)), depth_(maps[0].size(1)), side_(side), before_(before) {}
 
   using Pointers = std::array<const Factor*, kMostSides * kMostSides>;
 
-  /// Those of a tile. space  [side * side, depth], needed only where the map is of other numbers
+  /// Those of a tile. space  [side * side, depth], needed only where maps are of other numbers
   Pointers of(int64_t tile, float* space = nullptr) const {
     Pointers result;
-    tiles_.for_places(tile, side_, before_, [&](size_t i, int64_t place) {
+    tiles_.for_places(tile, side_, before_, [&](size_t i, size_t map, int64_t place) {
       if (place < 0) {
         result[i] = zeros_.data();
       } else if constexpr (std::is_same_v<T, Factor>) {
-        result[i] = map_ + place * depth_;
+        result[i] = maps_[map] + place * depth_;
       } else {
-        result[i] = floats_of(map_ + place * depth_, depth_, space + static_cast<int64_t>(i) * depth_);
+        result[i] = floats_of(maps_[map] + place * depth_, depth_, space + static_cast<int64_t>(i) * depth_);
       }
     });
     return result;
@@ -137,10 +159,11 @@ class Places {
   }
   std::unique_ptr<float[]> space() const { return scratch(std::is_same_v<T, Factor> ? 0 : side_ * side_ * depth_); }
   int64_t depth() const { return depth_; }
+  int64_t tiles() const { return tiles_.count(); }
 
  private:
   Tiles tiles_;
-  const T* map_;
+  std::vector<const T*> maps_;
   int64_t depth_, side_, before_;
   std::vector<Factor> zeros_ = std::vector<Factor>(static_cast<size_t>(depth_));
 };
@@ -159,17 +182,18 @@ int64_t tasks_for(int64_t tiles, const TileSize& tile, const WinogradPanels<Fact
 }
 
 template <class T, class Factor>
-void convolve(const at::Tensor& x, const TileSize& size, const WinogradPanels<Factor>& weights, const float* biases,
-              T* y) {
+void convolve(at::TensorList maps, const TileSize& size, const WinogradPanels<Factor>& weights, const float* biases,
+              at::TensorList results) {
   constexpr bool kInPlace = std::is_same_v<T, Factor>;
-  const Tiles tiles(x, size);
-  const Places<T, Factor> places(x, size, size.sides(), 1);
+  const Tiles tiles(maps, size);
+  const Places<T, Factor> places(maps, size, size.sides(), 1);
+  const std::vector<T*> y = first_places<T>(results);
   const int64_t transformed = size.transformed(), depth = weights.depth, steps = weights.steps,
                 columns = weights.columns, matrix = weights.matrix();
   const float* const panels = weights.panels.get();
-  const int64_t tasks = tasks_for(tiles.count, size, weights);
+  const int64_t tasks = tasks_for(tiles.count(), size, weights);
   parallel_for(tasks, [&](int64_t task) {
-    const int64_t begin = task * tiles.count / tasks, count = (task + 1) * tiles.count / tasks - begin;
+    const int64_t begin = task * tiles.count() / tasks, count = (task + 1) * tiles.count() / tasks - begin;
     const int64_t factor_step = apart(count, steps), product_step = apart(count, columns),
                   row = steps * kOfAStep<Factor>;
     const auto factors = scratch(transformed * factor_step), products = scratch(transformed * product_step),
@@ -189,8 +213,8 @@ void convolve(const at::Tensor& x, const TileSize& size, const WinogradPanels<Fa
     for (int64_t tile = 0; tile < count; ++tile) {
       std::array<T*, kMostResults * kMostResults> targets{};
       std::array<Factor*, kMostResults * kMostResults> made;
-      tiles.for_places(begin + tile, size.results, 0, [&](size_t i, int64_t place) {
-        targets[i] = place >= 0 ? y + place * columns : nullptr;
+      tiles.for_places(begin + tile, size.results, 0, [&](size_t i, size_t map, int64_t place) {
+        targets[i] = place >= 0 ? y[map] + place * columns : nullptr;
         made[i] = reinterpret_cast<Factor*>(outside.get()) + static_cast<int64_t>(i) * columns;
         if constexpr (kInPlace)
           if (place >= 0) made[i] = targets[i];
@@ -205,23 +229,22 @@ void convolve(const at::Tensor& x, const TileSize& size, const WinogradPanels<Fa
 
 /// Many tiles at a time: first what is multiplied of each, then each of the sums over them goes on.
 template <class T, class Factor>
-at::Tensor weight_gradient(const at::Tensor& gradient, const at::Tensor& x, const TileSize& size) {
+at::Tensor weight_gradient(at::TensorList gradients, at::TensorList maps, const TileSize& size) {
   constexpr int64_t kChannelsAtOnce = 96 << 10, kLeast = 192, kOfATask = 12;  // tiles
   constexpr int64_t kTogether = kOfAStep<Factor>;
-  const Tiles tiles(x, size);
-  const Places<T, Factor> seen(x, size, size.sides(), 1), wanted(gradient, size, size.results, 0);
-  const int64_t transformed = size.transformed(), O = wanted.depth(), I = seen.depth(),
+  const Places<T, Factor> seen(maps, size, size.sides(), 1), wanted(gradients, size, size.results, 0);
+  const int64_t tiles = seen.tiles(), transformed = size.transformed(), O = wanted.depth(), I = seen.depth(),
                 row_panels = device::blocks_for(O, kPanelRows), column_panels = I / kPanelColumns,
                 sum_size = column_panels * row_panels * kPanelRows * kPanelColumns;
   const int64_t at_once = std::max(kChannelsAtOnce / (O + I), kLeast) / kTogether * kTogether,
-                most = device::blocks_for(std::min(at_once, tiles.count), kTogether), seen_step = apart(most, I),
+                most = device::blocks_for(std::min(at_once, tiles), kTogether), seen_step = apart(most, I),
                 wanted_step = apart(most, O);
   const auto sums = scratch(transformed * sum_size), of_x = scratch(transformed * seen_step),
              of_gradient = scratch(transformed * wanted_step);
   // A sum is the same whoever makes it.
   const int64_t shares = std::min(column_panels, device::blocks_for(at::get_num_threads(), transformed));
-  for (int64_t begin = 0; begin < tiles.count; begin += at_once) {
-    const int64_t end = std::min(begin + at_once, tiles.count), steps = device::blocks_for(end - begin, kTogether),
+  for (int64_t begin = 0; begin < tiles; begin += at_once) {
+    const int64_t end = std::min(begin + at_once, tiles), steps = device::blocks_for(end - begin, kTogether),
                   panel = steps * kPanelColumns;
     parallel_for(device::blocks_for(end - begin, kOfATask), [&](int64_t task) {
       const auto seen_space = seen.space(), wanted_space = wanted.space();
@@ -250,7 +273,7 @@ at::Tensor weight_gradient(const at::Tensor& gradient, const at::Tensor& x, cons
           /*goes_on=*/begin > 0, sums.get() + p * sum_size + first * row_panels * kPanelRows * kPanelColumns);
     });
   }
-  const at::Tensor result = at::empty({O, 3, 3, I}, x.options().dtype(at::kFloat));
+  const at::Tensor result = at::empty({O, 3, 3, I}, maps[0].options().dtype(at::kFloat));
   auto* const taps = result.mutable_data_ptr<float>();
   parallel_for(row_panels, [&](int64_t i) {
     const int64_t row = i * kPanelRows;
@@ -273,28 +296,27 @@ void with_factors(at::ScalarType maps, const Work& work) {
 
 }  // namespace
 
-bool fits_winograd(const at::Tensor& map, int64_t O, int64_t I) {
+bool fits_winograd(at::TensorList maps, int64_t O, int64_t I) {
   return std::min(O, I) >= kWinogradChannels && I % kPanelColumns == 0 &&
-         Tiles(map, tile_for(map, multiplies_pairs(map.scalar_type()))).count >= kLeastRows;
+         Tiles(maps, tile_for(maps, multiplies_pairs(maps[0].scalar_type()))).count() >= kLeastRows;
 }
 
-void convolve_in_tiles(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases, bool transposed,
-                       const at::Tensor& result) {
-  with_factors(x.scalar_type(), [&](auto* type, auto* factor) {
+void convolve_in_tiles(at::TensorList maps, const at::Tensor& weights, const at::Tensor& biases, bool transposed,
+                       at::TensorList results) {
+  with_factors(maps[0].scalar_type(), [&](auto* type, auto* factor) {
     using Factor = std::remove_pointer_t<decltype(factor)>;
-    const TileSize size = tile_for(x, !std::is_same_v<Factor, float>);
+    const TileSize size = tile_for(maps, kPairs<Factor>);
     const WinogradPanels<Factor> panels(weights, transposed, size);
-    convolve(x, size, panels, device::data<const float>(biases),
-             device::data<std::remove_pointer_t<decltype(type)>>(result));
+    convolve<std::remove_pointer_t<decltype(type)>>(maps, size, panels, device::data<const float>(biases), results);
   });
 }
 
-at::Tensor weight_gradient_in_tiles(const at::Tensor& gradient, const at::Tensor& x) {
+at::Tensor weight_gradient_in_tiles(at::TensorList gradients, at::TensorList maps) {
   at::Tensor result;
-  with_factors(x.scalar_type(), [&](auto* type, auto* factor) {
+  with_factors(maps[0].scalar_type(), [&](auto* type, auto* factor) {
     using Factor = std::remove_pointer_t<decltype(factor)>;
-    result = weight_gradient<std::remove_pointer_t<decltype(type)>, Factor>(
-        gradient, x, tile_for(x, !std::is_same_v<Factor, float>));
+    result =
+        weight_gradient<std::remove_pointer_t<decltype(type)>, Factor>(gradients, maps, tile_for(maps, kPairs<Factor>));
   });
   return result;
 }

@@ -29,7 +29,7 @@ struct Settings {
   std::optional<Initializer> tower_depthwise;  ///< nothing: the tower's
 };
 
-using Convolution = std::function<FeatureMap(const FeatureMap&)>;
+using Convolution = std::shared_ptr<ConvolutionLayer>;
 
 constexpr const char* kScope = "WeightSharedConvolutionalBoxPredictor/";
 
@@ -53,15 +53,17 @@ class WeightSharedBoxPredictor final : public BoxPredictor {
   Output forward(const std::vector<at::Tensor>& feature_maps, const Context& context) override {
     TORCH_CHECK(feature_maps.size() == projections_.size(), "expected ", projections_.size(), " feature maps, got ",
                 feature_maps.size());
-    std::vector<at::Tensor> boxes, classes;
-    for (size_t i = 0; i < feature_maps.size(); ++i) {
-      const at::Tensor map = projections_[i] ? projections_[i](feature_maps[i]).values() : feature_maps[i];
-      const at::Tensor for_boxes = run(towers_.front(), map, i);
-      at::Tensor for_classes = options_.share_tower ? for_boxes : run(towers_.back(), map, i);
-      if (dropout_) for_classes = dropout_->forward(for_classes, context);
-      boxes.push_back(per_anchor(box_(for_boxes).values(), options_.code_size));
-      classes.push_back(per_anchor(classes_(for_classes).values(), num_class_slots_));
-    }
+    std::vector<at::Tensor> maps;
+    for (size_t i = 0; i < feature_maps.size(); ++i)
+      maps.push_back(projections_[i] ? projections_[i]->forward(FeatureMap(feature_maps[i])).values()
+                                     : feature_maps[i]);
+    const std::vector<at::Tensor> for_boxes = run(towers_.front(), maps);
+    std::vector<at::Tensor> for_classes = options_.share_tower ? for_boxes : run(towers_.back(), maps);
+    if (dropout_)
+      for (at::Tensor& map : for_classes) map = dropout_->forward(map, context);
+    std::vector<at::Tensor> boxes = box_->forward_all(for_boxes), classes = classes_->forward_all(for_classes);
+    for (at::Tensor& map : boxes) map = per_anchor(map, options_.code_size);
+    for (at::Tensor& map : classes) map = per_anchor(map, num_class_slots_);
     Output output{at::cat(boxes, 1), at::cat(classes, 1)};
     if (options_.clip) output.box_encodings = at::clamp(output.box_encodings, (*options_.clip)[0], (*options_.clip)[1]);
     if (options_.sigmoid) output.class_logits = at::sigmoid(output.class_logits);
@@ -132,12 +134,13 @@ class WeightSharedBoxPredictor final : public BoxPredictor {
                            hyperparams);
   }
 
-  at::Tensor run(const Tower& tower, at::Tensor x, size_t map) const {
+  std::vector<at::Tensor> run(const Tower& tower, std::vector<at::Tensor> maps) const {
     for (const TowerLayer& layer : tower) {
-      x = layer.convolution(x).values();
-      x = layer.norms.empty() ? activate(x, activation_) : layer.norms[map]->forward(x, activation_);
+      maps = layer.convolution->forward_all(maps);
+      for (size_t i = 0; i < maps.size(); ++i)
+        maps[i] = layer.norms.empty() ? activate(maps[i], activation_) : layer.norms[i]->forward(maps[i], activation_);
     }
-    return x;
+    return maps;
   }
 
   WeightSharedOptions options_;

@@ -52,10 +52,10 @@ class FeaturePyramidNeck final : public Neck {
     for (size_t level = endpoints_.size(); level-- > 0;) {
       const at::Tensor own = projections_[level]->forward(endpoints.at(endpoints_[level]));
       const at::Tensor sum = descending.defined() ? add_upsampled(own, descending) : own;
-      maps[level] = level < smoothings_.size() ? smoothings_[level](sum).values() : sum;
+      maps[level] = level < smoothings_.size() ? smoothings_[level]->forward(FeatureMap(sum)).values() : sum;
       descending = descend_smoothed_ ? maps[level] : sum;
     }
-    for (const auto& halve : coarse_) maps.push_back(halve(maps.back()).values());
+    for (const auto& halve : coarse_) maps.push_back(halve->forward(FeatureMap(maps.back())).values());
     return maps;
   }
 
@@ -81,7 +81,7 @@ class FeaturePyramidNeck final : public Neck {
   std::vector<int64_t> depths_;
   bool crop_, descend_smoothed_;
   std::vector<std::shared_ptr<ConvBlock>> projections_;
-  std::vector<std::function<FeatureMap(const FeatureMap&)>> smoothings_, coarse_;
+  std::vector<std::shared_ptr<ConvolutionLayer>> smoothings_, coarse_;
 };
 
 }  // namespace

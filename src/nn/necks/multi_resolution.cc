@@ -33,7 +33,7 @@ class MultiResolutionNeck final : public Neck {
     std::vector<at::Tensor> maps;
     for (const Level& level : levels_) {
       FeatureMap x = level.endpoint.empty() ? maps.back() : endpoints.at(level.endpoint);
-      for (const auto& block : level.blocks) x = block(x);
+      for (const auto& block : level.blocks) x = block->forward(x);
       maps.push_back(x.values());
     }
     return maps;
@@ -51,7 +51,7 @@ class MultiResolutionNeck final : public Neck {
  private:
   struct Level {
     std::string endpoint;  // of the backbone; empty for a map made here
-    std::vector<std::function<FeatureMap(const FeatureMap&)>> blocks;
+    std::vector<std::shared_ptr<ConvolutionLayer>> blocks;
   };
 
   template <class Scaled>
