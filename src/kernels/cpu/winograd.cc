@@ -168,17 +168,18 @@ class Places {
   std::vector<Factor> zeros_ = std::vector<Factor>(static_cast<size_t>(depth_));
 };
 
-/// Into how many tasks tiles are divided. What one has at a time should lie in the core's own cache, of a MiB or more;
-/// but the fewer tiles, the more often the matrices pass by, so wide maps take more room than that. A result is the
-/// same whatever task makes it: there may be one for each thread.
+/// Into how many tasks tiles are divided, as many for each thread. What one has at a time should lie in the core's own
+/// cache, of a MiB or more; but the fewer tiles, the more often the matrices pass by, so wide maps take more room than
+/// that. A result is the same whatever task makes it.
 template <class Factor>
 int64_t tasks_for(int64_t tiles, const TileSize& tile, const WinogradPanels<Factor>& weights) {
   constexpr int64_t kFloats = 200 << 10, kLeast = 24, kMost = 96;
   constexpr int64_t kPlaces = 96;  // worth a thread's while
   const int64_t fit = kFloats / (tile.transformed() * (weights.steps + weights.columns)),
                 size = std::clamp(fit / kLeastRows * kLeastRows, kLeast, kMost);
-  const int64_t for_threads = std::min<int64_t>(at::get_num_threads(), tiles * tile.results * tile.results / kPlaces);
-  return std::clamp<int64_t>(std::max(device::blocks_for(tiles, size), for_threads), 1, tiles / kLeastRows);
+  const int64_t threads = std::clamp<int64_t>(tiles * tile.results * tile.results / kPlaces, 1, at::get_num_threads());
+  return std::clamp<int64_t>(device::blocks_for(device::blocks_for(tiles, size), threads) * threads, 1,
+                             tiles / kLeastRows);
 }
 
 template <class T, class Factor>
@@ -210,19 +211,26 @@ void convolve(at::TensorList maps, const TileSize& size, const WinogradPanels<Fa
       (kPairs<Factor> ? multiply_rows_of_pairs : multiply_rows)(
           factors.get() + p * factor_step, count, steps, panels + p * matrix, nullptr, columns,
           {panels + (p + 1) % transformed * matrix, matrix}, products.get() + p * product_step);
-    for (int64_t tile = 0; tile < count; ++tile) {
-      std::array<T*, kMostResults * kMostResults> targets{};
-      std::array<Factor*, kMostResults * kMostResults> made;
+    // Where the results of a tile are written: those beyond the picture, and those to be rounded, aside.
+    const auto made_of = [&](int64_t tile) {
+      std::array<Factor*, kMostResults * kMostResults> made{};
       tiles.for_places(begin + tile, size.results, 0, [&](size_t i, size_t map, int64_t place) {
-        targets[i] = place >= 0 ? y[map] + place * columns : nullptr;
         made[i] = reinterpret_cast<Factor*>(outside.get()) + static_cast<int64_t>(i) * columns;
         if constexpr (kInPlace)
-          if (place >= 0) made[i] = targets[i];
+          if (place >= 0) made[i] = y[map] + place * columns;
       });
-      transform_products(size.results, products.get() + tile * columns, product_step, columns, biases, made.data());
+      return made;
+    };
+    auto made = made_of(0);
+    for (int64_t tile = 0; tile < count; ++tile) {
+      const auto next = made_of(std::min(tile + 1, count - 1));
+      transform_products(size.results, products.get() + tile * columns, product_step, columns, biases, made.data(),
+                         next.data());
       if constexpr (!kInPlace)
-        for (size_t i = 0; i < targets.size(); ++i)
-          if (targets[i] != nullptr) round_floats(made[i], columns, targets[i]);
+        tiles.for_places(begin + tile, size.results, 0, [&](size_t i, size_t map, int64_t place) {
+          if (place >= 0) round_floats(made[i], columns, y[map] + place * columns);
+        });
+      made = next;
     }
   });
 }
@@ -241,8 +249,9 @@ at::Tensor weight_gradient(at::TensorList gradients, at::TensorList maps, const 
                 wanted_step = apart(most, O);
   const auto sums = scratch(transformed * sum_size), of_x = scratch(transformed * seen_step),
              of_gradient = scratch(transformed * wanted_step);
-  // A sum is the same whoever makes it.
-  const int64_t shares = std::min(column_panels, device::blocks_for(at::get_num_threads(), transformed));
+  // As many sums for each thread, those that are left in shares. (A sum is the same whoever makes it.)
+  const int64_t threads = at::get_num_threads(), whole = transformed / threads * threads, left = transformed - whole,
+                shares = left == 0 ? 1 : std::min(column_panels, device::blocks_for(threads, left));
   for (int64_t begin = 0; begin < tiles; begin += at_once) {
     const int64_t end = std::min(begin + at_once, tiles), steps = device::blocks_for(end - begin, kTogether),
                   panel = steps * kPanelColumns;
@@ -263,9 +272,10 @@ at::Tensor weight_gradient(at::TensorList gradients, at::TensorList maps, const 
         }
       }
     });
-    parallel_for(transformed * shares, [&](int64_t task) {
-      const int64_t p = task / shares, first = task % shares * column_panels / shares,
-                    last = (task % shares + 1) * column_panels / shares;
+    parallel_for(whole + left * shares, [&](int64_t task) {
+      const int64_t of = task < whole ? 1 : shares, own = task < whole ? 0 : (task - whole) % shares;
+      const int64_t p = task < whole ? task : whole + (task - whole) / shares, first = own * column_panels / of,
+                    last = (own + 1) * column_panels / of;
       const auto rows = scratch(row_panels * steps * kPanelRows);
       pack_panels(of_gradient.get() + p * wanted_step, O, steps, O, kPanelRows, rows.get(), steps * kPanelRows);
       (kPairs<Factor> ? add_tiles_of_pairs : add_tiles)(

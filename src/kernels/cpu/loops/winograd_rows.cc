@@ -122,11 +122,14 @@ OSPREY_INLINE void tap_pairs_of(const float* taps, int64_t tap_step, int64_t row
 
 template <class Tile, class Numbers>
 OSPREY_INLINE void results_of(const float* products, int64_t step, int64_t channels, const float* biases,
-                              typename Numbers::Element* const* made) {
+                              typename Numbers::Element* const* made, const typename Numbers::Element* const* next) {
   using Singles = Singles<Numbers::kLanes>;
   using V = typename Singles::Floats;
+  constexpr int64_t kOfALine = 64 / sizeof(typename Numbers::Element);
   for_channels<Numbers::kLanes>(
       channels, [&](int64_t c) __attribute__((always_inline)) {
+        if (c % kOfALine == 0)
+          for (int i = 0; i < Tile::kResults * Tile::kResults; ++i) __builtin_prefetch(next[i] + c, 1, 3);
         const V bias = biases != nullptr ? Singles::get(biases + c) : V{};
         transform_both<V, Tile::kSides, Tile::kResults>(
             [&](int i) __attribute__((always_inline)) { return Singles::get(products + i * step + c); },
@@ -226,10 +229,11 @@ OSPREY_INLINE void taps_to_pairs(int64_t results, const float* taps, int64_t tap
 
 template <class Numbers>
 OSPREY_INLINE void products_to_results(int64_t results, const float* products, int64_t step, int64_t channels,
-                                       const float* biases, typename Numbers::Element* const* made) {
+                                       const float* biases, typename Numbers::Element* const* made,
+                                       const typename Numbers::Element* const* next) {
   with_tile(
       results, [&]<class Tile>(Tile) __attribute__((always_inline)) {
-        results_of<Tile, Numbers>(products, step, channels, biases, made);
+        results_of<Tile, Numbers>(products, step, channels, biases, made, next);
       });
 }
 
@@ -267,8 +271,8 @@ OSPREY_INLINE void sums_to_taps(int64_t results, const float* sums, int64_t step
            results, seen, channels, to, panel_step, step)                                                      \
       dispatch(transform_products, products_to_results,                                                        \
                (int64_t results, const float* products, int64_t step, int64_t channels, const float* biases,   \
-                T* const* made),                                                                               \
-               results, products, step, channels, biases, made)
+                T* const* made, const T* const* next),                                                         \
+               results, products, step, channels, biases, made, next)
 // NOLINTEND(bugprone-macro-parentheses)
 
 OSPREY_DISPATCH_CONVOLVED(OSPREY_DISPATCH_SINGLES, float)

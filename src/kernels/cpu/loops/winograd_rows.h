@@ -39,11 +39,11 @@ void transform_weights_to_pairs(int64_t results, const float* taps, int64_t tap_
 /// The results of a tile.
 /// products  [channels], and so on, `step` floats apart      channels  at least kWinogradChannels
 /// biases    [channels], or null: zeros
-/// made      the places, row by row, [channels] each
+/// made      the places, row by row, [channels] each      next  those made next, which are fetched meanwhile
 void transform_products(int64_t results, const float* products, int64_t step, int64_t channels, const float* biases,
-                        float* const* made);
+                        float* const* made, const float* const* next);
 void transform_products(int64_t results, const float* products, int64_t step, int64_t channels, const float* biases,
-                        Bfloat16* const* made);
+                        Bfloat16* const* made, const Bfloat16* const* next);
 
 /// The numbers to multiply of the gradient of a tile's results.
 /// wanted  the places, row by row, [channels] each      channels  at least kWinogradChannels
