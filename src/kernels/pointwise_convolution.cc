@@ -26,11 +26,8 @@ void multiply_all(const T* maps, int64_t places, const cpu::PlaceProducts& produ
   const cpu::PlaceTasks tasks(places, std::max(depth, columns));
   tasks.for_each([&](int64_t, int64_t begin, int64_t end) {
     const int64_t count = end - begin;
-    const cpu::Drafts<T> drafts(count * columns);
-    T* const target = result + begin * columns;
     products.multiply(maps + begin * depth, count, cpu::Ahead::of(maps + end * depth, count * depth),
-                      drafts.of(target));
-    drafts.write(count * columns, target);
+                      result + begin * columns);
   });
 }
 

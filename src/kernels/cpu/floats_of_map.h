@@ -10,8 +10,9 @@
 namespace osprey::kernels::cpu {
 
 /// Memory that is written before it is read.
-inline std::unique_ptr<float[]> scratch(int64_t count) {
-  return std::make_unique_for_overwrite<float[]>(static_cast<size_t>(count));
+template <class T = float>
+std::unique_ptr<T[]> scratch(int64_t count) {
+  return std::make_unique_for_overwrite<T[]>(static_cast<size_t>(count));
 }
 
 /// Some numbers of a map as floats: in `space`, unless they are in memory.

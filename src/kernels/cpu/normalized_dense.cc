@@ -7,7 +7,6 @@
 #include "kernels/cpu/place_products.h"
 #include "kernels/cpu/window_rows.h"
 #include "kernels/maps.h"
-#include "kernels/with_elements.h"
 #include "osprey/kernels/parallel.h"
 
 namespace osprey::kernels::cpu {
@@ -54,30 +53,13 @@ class Factors {
     return space;
   }
 
-  /// Multiplies the rows of some places.
-  void multiply(const PlaceProducts& products, int64_t begin, int64_t end, float* result) const {
-    const int64_t count = end - begin;
-    const auto space = scratch(count * length());
-    const auto multiply_as = [&](auto* own) {
-      products.multiply(rows(begin, end, own), count, after(end, count), result);
-    };
-    products.in_pairs() ? multiply_as(reinterpret_cast<T*>(space.get())) : multiply_as(space.get());
-  }
-
   /// The same as panels of columns, for sums over places.
-  void panels(const PlaceSums& sums, int64_t begin, int64_t end, float* space, float* panels) const {
+  template <class Number>
+  void panels(const PlaceSums& sums, int64_t begin, int64_t end, Number* space, float* panels) const {
     const int64_t count = end - begin;
-    if (sums.in_pairs()) {
-      if constexpr (std::is_same_v<T, Bfloat16>) {
-        sums.pack_columns(rows(begin, end, reinterpret_cast<T*>(space)), count, panels);
-      } else {
-        TORCH_INTERNAL_ASSERT(false, "only bfloat16 maps are multiplied in pairs");
-      }
-    } else if (one_by_one_ && channels_ != nullptr) {
-      normalize_panels(map_ + begin * depth_, count, depth_, *channels_, panels, count * kPanelColumns);
-    } else {
-      sums.pack_columns(rows(begin, end, space), count, panels);
-    }
+    if (std::is_same_v<Number, float> && one_by_one_ && channels_ != nullptr)
+      return normalize_panels(map_ + begin * depth_, count, depth_, *channels_, panels, count * kPanelColumns);
+    sums.pack_columns(rows(begin, end, space), count, panels);
   }
 
   /// What `rows` reads for some places after these.
@@ -117,25 +99,26 @@ class Factors {
 at::Tensor to_matrix(const at::Tensor& weights) { return weights.permute({0, 2, 3, 1}).flatten(1); }
 
 /// The gradients of the weights, and `moments`, of some pictures; that of x is written into `of_x`, unless undefined.
-template <class T>
+/// T, Number  what maps consist of, and what is multiplied
+template <class T, class Number>
 ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at::Tensor& x,
                                      const std::optional<Affine>& affine, const at::Tensor& weights, const Sides& sides,
                                      const at::Tensor& of_x) {
   const Factors<T> factors(x, affine, sides);
   const int64_t columns = weights.size(0), length = factors.length(), depth = x.size(1), places = factors.places();
   const int64_t groups = PlaceSums::groups_for(columns, length, places);
-  const bool in_pairs = multiplies_pairs(x.scalar_type());
+  constexpr bool kPairs = !std::is_same_v<Number, float>;
   const PlaceTasks tasks(places, std::max(length, columns), groups > 0 ? groups : PlaceTasks::kShares);
   ConvolvedGradients result;
   std::optional<PlaceProducts> products;
-  if (of_x.defined()) products.emplace(to_matrix(weights), at::Tensor(), /*transposed=*/true, in_pairs);
+  if (of_x.defined()) products.emplace(to_matrix(weights), at::Tensor(), /*transposed=*/true, kPairs);
   const bool by_windows = products && !factors.one_by_one();
   const at::Tensor row_gradients = at::empty({by_windows ? places : 0, length}, at::kFloat);
   auto* const of_rows = row_gradients.mutable_data_ptr<float>();
   const auto *const wanted = device::data<const T>(gradient.gradient), *const y = device::data<const T>(gradient.y);
   TaskSums sums(factors.one_by_one() ? tasks.count() : x.size(0) * line_tasks(sides.lines.from), depth);
   // The total gradient of some places, then what it makes of the gradients of their rows.
-  const auto back = [&](int64_t task, int64_t begin, int64_t count, float* totals) {
+  const auto back = [&](int64_t task, int64_t begin, int64_t count, Number* totals) {
     make_total<T>(gradient, begin * columns, count, totals);
     if (!products) return;
     const Ahead ahead = Ahead::of(wanted + (begin + count) * columns, count * columns);
@@ -145,11 +128,12 @@ ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at
     gradients.finish(begin * depth, count, sums.begin(task));
   };
   if (groups > 0) {
-    PlaceSums weight_sums(columns, length, groups, in_pairs);
+    PlaceSums weight_sums(columns, length, groups, kPairs);
     parallel_for(groups, [&](int64_t group) {
       const int64_t most = tasks.most();
-      const auto totals = scratch(most * columns), row_panels = scratch(weight_sums.rows_size(most)),
-                 space = scratch(most * length), column_panels = scratch(weight_sums.columns_size(most));
+      const auto totals = scratch<Number>(most * columns), space = scratch<Number>(most * length);
+      const auto row_panels = scratch(weight_sums.rows_size(most)),
+                 column_panels = scratch(weight_sums.columns_size(most));
       const int64_t first = group * tasks.count() / groups;
       for (int64_t task = first; task < (group + 1) * tasks.count() / groups; ++task) {
         const auto [begin, end] = tasks.places(task);
@@ -163,17 +147,13 @@ ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at
     });
     result.weights = weight_sums.total();
   } else {
-    const bool in_place = factors.template in_place<float>() != nullptr;
-    const at::Tensor total = at::empty({places, columns}, at::kFloat),
-                     rows = in_place ? x.permute({0, 2, 3, 1}).view({places, length})
-                                     : at::empty({places, length}, at::kFloat);
-    auto* const totals = total.mutable_data_ptr<float>();
-    float* const space = in_place ? nullptr : rows.mutable_data_ptr<float>();
+    const Number* rows = factors.template in_place<Number>();
+    const auto totals = scratch<Number>(places * columns), space = scratch<Number>(rows ? 0 : places * length);
     tasks.for_each([&](int64_t task, int64_t begin, int64_t end) {
-      back(task, begin, end - begin, totals + begin * columns);
-      if (space != nullptr) factors.rows(begin, end, space + begin * length);
+      back(task, begin, end - begin, totals.get() + begin * columns);
+      if (rows == nullptr) factors.rows(begin, end, space.get() + begin * length);
     });
-    result.weights = sum_products(totals, columns, rows.const_data_ptr<float>(), length, places, in_pairs);
+    result.weights = sum_products(totals.get(), columns, rows ? rows : space.get(), length, places, kPairs);
   }
   result.weights = result.weights.view({columns, sides.lines.kernel, sides.pixels.kernel, depth}).permute({0, 3, 1, 2});
   if (by_windows)
@@ -190,22 +170,22 @@ ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at
   return result;
 }
 
-template <class T>
+/// T, Number  what maps consist of, and what is multiplied
+template <class T, class Number>
 Convolved dense_of(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights,
                    const Sides& sides) {
-  const PlaceProducts products(to_matrix(weights), {}, /*transposed=*/false, multiplies_pairs(x.scalar_type()));
+  const PlaceProducts products(to_matrix(weights), {}, /*transposed=*/false, !std::is_same_v<Number, float>);
   const Factors<T> factors(x, affine, sides);
-  const int64_t columns = products.columns();
-  const PlaceTasks tasks(factors.places(), std::max(factors.length(), columns));
+  const int64_t columns = products.columns(), length = factors.length();
+  const PlaceTasks tasks(factors.places(), std::max(length, columns));
   const at::Tensor y = empty_map({x.size(0), columns, sides.lines.to, sides.pixels.to}, x);
   T* const out = device::data<T>(y);
   TaskSums sums(tasks.count(), columns);
   tasks.for_each([&](int64_t task, int64_t begin, int64_t end) {
     const int64_t count = end - begin;
-    const Drafts<T> drafts(count * columns);
+    const auto space = scratch<Number>(count * length);
     T* const result = out + begin * columns;
-    factors.multiply(products, begin, end, drafts.of(result));
-    drafts.write(count * columns, result);
+    products.multiply(factors.rows(begin, end, space.get()), count, factors.after(end, count), result);
     TaskMoments<T> moments(result, columns, sums, task);
     moments.add(result, count);
     moments.finish();
@@ -218,8 +198,9 @@ Convolved dense_of(const at::Tensor& x, const std::optional<Affine>& affine, con
 Convolved normalized_dense(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights,
                            const Sides& sides) {
   Convolved result;
-  with_elements(x.scalar_type(), [&](auto* type) {
-    result = dense_of<std::remove_pointer_t<decltype(type)>>(x, affine, weights, sides);
+  with_factors(x.scalar_type(), [&](auto* type, auto* factor) {
+    result = dense_of<std::remove_pointer_t<decltype(type)>, std::remove_pointer_t<decltype(factor)>>(x, affine,
+                                                                                                      weights, sides);
   });
   return result;
 }
@@ -240,9 +221,9 @@ ConvolvedGradients normalized_dense_backward(const ThroughStatistics& gradient, 
     const at::Tensor of_y = some(gradient.gradient), y = some(gradient.y);
     const ThroughStatistics through{of_y, y, gradient.mean, gradient.slope, gradient.offset};
     ConvolvedGradients found;
-    with_elements(x.scalar_type(), [&](auto* type) {
-      found = dense_backward_of<std::remove_pointer_t<decltype(type)>>(through, some(x), affine, weights, sides,
-                                                                       of_x ? some(result.x) : at::Tensor());
+    with_factors(x.scalar_type(), [&](auto* type, auto* factor) {
+      found = dense_backward_of<std::remove_pointer_t<decltype(type)>, std::remove_pointer_t<decltype(factor)>>(
+          through, some(x), affine, weights, sides, of_x ? some(result.x) : at::Tensor());
     });
     result.weights = part == 0 ? found.weights : result.weights.add_(found.weights);
     if (affine) result.moments = part == 0 ? found.moments : result.moments.add_(found.moments);

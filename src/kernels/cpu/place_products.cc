@@ -79,16 +79,24 @@ PlaceProducts::PlaceProducts(const at::Tensor& weights, const at::Tensor& biases
   if (biases.defined()) start_ = at::constant_pad_nd(biases, {0, panels_.size(0) * kPanelColumns - columns_});
 }
 
-template <class T>
-void PlaceProducts::multiply(const T* places, int64_t count, const Ahead& ahead, float* products) const {
+template <class T, class Product>
+void PlaceProducts::multiply(const T* places, int64_t count, const Ahead& ahead, Product* products) const {
+  constexpr bool kFloats = std::is_same_v<Product, float>, kPairs = std::is_same_v<Product, Bfloat16>;
+  if (!kFloats && !(kPairs && in_pairs_)) {
+    const auto drafts = scratch(count * columns_);
+    multiply(places, count, ahead, drafts.get());
+    if constexpr (!kFloats) round_floats(drafts.get(), count * columns_, products);
+    return;
+  }
   const auto* const panels = panels_.const_data_ptr<float>();
   const float* const start = start_.defined() ? start_.const_data_ptr<float>() : nullptr;
   const int64_t steps = panels_.size(1);
   if (!in_pairs_) {
     const auto space = scratch(std::is_same_v<T, float> ? 0 : count * depth_);
-    multiply_rows(floats_of(places, count * depth_, space.get()), count, steps, panels, start, columns_, ahead,
-                  products);
-  } else if constexpr (std::is_same_v<T, Float16>) {
+    if constexpr (kFloats)
+      multiply_rows(floats_of(places, count * depth_, space.get()), count, steps, panels, start, columns_, ahead,
+                    products);
+  } else if constexpr (std::is_same_v<T, Float16> || std::is_same_v<Product, Float16>) {
     TORCH_INTERNAL_ASSERT(false, "float16 numbers are not multiplied in pairs");
   } else {
     const bool in_place = std::is_same_v<T, Bfloat16> && depth_ % 2 == 0;
@@ -101,6 +109,10 @@ void PlaceProducts::multiply(const T* places, int64_t count, const Ahead& ahead,
 template void PlaceProducts::multiply(const float*, int64_t, const Ahead&, float*) const;
 template void PlaceProducts::multiply(const Bfloat16*, int64_t, const Ahead&, float*) const;
 template void PlaceProducts::multiply(const Float16*, int64_t, const Ahead&, float*) const;
+template void PlaceProducts::multiply(const float*, int64_t, const Ahead&, Bfloat16*) const;
+template void PlaceProducts::multiply(const Bfloat16*, int64_t, const Ahead&, Bfloat16*) const;
+template void PlaceProducts::multiply(const float*, int64_t, const Ahead&, Float16*) const;
+template void PlaceProducts::multiply(const Float16*, int64_t, const Ahead&, Float16*) const;
 
 int64_t PlaceSums::groups_for(int64_t O, int64_t I, int64_t places) {
   constexpr int64_t kBytes = 8 << 20, kLeast = 8, kMost = 64, kPlaces = 96;  // of a group, at least
@@ -183,6 +195,7 @@ at::Tensor sum_products(const T* a, int64_t O, const T* b, int64_t I, int64_t co
 }
 
 template at::Tensor sum_products(const float*, int64_t, const float*, int64_t, int64_t, bool);
+template at::Tensor sum_products(const Bfloat16*, int64_t, const Bfloat16*, int64_t, int64_t, bool);
 
 template <class T>
 at::Tensor sum_over_places(const T* a, int64_t O, const T* b, int64_t I, int64_t count) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/cpu/loops/product_panels.h"
+#include "kernels/with_elements.h"
 
 /// The channels of each place of a map times a matrix, some places at a time, wherever they come from.
 namespace osprey::kernels::cpu {
@@ -13,6 +14,17 @@ namespace osprey::kernels::cpu {
 /// Whether what maps of this type are multiplied with is rounded to bfloat16, as they are: where the machine multiplies
 /// pairs of such numbers at once. Sums are floats.
 bool multiplies_pairs(at::ScalarType maps);
+
+/// Calls `work` with null pointers to a number of such maps and to what is multiplied: bfloat16 numbers, in pairs, or
+/// floats.
+template <class Work>
+void with_factors(at::ScalarType maps, const Work& work) {
+  with_elements(maps, [&](auto* type) {
+    if constexpr (std::is_same_v<decltype(type), Bfloat16*>)
+      if (multiplies_pairs(maps)) return work(type, type);
+    work(type, static_cast<float*>(nullptr));
+  });
+}
 
 class PlaceProducts {
  public:
@@ -29,9 +41,9 @@ class PlaceProducts {
   /// Products of `count` places, at least kLeastPlaces.
   /// places   [count, depth], of any type that maps have; for pairs of float32 or bfloat16
   /// ahead    fetched into the cache meanwhile
-  /// products [count, columns]
-  template <class T>
-  void multiply(const T* places, int64_t count, const Ahead& ahead, float* products) const;
+  /// products [count, columns], of any type that maps have
+  template <class T, class Product>
+  void multiply(const T* places, int64_t count, const Ahead& ahead, Product* products) const;
 
  private:
   int64_t depth_, columns_;

@@ -12,7 +12,6 @@
 #include "kernels/cpu/loops/winograd_rows.h"
 #include "kernels/cpu/place_products.h"
 #include "kernels/device/launch.h"
-#include "kernels/with_elements.h"
 #include "osprey/kernels/parallel.h"
 
 namespace osprey::kernels::cpu {
@@ -207,10 +206,15 @@ void convolve(at::TensorList maps, const TileSize& size, const WinogradPanels<Fa
         for (int64_t p = 0; p < transformed; ++p)
           of_tiles[p * factor_step * kOfAStep<Factor> + tile * row + depth] = Factor{};
     }
-    for (int64_t p = 0; p < transformed; ++p)
-      (kPairs<Factor> ? multiply_rows_of_pairs : multiply_rows)(
-          factors.get() + p * factor_step, count, steps, panels + p * matrix, nullptr, columns,
-          {panels + (p + 1) % transformed * matrix, matrix}, products.get() + p * product_step);
+    for (int64_t p = 0; p < transformed; ++p) {
+      const float *const rows = factors.get() + p * factor_step, *const next = panels + (p + 1) % transformed * matrix;
+      float* const result = products.get() + p * product_step;
+      if constexpr (kPairs<Factor>) {
+        multiply_rows_of_pairs(rows, count, steps, panels + p * matrix, nullptr, columns, {next, matrix}, result);
+      } else {
+        multiply_rows(rows, count, steps, panels + p * matrix, nullptr, columns, {next, matrix}, result);
+      }
+    }
     // Where the results of a tile are written: those beyond the picture, and those to be rounded, aside.
     const auto made_of = [&](int64_t tile) {
       std::array<Factor*, kMostResults * kMostResults> made{};
@@ -292,16 +296,6 @@ at::Tensor weight_gradient(at::TensorList gradients, at::TensorList maps, const 
                      std::min(kPanelRows, O - row), taps + row * kTaps * I + j * kPanelColumns, I, kTaps * I);
   });
   return result;
-}
-
-/// Calls `work` with null pointers to a number of a map and to what is multiplied.
-template <class Work>
-void with_factors(at::ScalarType maps, const Work& work) {
-  with_elements(maps, [&](auto* type) {
-    if constexpr (std::is_same_v<decltype(type), Bfloat16*>)
-      if (multiplies_pairs(maps)) return work(type, type);
-    work(type, static_cast<float*>(nullptr));
-  });
 }
 
 }  // namespace

@@ -80,12 +80,13 @@ struct Tile {
         sums[r][c] = from != nullptr ? Memory::get(from + c % kParts * kLanes) : Lanes{};
       }
   }
-  template <class Place>
+  /// To  how they become what there is in memory
+  template <class To = Memory, class Place>
   OSPREY_INLINE void store(const Place& place) const {
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 4
-      for (int c = 0; c < kWidth; ++c) Memory::put(sums[r][c], place(r, c / kParts) + c % kParts * kLanes);
+      for (int c = 0; c < kWidth; ++c) To::put(sums[r][c], place(r, c / kParts) + c % kParts * kLanes);
   }
 
   /// Adds the products of `length` steps.
@@ -175,8 +176,8 @@ OSPREY_INLINE void add_windows(const float* a, int64_t a_panel, int64_t a_panels
 }
 
 /// Fetches what a tile is going to add to, or to write: some lines of the cache in each of its rows.
-template <int kPanels>
-OSPREY_INLINE void fetch_tile(const float* first, int64_t row_step, int64_t panel_step) {
+template <int kPanels, class T>
+OSPREY_INLINE void fetch_tile(const T* first, int64_t row_step, int64_t panel_step) {
   for (int r = 0; r < kPanelRows; ++r)
     for (int panel = 0; panel < kPanels; ++panel) __builtin_prefetch(first + r * row_step + panel * panel_step, 1, 3);
 }
@@ -207,9 +208,10 @@ OSPREY_INLINE void add_to_tiles(const float* a, int64_t a_panels, const float* b
       });
 }
 
-template <class Factors>
+template <class Factors, class Result>
 OSPREY_INLINE void multiply_by_panels(const float* rows, int64_t count, int64_t depth, const float* panels,
-                                      const float* start, int64_t columns, const Ahead& ahead, float* result) {
+                                      const float* start, int64_t columns, const Ahead& ahead, Result* result) {
+  using To = std::conditional_t<std::is_same_v<Result, float>, Singles<Factors::kLanes>, Factors>;
   constexpr int kLanes = Factors::kLanes, kMost = most_panels(kLanes);
   constexpr int64_t kStays = 128 << 10;  // floats of a matrix that may be expected to stay in the core's own cache
   const int64_t row_panels = (count + kPanelRows - 1) / kPanelRows,
@@ -233,19 +235,21 @@ OSPREY_INLINE void multiply_by_panels(const float* rows, int64_t count, int64_t 
         tile.load([&](int, int p) __attribute__((always_inline)) {
           return start != nullptr ? start + column + p * kPanelColumns : nullptr;
         });
-        float* const to = result + column;
+        Result* const to = result + column;
         fetch_tile<kPanels>(to + row_of(i + 1) * columns, columns, kPanelColumns);
         tile.add(
             PlainRows{rows + row * depth, depth}, panels + j * panel, panel,
             depth, [&]() __attribute__((always_inline)) { fetch.step(); });
         if (column + kPanels * kPanelColumns <= columns) {
-          tile.store([&](int r, int p)
-                         __attribute__((always_inline)) { return to + (row + r) * columns + p * kPanelColumns; });
+          tile.template store<To>([&](int r, int p) __attribute__((always_inline)) {
+            return to + (row + r) * columns + p * kPanelColumns;
+          });
           return;
         }
         constexpr int64_t kWhole = kPanels * kPanelColumns;
-        float whole[kPanelRows * kWhole];
-        tile.store([&](int r, int p) __attribute__((always_inline)) { return whole + r * kWhole + p * kPanelColumns; });
+        Result whole[kPanelRows * kWhole];
+        tile.template store<To>([&](int r, int p)
+                                    __attribute__((always_inline)) { return whole + r * kWhole + p * kPanelColumns; });
         for (int64_t r = 0; r < kPanelRows; ++r)
           for (int64_t c = 0; c < columns - column; ++c) to[(row + r) * columns + c] = whole[r * kWhole + c];
       });
@@ -408,10 +412,16 @@ OSPREY_DISPATCH_SINGLES(multiply_rows, multiply_by_panels,
                          int64_t columns, const Ahead& ahead, float* result),
                         rows, count, depth, panels, start, columns, ahead, result)
 
-OSPREY_DISPATCH_PAIRS(multiply_rows_of_pairs, multiply_by_panels,
-                      (const float* rows, int64_t count, int64_t depth, const float* panels, const float* start,
-                       int64_t columns, const Ahead& ahead, float* result),
-                      rows, count, depth, panels, start, columns, ahead, result)
+// NOLINTBEGIN(bugprone-macro-parentheses): T is a type
+#define OSPREY_DISPATCH_PRODUCTS(T)                                                                                \
+  OSPREY_DISPATCH_PAIRS(multiply_rows_of_pairs, multiply_by_panels,                                                \
+                        (const float* rows, int64_t count, int64_t depth, const float* panels, const float* start, \
+                         int64_t columns, const Ahead& ahead, T* result),                                          \
+                        rows, count, depth, panels, start, columns, ahead, result)
+// NOLINTEND(bugprone-macro-parentheses)
+
+OSPREY_DISPATCH_PRODUCTS(float)
+OSPREY_DISPATCH_PRODUCTS(Bfloat16)
 
 OSPREY_DISPATCH_LANES(add_window_products, add_windows,
                       (const float* a, int64_t a_panel, int64_t a_panels, const float* b, int64_t b_line,

@@ -57,6 +57,9 @@ void multiply_rows(const float* rows, int64_t count, int64_t depth, const float*
 /// The same of pairs: `depth` of them in a row.
 void multiply_rows_of_pairs(const float* rows, int64_t count, int64_t depth, const float* panels, const float* start,
                             int64_t columns, const Ahead& ahead, float* result);
+/// Rounded, as `round_floats` does.
+void multiply_rows_of_pairs(const float* rows, int64_t count, int64_t depth, const float* panels, const float* start,
+                            int64_t columns, const Ahead& ahead, Bfloat16* result);
 
 /// Lines of places, and the taps of a window that moves over them by one.
 struct PlaceWindow {
