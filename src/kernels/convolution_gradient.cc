@@ -106,7 +106,7 @@ at::Tensor multiply_in_panels(const at::Tensor& gradient, const at::Tensor& x, c
   const PanelTasks tasks(O, I, window, output);
   const int64_t taps = window.kernel[0] * window.kernel[1], rows = tasks.rows * tasks.row_tasks,
                 columns = tasks.columns * tasks.column_tasks;
-  const int64_t a_step = tasks.lines * output[1] * cpu::kPanelRows, b_line = tasks.wide * cpu::kPanelColumns,
+  const int64_t a_step = cpu::row_step_for(tasks.rows), b_line = tasks.wide * cpu::kPanelColumns,
                 b_step = tasks.high * b_line;
   const at::Tensor result = at::zeros({taps, rows, columns}, x.options());
   float* const sums = result.mutable_data_ptr<float>();
@@ -114,20 +114,20 @@ at::Tensor multiply_in_panels(const at::Tensor& gradient, const at::Tensor& x, c
   parallel_for(tasks.row_tasks * tasks.column_tasks, [&](int64_t task) {
     const int64_t o = task % tasks.row_tasks * tasks.rows, i = task / tasks.row_tasks * tasks.columns;
     const int64_t own_rows = std::min(tasks.rows, O - o), own_columns = std::min(tasks.columns, I - i);
-    std::vector<float> a(static_cast<size_t>(tasks.rows / cpu::kPanelRows * a_step)),
+    std::vector<float> a(static_cast<size_t>(tasks.lines * output[1] * a_step)),
         b(static_cast<size_t>(tasks.columns / cpu::kPanelColumns * b_step));
     for (int64_t picture = 0; picture < B; ++picture) {
       for (int64_t line = 0; line < tasks.high; ++line) {
         const int64_t y = line - window.padding[0];
         if (y < 0 || y >= height) continue;  // zeros, as beside the lines
         cpu::pack_panels(maps + (picture * height + y) * width * I + i, I,
-                         std::min(width, tasks.wide - window.padding[1]), own_columns, cpu::kPanelColumns,
-                         b.data() + line * b_line + window.padding[1] * cpu::kPanelColumns, b_step);
+                         std::min(width, tasks.wide - window.padding[1]), own_columns,
+                         b.data() + line * b_line + window.padding[1] * cpu::kPanelColumns, cpu::kPanelColumns, b_step);
       }
       for (int64_t first = 0; first < output[0]; first += tasks.lines) {
         const int64_t lines = std::min(tasks.lines, output[0] - first);
         cpu::pack_panels(g + (picture * output[0] + first) * output[1] * O + o, O, lines * output[1], own_rows,
-                         cpu::kPanelRows, a.data(), a_step);
+                         a.data(), a_step, cpu::kPanelColumns);
         cpu::add_window_products(
             a.data(), a_step, device::blocks_for(own_rows, cpu::kPanelRows), b.data() + first * b_line, b_line, b_step,
             device::blocks_for(own_columns, cpu::kPanelColumns), {lines, output[1], window.kernel[0], window.kernel[1]},

@@ -54,33 +54,36 @@ TEST(ProductPairs, SumsOverPlacesAreThoseOfRoundedNumbers) {
     }
 }
 
-/// What pack_pairs writes, [panels, pixel pairs, width, 2], into memory of which every number is looked at.
+/// What pack_pairs writes, [panels, pixel pairs, kPanelColumns, 2], into memory of which every number is looked at.
 template <class T>
-at::Tensor packed(const at::Tensor& map, int64_t width) {
-  constexpr int64_t kGuard = 16;
+at::Tensor packed(const at::Tensor& map, bool in_rows) {
   constexpr float kUntouched = 12345;
   const int64_t pixels = map.size(0), channels = map.size(1), pairs = (pixels + 1) / 2,
-                panels = (channels + width - 1) / width, size = panels * pairs * width;
-  const at::Tensor memory = at::full({size + kGuard}, kUntouched);
-  pack_pairs(device::data<const T>(map), channels, pixels, channels, width, memory.mutable_data_ptr<float>(),
-             pairs * width);
-  EXPECT_TRUE(at::equal(memory.narrow(0, size, kGuard), at::full({kGuard}, kUntouched))) << "wrote beyond the end";
-  return memory.narrow(0, 0, size).view(at::kBFloat16).view({panels, pairs, width, 2}).to(at::kDouble);
+                panels = (channels + kPanelColumns - 1) / kPanelColumns,
+                step = in_rows ? row_step_for(channels) : kPanelColumns,
+                panel_step = in_rows ? kPanelColumns : pairs * kPanelColumns;
+  const at::Tensor memory = at::full({(panels + 1) * (pairs + 1) * kPanelColumns}, kUntouched);
+  pack_pairs(device::data<const T>(map), channels, pixels, channels, memory.mutable_data_ptr<float>(), step,
+             panel_step);
+  const at::Tensor result = memory.as_strided({panels, pairs, kPanelColumns}, {panel_step, step, 1}).clone();
+  memory.as_strided({panels, pairs, kPanelColumns}, {panel_step, step, 1}).fill_(kUntouched);
+  EXPECT_TRUE((memory == kUntouched).all().item<bool>()) << "wrote beside the panels";
+  return result.view(at::kBFloat16).view({panels, pairs, kPanelColumns, 2}).to(at::kDouble);
 }
 
 TEST(ProductPairs, ArePackedWithZerosWhereThereIsNothing) {
   at::manual_seed(54);
-  for (const int64_t width : {kPanelRows, kPanelColumns})
-    for (const int64_t channels : {1, 5, 6, 7, 8, 12, 13, 14, 19, 85})
+  for (const bool in_rows : {false, true})
+    for (const int64_t channels : {1, 5, 8, 15, 16, 17, 19, 85})
       for (const int64_t pixels : {1, 2, 15, 16, 17, 18, 31, 32, 33}) {
         const at::Tensor map = at::randn({pixels, channels}), halves = map.to(at::kBFloat16);
-        const int64_t missing = (width - channels % width) % width;
+        const int64_t missing = (kPanelColumns - channels % kPanelColumns) % kPanelColumns;
         const at::Tensor expected = at::constant_pad_nd(rounded(map), {0, missing, 0, pixels % 2})
-                                        .view({(pixels + 1) / 2, 2, -1, width})
+                                        .view({(pixels + 1) / 2, 2, -1, kPanelColumns})
                                         .permute({2, 0, 3, 1});
-        const std::string what = fmt::format("{} pixels of {} channels, {} wide", pixels, channels, width);
-        EXPECT_TRUE(at::equal(packed<float>(map, width), expected)) << what << ", floats";
-        EXPECT_TRUE(at::equal(packed<Bfloat16>(halves, width), expected)) << what << ", halves";
+        const std::string what = fmt::format("{} pixels of {} channels, in rows: {}", pixels, channels, in_rows);
+        EXPECT_TRUE(at::equal(packed<float>(map, in_rows), expected)) << what << ", floats";
+        EXPECT_TRUE(at::equal(packed<Bfloat16>(halves, in_rows), expected)) << what << ", halves";
       }
 }
 

@@ -18,11 +18,11 @@ namespace {
 constexpr int64_t kFloatsOfATask = 24 << 10, kLeastTiles = 16, kMostTiles = 64;
 
 template <class T>
-void pack_for(bool in_pairs, const T* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width,
-              float* panels, int64_t panel_step) {
-  if (in_pairs) return pack_pairs(map, map_step, pixels, channels, width, panels, panel_step);
+void pack_for(bool in_pairs, const T* map, int64_t map_step, int64_t pixels, int64_t channels, float* to,
+              int64_t to_step, int64_t panel_step) {
+  if (in_pairs) return pack_pairs(map, map_step, pixels, channels, to, to_step, panel_step);
   if constexpr (std::is_same_v<T, float>) {
-    pack_panels(map, map_step, pixels, channels, width, panels, panel_step);
+    pack_panels(map, map_step, pixels, channels, to, to_step, panel_step);
   } else {
     TORCH_INTERNAL_ASSERT(false, "bfloat16 numbers are multiplied in pairs");
   }
@@ -55,7 +55,7 @@ at::Tensor to_panels(const at::Tensor& weights, bool transposed, bool in_pairs) 
     const int64_t first = panel * kPanelColumns, own = std::min(columns - first, kPanelColumns);
     float* const target = to + panel * size;
     if (transposed) {
-      pack_for(in_pairs, from + first, columns, depth, own, kPanelColumns, target, size);
+      pack_for(in_pairs, from + first, columns, depth, own, target, kPanelColumns, size);
     } else if (in_pairs) {
       const auto rows = scratch(own * steps);
       pair_neighbours(from + first * depth, own, depth, reinterpret_cast<Bfloat16*>(rows.get()));
@@ -131,18 +131,18 @@ PlaceSums::PlaceSums(int64_t O, int64_t I, int64_t groups, bool in_pairs)
 
 void PlaceSums::add(int64_t group, bool first, const float* a, const float* b, int64_t count, const Ahead& ahead,
                     const Ahead& more) {
-  (in_pairs_ ? add_tiles_of_pairs : add_tiles)(a, row_panels_, b, column_panels_, steps(count), ahead, more,
-                                               /*goes_on=*/!first,
+  (in_pairs_ ? add_tiles_of_pairs : add_tiles)(a, row_step_for(rows_), row_panels_, b, column_panels_, steps(count),
+                                               ahead, more, /*goes_on=*/!first,
                                                tiles_.mutable_data_ptr<float>() + group * tiles_.stride(0));
 }
 
 template <class T>
-void PlaceSums::pack_rows(const T* a, int64_t count, float* panels) const {
-  pack_for(in_pairs_, a, rows_, count, rows_, kPanelRows, panels, steps(count) * kPanelRows);
+void PlaceSums::pack_rows(const T* a, int64_t count, float* rows) const {
+  pack_for(in_pairs_, a, rows_, count, rows_, rows, row_step_for(rows_), kPanelColumns);
 }
 template <class T>
 void PlaceSums::pack_columns(const T* b, int64_t count, float* panels) const {
-  pack_for(in_pairs_, b, columns_, count, columns_, kPanelColumns, panels, steps(count) * kPanelColumns);
+  pack_for(in_pairs_, b, columns_, count, columns_, panels, kPanelColumns, steps(count) * kPanelColumns);
 }
 template void PlaceSums::pack_rows(const float*, int64_t, float*) const;
 template void PlaceSums::pack_rows(const Bfloat16*, int64_t, float*) const;
@@ -166,24 +166,25 @@ at::Tensor PlaceSums::total() {
 template <class T>
 at::Tensor sum_products(const T* a, int64_t O, const T* b, int64_t I, int64_t count, bool in_pairs) {
   constexpr int64_t kAtATime = 4;  // panels, as many as the widest tile has: more would leave threads without a task
+  constexpr int64_t kChannels = kAtATime * kPanelColumns;
   const int64_t row_panels = device::blocks_for(O, kPanelRows), column_panels = device::blocks_for(I, kPanelColumns),
-                steps = steps_of(count, in_pairs);
-  const at::Tensor rows = at::empty({row_panels, steps, kPanelRows}, at::kFloat),
-                   columns = at::empty({column_panels, steps, kPanelColumns}, at::kFloat),
-                   result = at::empty({O, I, 1, 1}, at::kFloat);
-  auto *const of_rows = rows.mutable_data_ptr<float>(), *const of_columns = columns.mutable_data_ptr<float>(),
-              *const out = result.mutable_data_ptr<float>();
-  const auto pack = [&](const T* map, int64_t channels, int64_t width, int64_t task, float* panels) {
-    const int64_t first = task * kAtATime * width, own = std::min(kAtATime * width, channels - first);
-    pack_for(in_pairs, map + first, channels, count, own, width, panels + first * steps, steps * width);
-  };
-  parallel_for(device::blocks_for(row_panels, kAtATime), [&](int64_t task) { pack(a, O, kPanelRows, task, of_rows); });
+                steps = steps_of(count, in_pairs), row_step = row_step_for(O);
+  const auto rows = scratch(steps * row_step), columns = scratch(column_panels * steps * kPanelColumns);
+  const at::Tensor result = at::empty({O, I, 1, 1}, at::kFloat);
+  auto* const out = result.mutable_data_ptr<float>();
+  parallel_for(device::blocks_for(O, kChannels), [&](int64_t task) {
+    const int64_t first = task * kChannels;
+    pack_for(in_pairs, a + first, O, count, std::min(kChannels, O - first), rows.get() + first, row_step,
+             kPanelColumns);
+  });
   parallel_for(device::blocks_for(column_panels, kAtATime), [&](int64_t task) {
-    pack(b, I, kPanelColumns, task, of_columns);
     const int64_t first = task * kAtATime, own = std::min(kAtATime, column_panels - first);
+    float* const own_columns = columns.get() + first * steps * kPanelColumns;
+    pack_for(in_pairs, b + first * kPanelColumns, I, count, std::min(kChannels, I - first * kPanelColumns), own_columns,
+             kPanelColumns, steps * kPanelColumns);
     const auto tiles = scratch(own * row_panels * kPanelRows * kPanelColumns);
-    (in_pairs ? add_tiles_of_pairs : add_tiles)(of_rows, row_panels, of_columns + first * steps * kPanelColumns, own,
-                                                steps, {}, {}, /*goes_on=*/false, tiles.get());
+    (in_pairs ? add_tiles_of_pairs : add_tiles)(rows.get(), row_step, row_panels, own_columns, own, steps, {}, {},
+                                                /*goes_on=*/false, tiles.get());
     for (int64_t panel = 0; panel < own; ++panel) {
       const int64_t column = (first + panel) * kPanelColumns, width = std::min(kPanelColumns, I - column);
       for (int64_t row = 0; row < O; ++row)

@@ -63,21 +63,21 @@ class PlaceSums {
 
   /// Adds what some places contribute.
   /// first        of the group
-  /// a            [count, O] as panels of rows, of floats or pairs: rows_size(count) floats
+  /// a            [count, O] as rows, of floats or pairs: rows_size(count) floats
   /// b            [count, I] as panels of columns, likewise: columns_size(count) floats
   /// ahead, more  fetched into the cache meanwhile
   void add(int64_t group, bool first, const float* a, const float* b, int64_t count, const Ahead& ahead,
            const Ahead& more);
-  /// Places as panels of rows and of columns, for `add`; bfloat16 for pairs only.
+  /// Places as rows and as panels of columns, for `add`; bfloat16 for pairs only.
   /// a  [count, O]      b  [count, I]
   template <class T>
-  void pack_rows(const T* a, int64_t count, float* panels) const;
+  void pack_rows(const T* a, int64_t count, float* rows) const;
   template <class T>
   void pack_columns(const T* b, int64_t count, float* panels) const;
   bool in_pairs() const { return in_pairs_; }
-  int64_t rows_size(int64_t count) const { return steps(count) * row_panels_ * kPanelRows; }
+  int64_t rows_size(int64_t count) const { return steps(count) * row_step_for(rows_); }
   int64_t columns_size(int64_t count) const { return steps(count) * column_panels_ * kPanelColumns; }
-  int64_t steps(int64_t count) const { return steps_of(count, in_pairs_); }  ///< of panels of so many places
+  int64_t steps(int64_t count) const { return steps_of(count, in_pairs_); }  ///< of so many places
 
   /// [O, I, 1, 1], once: something has to have been added to each group.
   at::Tensor total();

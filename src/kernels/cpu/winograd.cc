@@ -250,12 +250,13 @@ at::Tensor weight_gradient(at::TensorList gradients, at::TensorList maps, const 
                 sum_size = column_panels * row_panels * kPanelRows * kPanelColumns;
   const int64_t at_once = std::max(kChannelsAtOnce / (O + I), kLeast) / kTogether * kTogether,
                 most = device::blocks_for(std::min(at_once, tiles), kTogether), seen_step = apart(most, I),
-                wanted_step = apart(most, O);
+                row_step = row_step_for(O), wanted_step = apart(most, row_step);
   const auto sums = scratch(transformed * sum_size), of_x = scratch(transformed * seen_step),
              of_gradient = scratch(transformed * wanted_step);
-  // As many sums for each thread, those that are left in shares. (A sum is the same whoever makes it.)
-  const int64_t threads = at::get_num_threads(), whole = transformed / threads * threads, left = transformed - whole,
-                shares = left == 0 ? 1 : std::min(column_panels, device::blocks_for(threads, left));
+  // As many tasks for each thread. (A sum is the same whoever makes it.)
+  constexpr int64_t kLeastPanels = 4;  // of a task: what the widest tile has
+  const int64_t threads = at::get_num_threads(),
+                shares = transformed % threads == 0 ? 1 : std::clamp<int64_t>(column_panels / kLeastPanels, 1, threads);
   for (int64_t begin = 0; begin < tiles; begin += at_once) {
     const int64_t end = std::min(begin + at_once, tiles), steps = device::blocks_for(end - begin, kTogether),
                   panel = steps * kPanelColumns;
@@ -264,7 +265,7 @@ at::Tensor weight_gradient(at::TensorList gradients, at::TensorList maps, const 
       const int64_t first = begin + task * kOfATask;
       for (int64_t tile = first; tile < std::min(first + kOfATask, end); tile += kTogether) {
         const int64_t step = (tile - begin) / kTogether;
-        float *const to_x = of_x.get() + step * kPanelColumns, *const to_gradient = of_gradient.get() + step * O;
+        float *const to_x = of_x.get() + step * kPanelColumns, *const to_gradient = of_gradient.get() + step * row_step;
         if constexpr (kPairs<Factor>) {
           const auto other = [&](const auto& places) { return tile + 1 < end ? places.of(tile + 1) : places.none(); };
           transform_seen_to_pairs(size.results, seen.of(tile).data(), other(seen).data(), I, to_x, panel, seen_step);
@@ -276,14 +277,12 @@ at::Tensor weight_gradient(at::TensorList gradients, at::TensorList maps, const 
         }
       }
     });
-    parallel_for(whole + left * shares, [&](int64_t task) {
-      const int64_t of = task < whole ? 1 : shares, own = task < whole ? 0 : (task - whole) % shares;
-      const int64_t p = task < whole ? task : whole + (task - whole) / shares, first = own * column_panels / of,
-                    last = (own + 1) * column_panels / of;
-      const auto rows = scratch(row_panels * steps * kPanelRows);
-      pack_panels(of_gradient.get() + p * wanted_step, O, steps, O, kPanelRows, rows.get(), steps * kPanelRows);
+    parallel_for(transformed * shares, [&](int64_t task) {
+      const int64_t p = task / shares, first = task % shares * column_panels / shares,
+                    last = (task % shares + 1) * column_panels / shares;
       (kPairs<Factor> ? add_tiles_of_pairs : add_tiles)(
-          rows.get(), row_panels, of_x.get() + p * seen_step + first * panel, last - first, steps, {}, {},
+          of_gradient.get() + p * wanted_step, row_step, row_panels, of_x.get() + p * seen_step + first * panel,
+          last - first, steps, {}, {},
           /*goes_on=*/begin > 0, sums.get() + p * sum_size + first * row_panels * kPanelRows * kPanelColumns);
     });
   }

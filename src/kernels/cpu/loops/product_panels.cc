@@ -33,15 +33,15 @@ class Fetch {
   int64_t floats_ = 0;
 };
 
-/// The numbers of a panel of rows, step by step, as a panel has them.
-struct PanelRows {
+/// The numbers of some rows, those of a step side by side.
+struct SteppedRows {
   static constexpr int kPointers = 1;  ///< that go along with the steps
-  static constexpr int64_t kStep = kPanelRows;
   const float* first;
+  int64_t step;
 
   OSPREY_INLINE const float* pointer(int) const { return first; }
-  OSPREY_INLINE const float& at(const float* const* pointers, int row, int step) const {
-    return pointers[0][row + step * kStep];
+  OSPREY_INLINE const float& at(const float* const* pointers, int row, int which) const {
+    return pointers[0][row + which * step];
   }
 };
 
@@ -49,13 +49,13 @@ struct PanelRows {
 struct PlainRows {
   static constexpr int kOfPointer = 3;  ///< rows: as many as an instruction finds from one pointer and one distance
   static constexpr int kPointers = kPanelRows / kOfPointer;
-  static constexpr int64_t kStep = 1;
+  static constexpr int64_t step = 1;
   const float* first;
   int64_t depth;  ///< from one row to the next
 
   OSPREY_INLINE const float* pointer(int k) const { return first + k * kOfPointer * depth; }
-  OSPREY_INLINE const float& at(const float* const* pointers, int row, int step) const {
-    return pointers[row / kOfPointer][row % kOfPointer * depth + step];
+  OSPREY_INLINE const float& at(const float* const* pointers, int row, int which) const {
+    return pointers[row / kOfPointer][row % kOfPointer * depth + which];
   }
 };
 
@@ -119,7 +119,7 @@ struct Tile {
       add_step(1, b + kPanelColumns);
 #pragma GCC unroll 4
       for (int k = 0; k < Rows::kPointers; ++k) {
-        pointers[k] += 2 * Rows::kStep;
+        pointers[k] += 2 * rows.step;
         asm("" : "+r"(pointers[k]));  // or the compiler keeps a pointer to each row, and most of them in memory
       }
     }
@@ -154,7 +154,7 @@ OSPREY_INLINE int64_t tiles_of(int64_t row_panels, int64_t column_panels) {
 }
 
 template <int kLanes>
-OSPREY_INLINE void add_windows(const float* a, int64_t a_panel, int64_t a_panels, const float* b, int64_t b_line,
+OSPREY_INLINE void add_windows(const float* a, int64_t a_step, int64_t a_panels, const float* b, int64_t b_line,
                                int64_t b_panel, int64_t b_panels, const PlaceWindow& window, float* sums,
                                int64_t sums_row, int64_t sums_tap) {
   for_tiles<kLanes>(
@@ -168,8 +168,8 @@ OSPREY_INLINE void add_windows(const float* a, int64_t a_panel, int64_t a_panels
           Tile<Singles<kLanes>, kPanels> tile;
           tile.load(place);
           for (int64_t line = 0; line < window.lines; ++line)
-            tile.add(PanelRows{a + i * a_panel + line * window.length * kPanelRows}, seen + line * b_line, b_panel,
-                     window.length, [] {});
+            tile.add(SteppedRows{a + i * kPanelRows + line * window.length * a_step, a_step}, seen + line * b_line,
+                     b_panel, window.length, [] {});
           tile.store(place);
         }
       });
@@ -183,10 +183,10 @@ OSPREY_INLINE void fetch_tile(const T* first, int64_t row_step, int64_t panel_st
 }
 
 template <class Factors>
-OSPREY_INLINE void add_to_tiles(const float* a, int64_t a_panels, const float* b, int64_t b_panels, int64_t length,
-                                const Ahead& ahead, const Ahead& more, bool goes_on, float* tiles) {
+OSPREY_INLINE void add_to_tiles(const float* a, int64_t a_step, int64_t a_panels, const float* b, int64_t b_panels,
+                                int64_t length, const Ahead& ahead, const Ahead& more, bool goes_on, float* tiles) {
   constexpr int64_t kTile = kPanelRows * kPanelColumns;
-  const int64_t a_panel = length * kPanelRows, b_panel = length * kPanelColumns, column = a_panels * kTile;
+  const int64_t b_panel = length * kPanelColumns, column = a_panels * kTile;
   const int64_t steps = tiles_of<Factors::kLanes>(a_panels, b_panels) * length;
   Fetch fetch(ahead, steps, a), fetch_more(more, steps, a);
   for_tiles<Factors::kLanes>(
@@ -200,7 +200,8 @@ OSPREY_INLINE void add_to_tiles(const float* a, int64_t a_panels, const float* b
         tile.load([&](int row, int panel)
                       __attribute__((always_inline)) { return goes_on ? place(row, panel) : nullptr; });
         tile.add(
-            PanelRows{a + i * a_panel}, b + j * b_panel, b_panel, length, [&]() __attribute__((always_inline)) {
+            SteppedRows{a + i * kPanelRows, a_step}, b + j * b_panel, b_panel,
+            length, [&]() __attribute__((always_inline)) {
               fetch.step();
               fetch_more.step();
             });
@@ -299,17 +300,16 @@ OSPREY_INLINE void transpose_into(const float* rows, int64_t row_step, int64_t c
     for (int64_t r = 0; r < kPanelColumns; ++r) panel[i * kPanelColumns + r] = r < count ? rows[r * row_step + i] : 0;
 }
 
-/// What a step of a panel is made of: a pixel.
+/// What is packed at a time: a pixel.
 template <class Floats>
 struct OnePixel {
   static constexpr int kLanes = Floats::kLanes;
   static constexpr int64_t kPixels = 1;
 
   static OSPREY_INLINE typename Floats::Floats at(const float* from, int64_t) { return Floats::get(from); }
-  /// Up to kWidth channels, one by one.
-  template <int kWidth>
+  /// Up to kPanelColumns channels, one by one.
   static OSPREY_INLINE void few(const float* from, int64_t, int64_t channels, int64_t, float* to) {
-    for (int64_t i = 0; i < kWidth; ++i) to[i] = i < channels ? from[i] : 0;
+    for (int64_t i = 0; i < kPanelColumns; ++i) to[i] = i < channels ? from[i] : 0;
   }
 };
 
@@ -323,10 +323,10 @@ struct TwoPixels {
   static OSPREY_INLINE typename Pairs::Floats at(const T* from, int64_t map_step) {
     return Pairs::pairs(halves(from), halves(from + map_step));
   }
-  /// pixels  that there are, 1 or 2
-  template <int kWidth, class T>
+  /// pixels  that there are, 1 or more
+  template <class T>
   static OSPREY_INLINE void few(const T* from, int64_t map_step, int64_t channels, int64_t pixels, float* to) {
-    Bfloat16 numbers[2 * kWidth] = {};
+    Bfloat16 numbers[2 * kPanelColumns] = {};
     for (int64_t pixel = 0; pixel < std::min(pixels, kPixels); ++pixel)
       for (int64_t i = 0; i < channels; ++i) store(numbers + 2 * i + pixel, load(from + pixel * map_step + i));
     std::memcpy(to, numbers, sizeof(numbers));
@@ -339,65 +339,55 @@ struct TwoPixels {
   static OSPREY_INLINE typename Pairs::Halves halves(const Bfloat16* from) { return Pairs::halves(from); }
 };
 
-template <int kWidth, class Step, class T>
-OSPREY_INLINE void pack_of_width(const T* map, int64_t map_step, int64_t pixels, int64_t channels, float* panels,
-                                 int64_t panel_step) {
+template <class Step, class T>
+OSPREY_INLINE void pack(const T* map, int64_t map_step, int64_t pixels, int64_t channels, float* to, int64_t to_step,
+                        int64_t panel_step) {
   using Memory = Singles<Step::kLanes>;
-  constexpr int kLanes = Step::kLanes, kMoved = (kWidth + kLanes - 1) / kLanes * kLanes;  // the rest is overwritten
   constexpr int64_t kAtOnce = 16;  // pixels: those that a line of the cache reaches across panels stay in it
   for (int64_t begin = 0; begin < pixels; begin += kAtOnce) {
     const int64_t end = std::min(begin + kAtOnce, pixels);
-    float* first = panels + begin / Step::kPixels * kWidth;
-    for (int64_t c = 0; c < channels; c += kWidth, first += panel_step) {
+    float* first = to + begin / Step::kPixels * to_step;
+    for (int64_t c = 0; c < channels; c += kPanelColumns, first += panel_step) {
       const T* from = map + begin * map_step + c;
-      float* to = first;
-      int64_t p = begin;
-      if (c + kMoved <= channels) {
-        // The last of the panel is left: what comes after it may have been written.
-        for (; p + Step::kPixels <= (kMoved > kWidth && end == pixels ? end - 1 : end);
-             p += Step::kPixels, from += Step::kPixels * map_step, to += kWidth)
-          for (int i = 0; i < kMoved; i += kLanes) Memory::put(Step::at(from + i, map_step), to + i);
+      float* target = first;
+      int64_t pixel = begin;
+      if (c + kPanelColumns <= channels) {
+        for (; pixel + Step::kPixels <= end;
+             pixel += Step::kPixels, from += Step::kPixels * map_step, target += to_step)
+          for (int64_t i = 0; i < kPanelColumns; i += Step::kLanes)
+            Memory::put(Step::at(from + i, map_step), target + i);
       }
-      for (; p < end; p += Step::kPixels, from += Step::kPixels * map_step, to += kWidth)
-        Step::template few<kWidth>(from, map_step, std::min<int64_t>(channels - c, kWidth), end - p, to);
+      for (; pixel < end; pixel += Step::kPixels, from += Step::kPixels * map_step, target += to_step)
+        Step::few(from, map_step, std::min(channels - c, kPanelColumns), end - pixel, target);
     }
   }
 }
 
-/// Narrow, Wide  the steps of panels of rows and of columns
-template <class Narrow, class Wide, class T>
-OSPREY_INLINE void pack(const T* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width, float* panels,
-                        int64_t panel_step) {
-  if (width == kPanelRows) pack_of_width<kPanelRows, Narrow>(map, map_step, pixels, channels, panels, panel_step);
-  if (width == kPanelColumns) pack_of_width<kPanelColumns, Wide>(map, map_step, pixels, channels, panels, panel_step);
-}
-
 template <class Floats>
-OSPREY_INLINE void pack_pixels(const float* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width,
-                               float* panels, int64_t panel_step) {
-  pack<OnePixel<Singles<8>>, OnePixel<Floats>>(map, map_step, pixels, channels, width, panels, panel_step);
+OSPREY_INLINE void pack_pixels(const float* map, int64_t map_step, int64_t pixels, int64_t channels, float* to,
+                               int64_t to_step, int64_t panel_step) {
+  pack<OnePixel<Floats>>(map, map_step, pixels, channels, to, to_step, panel_step);
 }
 
 template <class Pairs, class T>
-OSPREY_INLINE void pack_as_pairs(const T* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width,
-                                 float* panels, int64_t panel_step) {
-  using Eight = typename Pairs::template With<8>;
-  pack<TwoPixels<Eight>, TwoPixels<Pairs>>(map, map_step, pixels, channels, width, panels, panel_step);
+OSPREY_INLINE void pack_as_pairs(const T* map, int64_t map_step, int64_t pixels, int64_t channels, float* to,
+                                 int64_t to_step, int64_t panel_step) {
+  pack<TwoPixels<Pairs>>(map, map_step, pixels, channels, to, to_step, panel_step);
 }
 
 }  // namespace
 
 OSPREY_DISPATCH_SINGLES(pack_panels, pack_pixels,
-                        (const float* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width,
-                         float* panels, int64_t panel_step),
-                        map, map_step, pixels, channels, width, panels, panel_step)
+                        (const float* map, int64_t map_step, int64_t pixels, int64_t channels, float* to,
+                         int64_t to_step, int64_t panel_step),
+                        map, map_step, pixels, channels, to, to_step, panel_step)
 
 // NOLINTBEGIN(bugprone-macro-parentheses): T is a type
-#define OSPREY_DISPATCH_PACKING(T)                                                                        \
-  OSPREY_DISPATCH_PAIRS(pack_pairs, pack_as_pairs,                                                        \
-                        (const T* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width, \
-                         float* panels, int64_t panel_step),                                              \
-                        map, map_step, pixels, channels, width, panels, panel_step)
+#define OSPREY_DISPATCH_PACKING(T)                                                                                     \
+  OSPREY_DISPATCH_PAIRS(pack_pairs, pack_as_pairs,                                                                     \
+                        (const T* map, int64_t map_step, int64_t pixels, int64_t channels, float* to, int64_t to_step, \
+                         int64_t panel_step),                                                                          \
+                        map, map_step, pixels, channels, to, to_step, panel_step)
 // NOLINTEND(bugprone-macro-parentheses)
 
 OSPREY_DISPATCH_PACKING(float)
@@ -424,19 +414,19 @@ OSPREY_DISPATCH_PRODUCTS(float)
 OSPREY_DISPATCH_PRODUCTS(Bfloat16)
 
 OSPREY_DISPATCH_LANES(add_window_products, add_windows,
-                      (const float* a, int64_t a_panel, int64_t a_panels, const float* b, int64_t b_line,
+                      (const float* a, int64_t a_step, int64_t a_panels, const float* b, int64_t b_line,
                        int64_t b_panel, int64_t b_panels, const PlaceWindow& window, float* sums, int64_t sums_row,
                        int64_t sums_tap),
-                      a, a_panel, a_panels, b, b_line, b_panel, b_panels, window, sums, sums_row, sums_tap)
+                      a, a_step, a_panels, b, b_line, b_panel, b_panels, window, sums, sums_row, sums_tap)
 
 OSPREY_DISPATCH_SINGLES(add_tiles, add_to_tiles,
-                        (const float* a, int64_t a_panels, const float* b, int64_t b_panels, int64_t length,
-                         const Ahead& ahead, const Ahead& more, bool goes_on, float* tiles),
-                        a, a_panels, b, b_panels, length, ahead, more, goes_on, tiles)
+                        (const float* a, int64_t a_step, int64_t a_panels, const float* b, int64_t b_panels,
+                         int64_t length, const Ahead& ahead, const Ahead& more, bool goes_on, float* tiles),
+                        a, a_step, a_panels, b, b_panels, length, ahead, more, goes_on, tiles)
 
 OSPREY_DISPATCH_PAIRS(add_tiles_of_pairs, add_to_tiles,
-                      (const float* a, int64_t a_panels, const float* b, int64_t b_panels, int64_t length,
-                       const Ahead& ahead, const Ahead& more, bool goes_on, float* tiles),
-                      a, a_panels, b, b_panels, length, ahead, more, goes_on, tiles)
+                      (const float* a, int64_t a_step, int64_t a_panels, const float* b, int64_t b_panels,
+                       int64_t length, const Ahead& ahead, const Ahead& more, bool goes_on, float* tiles),
+                      a, a_step, a_panels, b, b_panels, length, ahead, more, goes_on, tiles)
 
 }  // namespace osprey::kernels::cpu

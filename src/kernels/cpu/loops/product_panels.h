@@ -25,20 +25,27 @@ struct Ahead {
   }
 };
 
-/// Channels of pixels of a map as panels, [channels / width, pixels, width]; missing ones become zero. A panel is
-/// written after those before it, and a little beyond its end as long as another one follows.
+/// From one step of rows to the next, where there are so many: more than a power of two, or the numbers of a row would
+/// all fall upon the same few places of the cache.
+constexpr int64_t row_step_for(int64_t rows) {
+  return (rows + kPanelColumns - 1) / kPanelColumns * kPanelColumns + kPanelColumns;
+}
+
+/// Channels of pixels of a map, kPanelColumns at a time; those that the last of them lack become zero. Panels of
+/// columns are [channels / kPanelColumns, pixels, kPanelColumns], rows [pixels, row_step_for(channels)].
 ///
 /// map         the first of these channels of the first pixel
 /// map_step    floats from one pixel to the next
-/// panel_step  floats from one panel to the next
-void pack_panels(const float* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width, float* panels,
+/// to_step     floats from one pixel to the next there: kPanelColumns, or row_step_for(channels)
+/// panel_step  floats from some channels to the next: those of a panel, or kPanelColumns
+void pack_panels(const float* map, int64_t map_step, int64_t pixels, int64_t channels, float* to, int64_t to_step,
                  int64_t panel_step);
 
-/// The same with a pair of bfloat16 numbers (loops/factors.h) of each two pixels, [channels / width, pixels / 2,
-/// width]; the last of an odd number is paired with zero.
-void pack_pairs(const float* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width, float* panels,
+/// The same with a pair of bfloat16 numbers (loops/factors.h) of each two pixels; the last of an odd number is paired
+/// with zero.
+void pack_pairs(const float* map, int64_t map_step, int64_t pixels, int64_t channels, float* to, int64_t to_step,
                 int64_t panel_step);
-void pack_pairs(const Bfloat16* map, int64_t map_step, int64_t pixels, int64_t channels, int64_t width, float* panels,
+void pack_pairs(const Bfloat16* map, int64_t map_step, int64_t pixels, int64_t channels, float* to, int64_t to_step,
                 int64_t panel_step);
 
 /// Rows side by side as the columns of one panel, [depth, kPanelColumns]; missing ones become zero.
@@ -67,26 +74,26 @@ struct PlaceWindow {
   int64_t high, wide;     ///< taps
 };
 
-/// sums[tap][i * kPanelRows + r][j * kPanelColumns + c] += sum over lines and places of a[i][line][place][r] *
+/// sums[tap][r][j * kPanelColumns + c] += sum over lines and places of a[line][place][r] *
 /// b[j][line + tap / wide][place + tap % wide][c].
-/// a     a_panels of [lines, length, kPanelRows], a_panel floats apart
+/// a     [lines, length] of a_panels * kPanelRows rows, a_step floats apart
 /// b     b_panels of lines of [.., kPanelColumns], b_panel and b_line floats apart
 /// sums  taps and rows, sums_tap and sums_row floats apart
-void add_window_products(const float* a, int64_t a_panel, int64_t a_panels, const float* b, int64_t b_line,
+void add_window_products(const float* a, int64_t a_step, int64_t a_panels, const float* b, int64_t b_line,
                          int64_t b_panel, int64_t b_panels, const PlaceWindow& window, float* sums, int64_t sums_row,
                          int64_t sums_tap);
 
-/// tiles[j][i][r][c] = (what it is, or 0) + sum over places of a[i][place][r] * b[j][place][c].
-/// a            [a_panels, length, kPanelRows]
+/// tiles[j][i][r][c] = (what it is, or 0) + sum over places of a[place][i * kPanelRows + r] * b[j][place][c].
+/// a            [length] of a_panels * kPanelRows rows, a_step floats apart
 /// b            [b_panels, length, kPanelColumns]
 /// ahead, more  fetched meanwhile
 /// goes_on      false: what the tiles are does not count
 /// tiles        [b_panels, a_panels, kPanelRows, kPanelColumns]
-void add_tiles(const float* a, int64_t a_panels, const float* b, int64_t b_panels, int64_t length, const Ahead& ahead,
-               const Ahead& more, bool goes_on, float* tiles);
+void add_tiles(const float* a, int64_t a_step, int64_t a_panels, const float* b, int64_t b_panels, int64_t length,
+               const Ahead& ahead, const Ahead& more, bool goes_on, float* tiles);
 
 /// The same of pairs: `length` of them.
-void add_tiles_of_pairs(const float* a, int64_t a_panels, const float* b, int64_t b_panels, int64_t length,
-                        const Ahead& ahead, const Ahead& more, bool goes_on, float* tiles);
+void add_tiles_of_pairs(const float* a, int64_t a_step, int64_t a_panels, const float* b, int64_t b_panels,
+                        int64_t length, const Ahead& ahead, const Ahead& more, bool goes_on, float* tiles);
 
 }  // namespace osprey::kernels::cpu
