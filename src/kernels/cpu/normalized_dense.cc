@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/cpu/loops/floats.h"
 #include "kernels/cpu/normalized_steps.h"
@@ -11,6 +12,15 @@
 
 namespace osprey::kernels::cpu {
 namespace {
+
+/// Some numbers, mostly fewer than calling a function for them is worth.
+template <class T>
+void copy_few(const T* from, int64_t count, T* to) {
+  constexpr int64_t kWord = 8 / sizeof(T);
+  int64_t i = 0;
+  for (; i + kWord <= count; i += kWord) std::memcpy(to + i, from + i, 8);
+  for (; i < count; ++i) to[i] = from[i];
+}
 
 /// What a convolution of all channels multiplies with its weights at each place of the result: what its window sees,
 /// put through the batch norm, as floats, or for products of pairs as numbers of the map.
@@ -84,7 +94,7 @@ class Factors {
       copy_floats(first, from_step, lines, pixels * depth_, to, to_step);
     } else {
       for (int64_t line = 0; line < lines; ++line)
-        std::copy_n(first + line * from_step, pixels * depth_, to + line * to_step);
+        copy_few(first + line * from_step, pixels * depth_, to + line * to_step);
     }
   }
 
@@ -95,8 +105,11 @@ class Factors {
   bool one_by_one_;
 };
 
-/// [O, C, height, width] -> [O, height * width * C], as the rows of factors are
-at::Tensor to_matrix(const at::Tensor& weights) { return weights.permute({0, 2, 3, 1}).flatten(1); }
+/// [O, C, height, width] -> [O, length], as the rows of factors are
+at::Tensor to_matrix(const at::Tensor& weights, int64_t length) {
+  const at::Tensor matrix = weights.permute({0, 2, 3, 1}).flatten(1);
+  return matrix.size(1) == length ? matrix : at::constant_pad_nd(matrix, {0, length - matrix.size(1)});
+}
 
 /// The gradients of the weights, and `moments`, of some pictures; that of x is written into `of_x`, unless undefined.
 /// T, Number  what maps consist of, and what is multiplied
@@ -111,7 +124,7 @@ ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at
   const PlaceTasks tasks(places, std::max(length, columns), groups > 0 ? groups : PlaceTasks::kShares);
   ConvolvedGradients result;
   std::optional<PlaceProducts> products;
-  if (of_x.defined()) products.emplace(to_matrix(weights), at::Tensor(), /*transposed=*/true, kPairs);
+  if (of_x.defined()) products.emplace(to_matrix(weights, length), at::Tensor(), /*transposed=*/true, kPairs);
   const bool by_windows = products && !factors.one_by_one();
   const at::Tensor row_gradients = at::empty({by_windows ? places : 0, length}, at::kFloat);
   auto* const of_rows = row_gradients.mutable_data_ptr<float>();
@@ -155,7 +168,10 @@ ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at
     });
     result.weights = sum_products(totals.get(), columns, rows ? rows : space.get(), length, places, kPairs);
   }
-  result.weights = result.weights.view({columns, sides.lines.kernel, sides.pixels.kernel, depth}).permute({0, 3, 1, 2});
+  result.weights = result.weights.view({columns, length})
+                       .narrow(1, 0, weights[0].numel())
+                       .reshape({columns, sides.lines.kernel, sides.pixels.kernel, depth})
+                       .permute({0, 3, 1, 2});
   if (by_windows)
     for_lines(x.size(0), sides.lines.from, [&](int64_t task, int64_t number, int64_t begin, int64_t end) {
       const Picture picture(x, number);
@@ -174,9 +190,9 @@ ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at
 template <class T, class Number>
 Convolved dense_of(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights,
                    const Sides& sides) {
-  const PlaceProducts products(to_matrix(weights), {}, /*transposed=*/false, !std::is_same_v<Number, float>);
   const Factors<T> factors(x, affine, sides);
-  const int64_t columns = products.columns(), length = factors.length();
+  const int64_t columns = weights.size(0), length = factors.length();
+  const PlaceProducts products(to_matrix(weights, length), {}, /*transposed=*/false, !std::is_same_v<Number, float>);
   const PlaceTasks tasks(factors.places(), std::max(length, columns));
   const at::Tensor y = empty_map({x.size(0), columns, sides.lines.to, sides.pixels.to}, x);
   T* const out = device::data<T>(y);
@@ -217,7 +233,7 @@ ConvolvedGradients normalized_dense_backward(const ThroughStatistics& gradient, 
   if (of_x) result.x = empty_map(x.sizes(), x);
   for (int64_t part = 0; part < parts; ++part) {
     const int64_t first = part * B / parts, count = (part + 1) * B / parts - first;
-    const auto some = [&](const at::Tensor& maps) { return maps.narrow(0, first, count); };
+    const auto some = [&](const at::Tensor& maps) { return count == B ? maps : maps.narrow(0, first, count); };
     const at::Tensor of_y = some(gradient.gradient), y = some(gradient.y);
     const ThroughStatistics through{of_y, y, gradient.mean, gradient.slope, gradient.offset};
     ConvolvedGradients found;

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "kernels/cpu/loops/floats.h"
+#include "kernels/cpu/loops/product_panels.h"
+#include "kernels/device/kernel.h"
 
 namespace osprey::kernels::cpu {
 namespace {
@@ -25,7 +27,8 @@ WindowRows::WindowRows(const at::Tensor& map, const Sides& sides)
       pixels_(sides.pixels),
       depth_(map.size(1)),
       places_(map.size(0) * lines_.to * pixels_.to),
-      length_(lines_.kernel * pixels_.kernel * depth_),
+      seen_(lines_.kernel * pixels_.kernel * depth_),
+      length_(seen_ == depth_ ? depth_ : device::blocks_for(seen_, kPanelColumns) * kPanelColumns),
       line_size_(pixels_.from * depth_),
       picture_size_(lines_.from * line_size_) {}
 
@@ -39,7 +42,8 @@ void WindowRows::gather(int64_t begin, int64_t end, const Copy<Number>& copy, Nu
     const int64_t from = line / lines_.to * picture_size_ + y.source * line_size_;
     for (int64_t i = first; i < last; ++i, rows += length_) {
       const Inside x(pixels_, i);
-      if (x.count * y.count < pixels_.kernel * lines_.kernel) std::fill_n(rows, length_, Number{});
+      const bool whole = x.count * y.count == pixels_.kernel * lines_.kernel;
+      std::fill(rows + (whole ? seen_ : 0), rows + length_, Number{});
       copy(from + x.source * depth_, line_size_, y.count, x.count, rows + y.first * of_line + x.first * depth_,
            of_line);
     }

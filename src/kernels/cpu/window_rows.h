@@ -15,14 +15,15 @@ class WindowRows {
   WindowRows(const at::Tensor& map, const Sides& sides);
 
   int64_t places() const { return places_; }  ///< of the result: B H' W'
-  int64_t length() const { return length_; }  ///< of a row: kernel height x kernel width x C
+  /// Of a row: kernel height x kernel width x C, for windows of more than a place zeros until it fills panels.
+  int64_t length() const { return length_; }
 
   /// Brings what a window sees, but for padding, to where a row has it: `lines` pieces of `pixels` pixels, the first of
   /// them from element `from` of the map on, `from_step` and `to_step` numbers apart.
   template <class Number>
   using Copy = c10::function_ref<void(int64_t from, int64_t from_step, int64_t lines, int64_t pixels, Number* to,
                                       int64_t to_step)>;
-  /// The rows of some places, of any type that maps have; padding is zero.
+  /// The rows of some places, of any type that maps have; what windows see of padding is zero.
   /// rows  [end - begin, length()]
   template <class Number>
   void gather(int64_t begin, int64_t end, const Copy<Number>& copy, Number* rows) const;
@@ -33,8 +34,8 @@ class WindowRows {
 
  private:
   Side lines_, pixels_;
-  int64_t depth_, places_, length_;
-  int64_t line_size_, picture_size_;  ///< of the map
+  int64_t depth_, places_, seen_, length_;  ///< seen: numbers of a row without the zeros at its end
+  int64_t line_size_, picture_size_;        ///< of the map
 };
 
 }  // namespace osprey::kernels::cpu
