@@ -35,6 +35,7 @@ class Factors {
         one_by_one_(sides.are_those_of_1x1()) {}
 
   int64_t places() const { return windows_.places(); }
+  int64_t seen() const { return windows_.seen(); }
   int64_t length() const { return windows_.length(); }
   bool one_by_one() const { return one_by_one_; }
 
@@ -119,9 +120,9 @@ ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at
                                      const at::Tensor& of_x) {
   const Factors<T> factors(x, affine, sides);
   const int64_t columns = weights.size(0), length = factors.length(), depth = x.size(1), places = factors.places();
-  const int64_t groups = PlaceSums::groups_for(columns, length, places);
+  const int64_t groups = PlaceSums::groups_for(columns, factors.seen(), places);
   constexpr bool kPairs = !std::is_same_v<Number, float>;
-  const PlaceTasks tasks(places, std::max(length, columns), groups > 0 ? groups : PlaceTasks::kShares);
+  const PlaceTasks tasks(places, std::max(factors.seen(), columns), groups > 0 ? groups : PlaceTasks::kShares);
   ConvolvedGradients result;
   std::optional<PlaceProducts> products;
   if (of_x.defined()) products.emplace(to_matrix(weights, length), at::Tensor(), /*transposed=*/true, kPairs);
@@ -193,7 +194,7 @@ Convolved dense_of(const at::Tensor& x, const std::optional<Affine>& affine, con
   const Factors<T> factors(x, affine, sides);
   const int64_t columns = weights.size(0), length = factors.length();
   const PlaceProducts products(to_matrix(weights, length), {}, /*transposed=*/false, !std::is_same_v<Number, float>);
-  const PlaceTasks tasks(factors.places(), std::max(length, columns));
+  const PlaceTasks tasks(factors.places(), std::max(factors.seen(), columns));
   const at::Tensor y = empty_map({x.size(0), columns, sides.lines.to, sides.pixels.to}, x);
   T* const out = device::data<T>(y);
   TaskSums sums(tasks.count(), columns);

@@ -15,7 +15,8 @@ class WindowRows {
   WindowRows(const at::Tensor& map, const Sides& sides);
 
   int64_t places() const { return places_; }  ///< of the result: B H' W'
-  /// Of a row: kernel height x kernel width x C, for windows of more than a place zeros until it fills panels.
+  int64_t seen() const { return seen_; }      ///< numbers of the map in a row: kernel height x kernel width x C
+  /// Of a row: what is seen, and for windows of more than a place zeros until they fill panels.
   int64_t length() const { return length_; }
 
   /// Brings what a window sees, but for padding, to where a row has it: `lines` pieces of `pixels` pixels, the first of
@@ -34,8 +35,8 @@ class WindowRows {
 
  private:
   Side lines_, pixels_;
-  int64_t depth_, places_, seen_, length_;  ///< seen: numbers of a row without the zeros at its end
-  int64_t line_size_, picture_size_;        ///< of the map
+  int64_t depth_, places_, seen_, length_;
+  int64_t line_size_, picture_size_;  ///< of the map
 };
 
 }  // namespace osprey::kernels::cpu
