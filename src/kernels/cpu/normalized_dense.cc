@@ -17,9 +17,12 @@ namespace {
 template <class T>
 void copy_few(const T* from, int64_t count, T* to) {
   constexpr int64_t kWord = 8 / sizeof(T);
-  int64_t i = 0;
-  for (; i + kWord <= count; i += kWord) std::memcpy(to + i, from + i, 8);
-  for (; i < count; ++i) to[i] = from[i];
+  if (count < kWord) {
+    for (int64_t i = 0; i < count; ++i) to[i] = from[i];
+    return;
+  }
+  for (int64_t i = 0; i + kWord < count; i += kWord) std::memcpy(to + i, from + i, 8);
+  std::memcpy(to + count - kWord, from + count - kWord, 8);
 }
 
 /// What a convolution of all channels multiplies with its weights at each place of the result: what its window sees,
@@ -52,12 +55,12 @@ class Factors {
   const Number* rows(int64_t begin, int64_t end, Number* space) const {
     if (const Number* const all = in_place<Number>()) return all + begin * depth_;
     if (one_by_one_) {
-      bring(begin * depth_, /*from_step=*/0, /*lines=*/1, end - begin, space, /*to_step=*/0);
+      bring(begin * depth_, /*from_step=*/0, /*pieces=*/1, end - begin, space, /*to_step=*/0);
     } else {
       windows_.gather<Number>(
           begin, end,
-          [&](int64_t from, int64_t from_step, int64_t lines, int64_t pixels, Number* to, int64_t to_step) {
-            bring(from, from_step, lines, pixels, to, to_step);
+          [&](int64_t from, int64_t from_step, int64_t pieces, int64_t pixels, Number* to, int64_t to_step) {
+            bring(from, from_step, pieces, pixels, to, to_step);
           },
           space);
     }
@@ -84,18 +87,17 @@ class Factors {
   }
 
  private:
-  /// Lines of pixels, from element `from` of the map on.
+  /// Pieces of some pixels, the first from element `from` of the map on.
   template <class Number>
-  void bring(int64_t from, int64_t from_step, int64_t lines, int64_t pixels, Number* to, int64_t to_step) const {
+  void bring(int64_t from, int64_t from_step, int64_t pieces, int64_t pixels, Number* to, int64_t to_step) const {
     const T* const first = map_ + from;
     if (channels_ != nullptr) {
-      for (int64_t line = 0; line < lines; ++line)
-        normalize_rows(first + line * from_step, pixels, depth_, *channels_, to + line * to_step);
+      for (int64_t i = 0; i < pieces; ++i)
+        normalize_rows(first + i * from_step, pixels, depth_, *channels_, to + i * to_step);
     } else if constexpr (std::is_same_v<Number, float>) {
-      copy_floats(first, from_step, lines, pixels * depth_, to, to_step);
+      copy_floats(first, from_step, pieces, pixels * depth_, to, to_step);
     } else {
-      for (int64_t line = 0; line < lines; ++line)
-        copy_few(first + line * from_step, pixels * depth_, to + line * to_step);
+      for (int64_t i = 0; i < pieces; ++i) copy_few(first + i * from_step, pixels * depth_, to + i * to_step);
     }
   }
 

@@ -40,12 +40,20 @@ void WindowRows::gather(int64_t begin, int64_t end, const Copy<Number>& copy, Nu
                   last = std::min(pixels_.to, first + end - place);
     const Inside y(lines_, line % lines_.to);
     const int64_t from = line / lines_.to * picture_size_ + y.source * line_size_;
-    for (int64_t i = first; i < last; ++i, rows += length_) {
+    for (int64_t i = first; i < last;) {
+      // As many windows as see no padding beside them, or one that does.
       const Inside x(pixels_, i);
+      int64_t count = 1;
+      if (x.count == pixels_.kernel)
+        while (i + count < last && Inside(pixels_, i + count).count == pixels_.kernel) ++count;
       const bool whole = x.count * y.count == pixels_.kernel * lines_.kernel;
-      std::fill(rows + (whole ? seen_ : 0), rows + length_, Number{});
-      copy(from + x.source * depth_, line_size_, y.count, x.count, rows + y.first * of_line + x.first * depth_,
-           of_line);
+      for (int64_t window = 0; window < count; ++window)
+        std::fill(rows + window * length_ + (whole ? seen_ : 0), rows + (window + 1) * length_, Number{});
+      for (int64_t tap = 0; tap < y.count; ++tap)
+        copy(from + x.source * depth_ + tap * line_size_, pixels_.stride * depth_, count, x.count,
+             rows + (y.first + tap) * of_line + x.first * depth_, length_);
+      rows += count * length_;
+      i += count;
     }
     place += last - first;
   }

@@ -19,10 +19,10 @@ class WindowRows {
   /// Of a row: what is seen, and for windows of more than a place zeros until they fill panels.
   int64_t length() const { return length_; }
 
-  /// Brings what a window sees, but for padding, to where a row has it: `lines` pieces of `pixels` pixels, the first of
-  /// them from element `from` of the map on, `from_step` and `to_step` numbers apart.
+  /// Brings what windows see, but for padding, to where rows have it: `pieces` of `pixels` pixels, the first of them
+  /// from element `from` of the map on, `from_step` and `to_step` numbers apart.
   template <class Number>
-  using Copy = c10::function_ref<void(int64_t from, int64_t from_step, int64_t lines, int64_t pixels, Number* to,
+  using Copy = c10::function_ref<void(int64_t from, int64_t from_step, int64_t pieces, int64_t pixels, Number* to,
                                       int64_t to_step)>;
   /// The rows of some places, of any type that maps have; what windows see of padding is zero.
   /// rows  [end - begin, length()]
