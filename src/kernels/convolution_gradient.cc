@@ -187,8 +187,8 @@ at::Tensor sum_over_places(const at::Tensor& gradient_y, const at::Tensor& x) {
 at::Tensor gradient_of_one(const at::Tensor& gradient_y, const at::Tensor& x, const ConvolutionWindow& window) {
   // By sizes, which may be symbols; numel is none.
   if (places_of(x) * x.size(1) == 0 || places_of(gradient_y) * gradient_y.size(1) == 0)
-    return at::zeros({gradient_y.size(1), x.size(1), window.kernel[0], window.kernel[1]},
-                     x.options().dtype(at::kFloat));
+    return at::zeros({gradient_y.size(1), window.kernel[0], window.kernel[1], x.size(1)}, x.options().dtype(at::kFloat))
+        .permute({0, 3, 1, 2});
   const bool one_by_one = window.kernel == Sides{1, 1} && window.padding == Sides{0, 0};
   if (one_by_one && window.stride == 1 && device::takes_loops(x) && places_of(x) >= cpu::kLeastPlaces) {
     const bool in_pairs = x.scalar_type() == gradient_y.scalar_type() && cpu::multiplies_pairs(x.scalar_type());

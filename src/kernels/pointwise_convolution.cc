@@ -4,7 +4,6 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "kernels/cpu/floats_of_map.h"
 #include "kernels/cpu/place_products.h"
 #include "kernels/device/launch.h"
 #include "kernels/maps.h"

@@ -87,6 +87,33 @@ TEST(ConvolutionWeightGradient, RepeatsItselfBitForBit) {
                         convolution_weight_gradient(gradient.clone(), x.clone(), window)));
 }
 
+TEST(ConvolutionWeightGradient, InTilesIsTheSameForAnyNumberOfThreads) {
+  if (device::Emulation::active()) GTEST_SKIP() << "on a device by libtorch's products";
+  at::manual_seed(10);
+  const ConvolutionWindow window{{3, 3}, 1, {1, 1}};
+  const int threads = at::get_num_threads();
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const auto maps = [&](int64_t channels) {
+      std::vector<at::Tensor> result;
+      for (const int64_t side : {20, 7})
+        result.push_back(at::randn({2, channels, side, 21}).contiguous(at::MemoryFormat::ChannelsLast).to(type));
+      return result;
+    };
+    const std::vector<at::Tensor> x = maps(160), gradients = maps(50);
+    at::set_num_threads(1);
+    const at::Tensor alone = convolution_weight_gradient(gradients, x, window);
+    expect_close(alone,
+                 defined(gradients[0].to(at::kFloat), x[0].to(at::kFloat), window).to(at::kFloat) +
+                     defined(gradients[1].to(at::kFloat), x[1].to(at::kFloat), window).to(at::kFloat),
+                 0, type == at::kFloat ? 5e-4 : 1.5, "sum over both maps");
+    for (const int many : {2, 3, 5}) {
+      at::set_num_threads(many);
+      EXPECT_TRUE(at::equal(convolution_weight_gradient(gradients, x, window), alone)) << many << " threads";
+    }
+  }
+  at::set_num_threads(threads);
+}
+
 TEST(ConvolutionWeightGradient, NamesSizesThatDisagree) {
   EXPECT_THAT(
       [] {

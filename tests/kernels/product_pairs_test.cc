@@ -62,7 +62,7 @@ at::Tensor packed(const at::Tensor& map, bool in_rows) {
                 panels = (channels + kPanelColumns - 1) / kPanelColumns,
                 step = in_rows ? row_step_for(channels) : kPanelColumns,
                 panel_step = in_rows ? kPanelColumns : pairs * kPanelColumns;
-  const at::Tensor memory = at::full({(panels + 1) * (pairs + 1) * kPanelColumns}, kUntouched);
+  const at::Tensor memory = at::full({std::max(panels * panel_step, pairs * step) + kPanelColumns}, kUntouched);
   pack_pairs(device::data<const T>(map), channels, pixels, channels, memory.mutable_data_ptr<float>(), step,
              panel_step);
   const at::Tensor result = memory.as_strided({panels, pairs, kPanelColumns}, {panel_step, step, 1}).clone();

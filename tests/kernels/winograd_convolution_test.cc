@@ -123,13 +123,13 @@ TEST(WinogradConvolution, OfSeveralMapsIsThatOfEachAndTheGradientsOfTheWeightsAd
   const std::vector<std::vector<int64_t>> sizes = {{2, 32, 19, 20}, {2, 32, 7, 5}, {0, 32, 4, 4}, {1, 32, 1, 2}};
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     const double tolerance = type == at::kFloat ? 1e-4 : 4e-2;
-    const at::Tensor weights = with_gradient(at::randn({48, 32, 3, 3})), same_weights = with_gradient(weights),
-                     biases = with_gradient(at::randn({48})), same_biases = with_gradient(biases);
+    const at::Tensor weights = with_gradient(at::randn({96, 32, 3, 3})), same_weights = with_gradient(weights),
+                     biases = with_gradient(at::randn({96})), same_biases = with_gradient(biases);
     std::vector<at::Tensor> maps, same_maps, gradients;
     for (const auto& size : sizes) {
       maps.push_back(with_gradient(random_map(size).to(type)));
       same_maps.push_back(with_gradient(maps.back().to(at::kFloat)));
-      gradients.push_back(random_map({size[0], 48, size[2], size[3]}).to(type));
+      gradients.push_back(random_map({size[0], 96, size[2], size[3]}).to(type));
     }
     const std::vector<at::Tensor> results = winograd_convolution(maps, weights, biases);
     at::Tensor all = at::zeros({}), same = at::zeros({});

@@ -302,6 +302,44 @@ TEST(Convolution, OneLargeGradientDoesNotHideThoseOfTheOtherPlaces) {
   expect_close(biases.grad(), gradient.to(at::kDouble).sum({0, 2, 3}).to(at::kFloat), 1e-6, 0, "biases");
 }
 
+TEST(Convolution, OfAllMapsIsThatOfEach) {
+  at::manual_seed(11);
+  // By tiles, place by place, by libtorch, with windows that jump, channel by channel.
+  const std::tuple<int64_t, int64_t, ConvolutionOptions> kinds[] = {{32, 32, {.kernel = {3, 3}}},
+                                                                    {24, 40, {}},
+                                                                    {5, 7, {.kernel = {3, 3}}},
+                                                                    {32, 32, {.kernel = {3, 3}, .stride = 2}},
+                                                                    {32, 32, {.kernel = {3, 3}, .groups = 32}}};
+  for (const auto& [in, out, options] : kinds) {
+    const std::string what = fmt::format("{} to {} channels, stride {}", in, out, options.stride);
+    const auto gradients_of = [&, in = in, out = out, options = options](bool together) {
+      at::manual_seed(12);
+      const at::Tensor weights = at::randn({out, in / options.groups, options.kernel[0], options.kernel[1]})
+                                     .contiguous(at::MemoryFormat::ChannelsLast)
+                                     .requires_grad_(),
+                       biases = at::randn({out}).requires_grad_();
+      std::vector<at::Tensor> maps, results;
+      for (const int64_t side : {17, 6, 3}) {
+        maps.push_back(at::randn({2, in, side, side}).contiguous(at::MemoryFormat::ChannelsLast));
+        if (side != 6) maps.back().requires_grad_();  // one of them needs no gradient
+      }
+      if (together) {
+        results = convolve_all(maps, weights, biases, options);
+      } else {
+        for (const at::Tensor& map : maps) results.push_back(convolve(map, weights, biases, options));
+      }
+      at::Tensor total = at::zeros({});
+      for (const at::Tensor& y : results) total = total + (y * at::randn_like(y)).sum();
+      total.backward();
+      results.insert(results.end(), {maps[0].grad(), maps[2].grad(), weights.grad(), biases.grad()});
+      return results;
+    };
+    const std::vector<at::Tensor> together = gradients_of(true), alone = gradients_of(false);
+    for (size_t i = 0; i < alone.size(); ++i)
+      expect_close(together[i].detach(), alone[i].detach(), 1e-4, 2e-3, fmt::format("{}, tensor {}", what, i));
+  }
+}
+
 TEST(DropPath, DropsWholeExamplesByTheirKeys) {
   DropPath drop(0.25);
   drop.on_named("a.drop", 1);

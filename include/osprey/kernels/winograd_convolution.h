@@ -11,10 +11,10 @@ namespace osprey::kernels {
 bool takes_winograd(at::TensorList maps, const at::Tensor& weights);
 
 /// A convolution of 3 x 3 with a zero on every side, by tiles of 4 x 4 results that take 36 products a channel instead
-/// of 144; of 3 x 3 that take 25 instead of 81 where bfloat16 numbers are multiplied; of 2 x 2 for small maps. Its
-/// errors are other ones than those of a plain convolution, those of floats at most twice as large, and a number that
-/// is none shows in all of a tile that sees it (docs/kernels.md). Fewer than 16 channels, or I that is no multiple of
-/// 16, are left to libtorch.
+/// of 144; of 3 x 3 that take 25 instead of 81 where bfloat16 numbers are multiplied; of 2 x 2 where all maps are
+/// small. Its errors are other ones than those of a plain convolution, those of floats at most twice as large, and a
+/// number that is none shows in all of a tile that sees it (docs/kernels.md). Fewer than 16 channels, or I that is no
+/// multiple of 16, are left to libtorch.
 ///
 /// maps      [B, I, H, W] each float32, bfloat16 or float16, all of one type; sums are of float32
 /// weights   [O, I, 3, 3] float32

@@ -172,7 +172,7 @@ ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at
     result.weights = sum_products(totals.get(), columns, rows ? rows : space.get(), length, places, kPairs);
   }
   result.weights = result.weights.view({columns, length})
-                       .narrow(1, 0, weights[0].numel())
+                       .narrow(1, 0, factors.seen())
                        .reshape({columns, sides.lines.kernel, sides.pixels.kernel, depth})
                        .permute({0, 3, 1, 2});
   if (by_windows)

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <type_traits>
 
 #include "kernels/cpu/floats_of_map.h"
 #include "kernels/cpu/loops/batch_norm_rows.h"

@@ -3,6 +3,7 @@
 #include <c10/util/FunctionRef.h>
 
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/cpu/loops/product_panels.h"
@@ -36,7 +37,6 @@ class PlaceProducts {
 
   int64_t depth() const { return depth_; }      ///< channels of a place
   int64_t columns() const { return columns_; }  ///< of its product
-  bool in_pairs() const { return in_pairs_; }
 
   /// Products of `count` places, at least kLeastPlaces.
   /// places   [count, depth], of any type that maps have; for pairs of float32 or bfloat16
@@ -74,15 +74,15 @@ class PlaceSums {
   void pack_rows(const T* a, int64_t count, float* rows) const;
   template <class T>
   void pack_columns(const T* b, int64_t count, float* panels) const;
-  bool in_pairs() const { return in_pairs_; }
   int64_t rows_size(int64_t count) const { return steps(count) * row_step_for(rows_); }
   int64_t columns_size(int64_t count) const { return steps(count) * column_panels_ * kPanelColumns; }
-  int64_t steps(int64_t count) const { return steps_of(count, in_pairs_); }  ///< of so many places
 
   /// [O, I, 1, 1], once: something has to have been added to each group.
   at::Tensor total();
 
  private:
+  int64_t steps(int64_t count) const { return steps_of(count, in_pairs_); }  ///< of so many places
+
   int64_t rows_, columns_, groups_, row_panels_, column_panels_;
   bool in_pairs_;
   at::Tensor tiles_;  ///< [groups, column panels, row panels, kPanelRows, kPanelColumns]

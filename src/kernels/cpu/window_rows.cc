@@ -60,7 +60,6 @@ void WindowRows::gather(int64_t begin, int64_t end, const Copy<Number>& copy, Nu
 }
 template void WindowRows::gather(int64_t, int64_t, const Copy<float>&, float*) const;
 template void WindowRows::gather(int64_t, int64_t, const Copy<Bfloat16>&, Bfloat16*) const;
-template void WindowRows::gather(int64_t, int64_t, const Copy<Float16>&, Float16*) const;
 
 void WindowRows::sum_line(const float* rows, int64_t picture, int64_t line, float* result) const {
   std::fill_n(result, line_size_, 0.0f);

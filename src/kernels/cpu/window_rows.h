@@ -24,7 +24,7 @@ class WindowRows {
   template <class Number>
   using Copy = c10::function_ref<void(int64_t from, int64_t from_step, int64_t pieces, int64_t pixels, Number* to,
                                       int64_t to_step)>;
-  /// The rows of some places, of any type that maps have; what windows see of padding is zero.
+  /// The rows of some places, of float32 or bfloat16; what windows see of padding is zero.
   /// rows  [end - begin, length()]
   template <class Number>
   void gather(int64_t begin, int64_t end, const Copy<Number>& copy, Number* rows) const;

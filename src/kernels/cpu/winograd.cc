@@ -167,9 +167,9 @@ class Places {
   std::vector<Factor> zeros_ = std::vector<Factor>(static_cast<size_t>(depth_));
 };
 
-/// Into how many tasks tiles are divided, as many for each thread. What one has at a time should lie in the core's own
-/// cache, of a MiB or more; but the fewer tiles, the more often the matrices pass by, so wide maps take more room than
-/// that. A result is the same whatever task makes it.
+/// Into how many tasks tiles are divided, if there are enough as many for each thread. What one has at a time should
+/// lie in the core's own cache, of a MiB or more; but the fewer tiles, the more often the matrices pass by, so wide
+/// maps take more room than that. A result is the same whatever task makes it.
 template <class Factor>
 int64_t tasks_for(int64_t tiles, const TileSize& tile, const WinogradPanels<Factor>& weights) {
   constexpr int64_t kFloats = 200 << 10, kLeast = 24, kMost = 96;
@@ -253,7 +253,7 @@ at::Tensor weight_gradient(at::TensorList gradients, at::TensorList maps, const 
                 row_step = row_step_for(O), wanted_step = apart(most, row_step);
   const auto sums = scratch(transformed * sum_size), of_x = scratch(transformed * seen_step),
              of_gradient = scratch(transformed * wanted_step);
-  // As many tasks for each thread. (A sum is the same whoever makes it.)
+  // About as many tasks for each thread. (A sum is the same whoever makes it.)
   constexpr int64_t kLeastPanels = 4;  // of a task: what the widest tile has
   const int64_t threads = at::get_num_threads(),
                 shares = transformed % threads == 0 ? 1 : std::clamp<int64_t>(column_panels / kLeastPanels, 1, threads);

@@ -56,9 +56,6 @@ struct PairLanes {
 template <int kFloats>
 struct EmulatedPairs : PairLanes<kFloats> {
   using typename PairLanes<kFloats>::Floats, typename PairLanes<kFloats>::Bits, typename PairLanes<kFloats>::Halves;
-  template <int kOther>
-  using With = EmulatedPairs<kOther>;
-
   static OSPREY_INLINE Floats all(const float& pair) {
     return std::bit_cast<Floats>(Bits{} + std::bit_cast<uint32_t>(pair));
   }
@@ -92,9 +89,6 @@ struct EmulatedPairs : PairLanes<kFloats> {
 template <int kFloats>
 struct PairInstructions : PairLanes<kFloats> {
   using typename PairLanes<kFloats>::Floats, typename PairLanes<kFloats>::Halves;
-  template <int kOther>
-  using With = PairInstructions<kOther>;
-
   static OSPREY_INLINE Floats all(const float& pair) {
     Floats result;
     asm("vbroadcastss %1, %0" : "=v"(result) : "m"(pair));

@@ -25,10 +25,10 @@ struct Ahead {
   }
 };
 
-/// From one step of rows to the next, where there are so many: more than a power of two, or the numbers of a row would
-/// all fall upon the same few places of the cache.
+/// From one step of rows to the next, where there are so many: room for whole panels of them, and an odd number of
+/// lines of the cache, or the numbers of a row would all fall upon the same few places of it.
 constexpr int64_t row_step_for(int64_t rows) {
-  return (rows + kPanelColumns - 1) / kPanelColumns * kPanelColumns + kPanelColumns;
+  return ((rows + kPanelRows - 2 + kPanelColumns) / kPanelColumns | 1) * kPanelColumns;
 }
 
 /// Channels of pixels of a map, kPanelColumns at a time; those that the last of them lack become zero. Panels of
@@ -84,7 +84,8 @@ void add_window_products(const float* a, int64_t a_step, int64_t a_panels, const
                          int64_t sums_tap);
 
 /// tiles[j][i][r][c] = (what it is, or 0) + sum over places of a[place][i * kPanelRows + r] * b[j][place][c].
-/// a            [length] of a_panels * kPanelRows rows, a_step floats apart
+/// a            [length] of a_panels * kPanelRows rows, a_step floats apart; what rows have that nobody wants does not
+///              matter
 /// b            [b_panels, length, kPanelColumns]
 /// ahead, more  fetched meanwhile
 /// goes_on      false: what the tiles are does not count

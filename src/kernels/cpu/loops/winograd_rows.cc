@@ -39,6 +39,20 @@ OSPREY_INLINE void for_channels(int64_t channels, const Work& work) {
   if (c < channels) work(channels - kLanes);
 }
 
+/// Puts two transforms of the same kind, the first of which is made before, as pairs.
+/// transform  (what is done with its numbers): transforms one of the two      to  of the first pair
+template <class Pairs, int kNumbers, class Transform>
+OSPREY_INLINE void put_pairs(const Transform& transform, float* to, int64_t step) {
+  using V = typename Pairs::Floats;
+  typename Pairs::Halves first[kNumbers];
+  transform(
+      0, [&](const V& number, int i) __attribute__((always_inline)) { first[i] = Pairs::halves(number); });
+  transform(
+      1, [&](const V& number, int i) __attribute__((always_inline)) {
+        Singles<Pairs::kLanes>::put(Pairs::pairs(first[i], Pairs::halves(number)), to + i * step);
+      });
+}
+
 template <class Tile, class Numbers, class Put>
 OSPREY_INLINE void seen_at(const typename Numbers::Element* const* seen, int64_t c, const Put& put) {
   using V = typename Numbers::Floats;
@@ -69,20 +83,6 @@ OSPREY_INLINE void seen_pairs_of(const Bfloat16* const* seen, const Bfloat16* co
             [&](int which, const auto& put)
                 __attribute__((always_inline)) { seen_at<Tile, Pairs>(which == 0 ? seen : other, c, put); },
             to + c / kPanelColumns * panel_step + c % kPanelColumns, step);
-      });
-}
-
-/// Puts two transforms of the same kind, the first of which is made before, as pairs.
-/// transform  (what is done with its numbers): transforms one of the two      to  of the first pair
-template <class Pairs, int kNumbers, class Transform>
-OSPREY_INLINE void put_pairs(const Transform& transform, float* to, int64_t step) {
-  using V = typename Pairs::Floats;
-  typename Pairs::Halves first[kNumbers];
-  transform(
-      0, [&](const V& number, int i) __attribute__((always_inline)) { first[i] = Pairs::halves(number); });
-  transform(
-      1, [&](const V& number, int i) __attribute__((always_inline)) {
-        Singles<Pairs::kLanes>::put(Pairs::pairs(first[i], Pairs::halves(number)), to + i * step);
       });
 }
 
