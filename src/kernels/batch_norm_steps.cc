@@ -111,7 +111,7 @@ at::Tensor moments(const at::Tensor& x) {
     std::vector<float> center(static_cast<size_t>(depth));
     for (int64_t c = 0; c < depth; ++c) center[static_cast<size_t>(c)] = element.start(c);
     result = sums(rows, [&](int64_t first, int64_t number, float* scratch, double* sum, double* square) {
-      cpu::add_moments(in + first * depth, number, depth, center.data(), scratch, sum, square);
+      cpu::add_moments(in + first * depth, number, depth, depth, center.data(), scratch, sum, square);
     });
     auto* const sum = result.mutable_data_ptr<double>();
     for (int64_t c = 0; c < depth; ++c) element.finish(element.start(c), rows.count, sum[c], sum[depth + c]);
@@ -128,7 +128,7 @@ at::Tensor place_sums(const at::Tensor& x) {
   with_elements(map.scalar_type(), [&](auto* type) {
     const auto* in = device::data<const std::remove_pointer_t<decltype(type)>>(map);
     result = sums(rows, [&](int64_t first, int64_t number, float* scratch, double* sum, double* square) {
-      cpu::add_moments(in + first * rows.depth, number, rows.depth, zeros.data(), scratch, sum, square);
+      cpu::add_moments(in + first * rows.depth, number, rows.depth, rows.depth, zeros.data(), scratch, sum, square);
     });
   });
   return result[0].to(at::kFloat);
@@ -158,7 +158,7 @@ at::Tensor normalize(const at::Tensor& x, const Affine& affine) {
       return;
     }
     Rows(x).for_each_block([&](int64_t, int64_t first, int64_t number) {
-      cpu::normalize_rows(in + first * depth, number, depth, affine.channels, out + first * depth);
+      cpu::normalize_rows(in + first * depth, number, depth, depth, affine.channels, out + first * depth);
     });
   });
   return result;
@@ -218,7 +218,7 @@ std::pair<at::Tensor, at::Tensor> take_back(const at::Tensor& gradient, const at
     T* const out = device::data<T>(of_x);
     moments = sums(Rows(x), [&](int64_t first, int64_t number, float* scratch, double* sum, double* product) {
       const int64_t at = first * depth;
-      cpu::take_back_rows(wanted + at, in + at, number, depth, affine.channels, scratch, sum, product, out + at);
+      cpu::take_back_rows(wanted + at, in + at, number, depth, depth, affine.channels, scratch, sum, product, out + at);
     });
   });
   return {moments, of_x};

@@ -5,7 +5,7 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "kernels/cpu/depthwise_lines.h"
+#include "kernels/cpu/normalized_convolution.h"
 #include "kernels/maps.h"
 #include "kernels/operator.h"
 #include "kernels/window_of.h"
@@ -37,23 +37,11 @@ at::Tensor depthwise_operator(const at::Tensor& x, const at::Tensor& weights, in
   const cpu::Sides sides = sides_of(x, weights, stride, padding);
   const int64_t sizes[] = {x.size(0), x.size(1), sides.lines.to, sides.pixels.to};
   if (x.is_meta() || x.numel() == 0) return empty_map(sizes, x);
-  const at::Tensor maps = channels_last(x.to(at::kFloat));
-  if (!device::takes_loops(x)) {
-    const WithoutAutocast scope;
-    return channels_last(at::conv2d(padded(maps, padding), weights, {}, {stride, stride}, at::IntArrayRef{0, 0}, {1, 1},
-                                    x.size(1)))
-        .to(x.scalar_type());
-  }
-  const at::Tensor result = empty_map(sizes, maps);
-  const cpu::DepthwiseLines lines(sides, weights);
-  const auto* const in = maps.const_data_ptr<float>();
-  float* const out = result.mutable_data_ptr<float>();
-  cpu::for_lines(x.size(0), sides.lines.to, [&](int64_t, int64_t b, int64_t begin, int64_t end) {
-    const Picture map(maps, b), to(result, b);
-    const auto line = [&](int64_t source) { return in + map.at(source); };
-    for (int64_t y = begin; y < end; ++y) lines.forward(line, y, out + to.at(y));
-  });
-  return result.to(x.scalar_type());
+  if (device::takes_loops(x)) return cpu::depthwise(channels_last(x), weights, sides);
+  const WithoutAutocast scope;
+  return channels_last(at::conv2d(padded(x.to(at::kFloat), padding), weights, {}, {stride, stride},
+                                  at::IntArrayRef{0, 0}, {1, 1}, x.size(1)))
+      .to(x.scalar_type());
 }
 
 std::tuple<at::Tensor, at::Tensor> depthwise_backward_operator(const at::Tensor& gradient_y, const at::Tensor& x,
@@ -66,34 +54,19 @@ std::tuple<at::Tensor, at::Tensor> depthwise_backward_operator(const at::Tensor&
   const std::vector<int64_t> sizes = of_x ? x.sizes().vec() : std::vector<int64_t>{0, 0, 0, 0};
   if (x.is_meta()) return {empty_map(sizes, x), at::empty(weights.sizes(), weights.options())};
   if (x.numel() == 0) return {empty_map(sizes, x), at::zeros(weights.sizes(), weights.options())};
-  const at::Tensor maps = channels_last(x.to(at::kFloat)), gradients = channels_last(gradient_y.to(at::kFloat)),
-                   gradient_x = empty_map(sizes, maps);
-  if (!device::takes_loops(x)) {
-    const WithoutAutocast scope;
-    const at::Tensor wide = padded(maps, padding);
-    const auto [of_wide, of_weights, none] =
-        at::convolution_backward(gradients, wide, weights, at::OptionalIntArrayRef(), {stride, stride}, {0, 0}, {1, 1},
-                                 /*transposed=*/false, {0, 0}, x.size(1), {of_x, true, false});
-    if (of_x) gradient_x.copy_(of_wide.narrow(2, padding[0], x.size(2)).narrow(3, padding[2], x.size(3)));
-    return {gradient_x.to(x.scalar_type()), of_weights.clone(at::MemoryFormat::Contiguous)};
+  if (device::takes_loops(x)) {
+    const auto [gradient_x, moments, of_weights] =
+        cpu::depthwise_backward(channels_last(gradient_y.to(x.scalar_type())), channels_last(x), weights, sides, of_x);
+    return {of_x ? gradient_x : empty_map(sizes, x), of_weights};
   }
-  const cpu::DepthwiseLines lines(sides, weights);
-  const auto *const in = maps.const_data_ptr<float>(), *const wanted = gradients.const_data_ptr<float>();
-  const at::Tensor sums = at::zeros({x.size(0) * cpu::line_tasks(sides.lines.to), lines.weight_numbers()}, at::kFloat);
-  float* const sum_data = sums.mutable_data_ptr<float>();
-  float* const out = of_x ? gradient_x.mutable_data_ptr<float>() : nullptr;
-  cpu::for_lines(x.size(0), sides.lines.to, [&](int64_t task, int64_t b, int64_t begin, int64_t end) {
-    const Picture map(maps, b), of(gradients, b);
-    const auto line = [&](int64_t source) { return in + map.at(source); };
-    const auto gradient = [&](int64_t y) { return wanted + of.at(y); };
-    for (int64_t y = begin; y < end; ++y) {
-      lines.add_weight_gradient(line, gradient(y), y, sum_data + task * lines.weight_numbers());
-      if (!of_x) continue;
-      const auto [first, last] = lines.beside(y);  // while the lines of the gradient are at hand
-      for (int64_t source = first; source < last; ++source) lines.backward(gradient, source, out + map.at(source));
-    }
-  });
-  return {gradient_x.to(x.scalar_type()), lines.weight_gradient(sums)};
+  const WithoutAutocast scope;
+  const at::Tensor wide = padded(x.to(at::kFloat), padding);
+  const auto [of_wide, of_weights, none] = at::convolution_backward(
+      gradient_y.to(at::kFloat), wide, weights, at::OptionalIntArrayRef(), {stride, stride}, {0, 0}, {1, 1},
+      /*transposed=*/false, {0, 0}, x.size(1), {of_x, true, false});
+  const at::Tensor gradient_x = empty_map(sizes, x);
+  if (of_x) gradient_x.copy_(of_wide.narrow(2, padding[0], x.size(2)).narrow(3, padding[2], x.size(3)));
+  return {gradient_x, of_weights.clone(at::MemoryFormat::Contiguous)};
 }
 
 class DepthwiseNode : public torch::autograd::Function<DepthwiseNode> {

@@ -10,7 +10,8 @@
 namespace osprey::kernels::cpu {
 namespace {
 
-constexpr int64_t kLinesOfATask = 16;  // about
+constexpr int64_t kLinesOfATask = 16;                                  // about
+constexpr int64_t kFloatsOfALine = 4096, kLeastChannels = 2 * kLanes;  // of a group
 
 /// [C, 1, height, width] -> [C / lanes, height * width, lanes], the taps as they are or the last one first.
 at::Tensor to_lanes(const at::Tensor& given, bool turned) {
@@ -27,73 +28,49 @@ at::Tensor to_lanes(const at::Tensor& given, bool turned) {
   return result;
 }
 
-}  // namespace
+/// What a place sees along one side: so many successive sources, through taps that lie `step` apart.
+struct Taps {
+  int64_t source, tap, count, step;
 
-/// What each place of the result sees of the map.
-std::vector<DepthwiseLines::Taps> DepthwiseLines::forward_taps(const Side& side) {
-  std::vector<Taps> result(static_cast<size_t>(side.to));
-  for (int64_t target = 0; target < side.to; ++target)
-    for (int64_t tap = 0; tap < side.kernel; ++tap)
-      if (side.sees(target, tap)) result[target].push_back({tap, target * side.stride - side.before + tap});
-  return result;
-}
-
-/// What each place of the map has been seen by, the taps counted from the last one: in the order of what they see these
-/// ascend, too.
-std::vector<DepthwiseLines::Taps> DepthwiseLines::backward_taps(const Side& side) {
-  std::vector<Taps> result(static_cast<size_t>(side.from));
-  for (int64_t target = 0; target < side.to; ++target)
-    for (int64_t tap = 0; tap < side.kernel; ++tap)
-      if (side.sees(target, tap))
-        result[target * side.stride - side.before + tap].push_back({side.kernel - 1 - tap, target});
-  return result;
-}
-
-DepthwiseLines::Runs::Runs(const std::vector<Taps>& taps, int64_t places, int64_t sources)
-    : step(places), source_step(sources) {
-  const auto count = static_cast<int64_t>(taps.size());
-  for (int64_t phase = 0; phase < std::min(step, count); ++phase) {
-    runs.push_back({phase, 1, taps[phase]});
-    for (int64_t place = phase + step; place < count; place += step) {
-      Taps continued = runs.back().taps;
-      for (Tap& tap : continued) tap.source += runs.back().count * source_step;
-      if (continued == taps[place]) {
-        ++runs.back().count;
-      } else {
-        runs.push_back({place, 1, taps[place]});
-      }
-    }
+  /// Without those that fall into padding.
+  Taps within(int64_t sources) const {
+    const int64_t first = std::max<int64_t>(0, -source), last = std::min(count, sources - source);
+    return {source + first, tap + first * step, std::max<int64_t>(0, last - first), step};
   }
-}
-
-/// What a run of pixels sees through the taps of some lines, and where the values of those taps are.
-struct DepthwiseLines::Seen {
-  Seen(const DepthwiseLines& all, const LineOf& map, const Taps& taps, const Runs& pixels)
-      : kernel_width(all.pixels_.kernel), taps_of_channels(all.lines_.kernel * kernel_width), line_taps(taps) {
-    seen = {lines, static_cast<int64_t>(taps.size()), 0, 0, pixels.source_step, all.depth_};
-    for (size_t i = 0; i < taps.size(); ++i) lines[i] = map(taps[i].source);
-  }
-
-  /// The same for another run.
-  const SeenPixels& by(const Run& run) {
-    seen.columns = static_cast<int64_t>(run.taps.size());
-    seen.first = run.taps.empty() ? 0 : run.taps.front().source * seen.depth;
-    return seen;
-  }
-
-  template <class T>
-  OfTaps<T> values(T* all, const Run& run) const {
-    if (line_taps.empty() || run.taps.empty()) return {all, 0, 0, 0};
-    const auto step = [](const Taps& taps) { return taps.size() > 1 ? taps[1].tap - taps[0].tap : 0; };
-    return {all + (line_taps.front().tap * kernel_width + run.taps.front().tap) * kLanes,
-            step(line_taps) * kernel_width * kLanes, step(run.taps) * kLanes, taps_of_channels * kLanes};
-  }
-
-  int64_t kernel_width, taps_of_channels;
-  const Taps& line_taps;
-  const float* lines[kMostTaps];
-  SeenPixels seen;
 };
+
+/// What a place of the result sees of the map.
+Taps forward_taps(const Side& side, int64_t target) { return {target * side.stride - side.before, 0, side.kernel, 1}; }
+
+/// What a place of the map has been seen by, the taps counted from the last one: so their sources ascend, too.
+Taps backward_taps(const Side& side, int64_t source) {
+  const int64_t from_first = source + side.before, last = side.kernel - 1;
+  const int64_t tap = ((last - from_first) % side.stride + side.stride) % side.stride;
+  return {(from_first - last + tap) / side.stride, tap, tap <= last ? (last - tap) / side.stride + 1 : 0, side.stride};
+}
+
+/// Pixels of the map that are seen alike, `stride` apart, beginning with `phase`.
+int64_t pixels_of_phase(const Side& side, int64_t phase) { return (side.from - phase + side.stride - 1) / side.stride; }
+
+/// What pixels see through the taps of some lines.
+/// lines   place for those
+/// stride  pixels between what one of them sees and what the next one does
+SeenPixels seen_by(const LineOf& map, const Taps& of_lines, const Taps& of_pixels, int64_t stride, int64_t depth,
+                   const float** lines) {
+  for (int64_t i = 0; i < of_lines.count; ++i) lines[i] = map(of_lines.source + i);
+  return {lines, of_lines.count, of_pixels.count, of_pixels.source * depth, stride, depth};
+}
+
+/// all  [C / kLanes, height * width, kLanes]
+template <class T>
+OfTaps<T> of_taps(T* all, const ChannelGroup& group, const Taps& of_lines, const Taps& of_pixels, int64_t height,
+                  int64_t width) {
+  const int64_t of_lanes = height * width * kLanes;
+  return {all + group.first / kLanes * of_lanes + (of_lines.tap * width + of_pixels.tap) * kLanes,
+          of_lines.step * width * kLanes, of_pixels.step * kLanes, of_lanes};
+}
+
+}  // namespace
 
 DepthwiseLines::DepthwiseLines(const Sides& sides, const at::Tensor& weights)
     : lines_(sides.lines),
@@ -101,38 +78,58 @@ DepthwiseLines::DepthwiseLines(const Sides& sides, const at::Tensor& weights)
       depth_(weights.size(0)),
       sizes_(weights.sizes().vec()),
       weights_(to_lanes(weights, false)),
-      turned_(to_lanes(weights, true)),
-      forward_(forward_taps(lines_)),
-      backward_(backward_taps(lines_)),
-      forward_pixels_(forward_taps(pixels_), 1, pixels_.stride),
-      backward_pixels_(backward_taps(pixels_), pixels_.stride, 1) {}
+      turned_(to_lanes(weights, true)) {}
 
-void DepthwiseLines::sum_line(const LineOf& map, const Taps& taps, const Runs& pixels, const float* weights,
-                              float* result) const {
-  Seen seen(*this, map, taps, pixels);
-  for (const Run& run : pixels.runs)
-    weighted_sums(seen.by(run), seen.values(weights, run), run.count, result + run.first * depth_,
-                  pixels.step * depth_);
+std::vector<ChannelGroup> DepthwiseLines::groups() const {
+  int64_t wanted = kLeastChannels;
+  while (2 * wanted * pixels_.from <= kFloatsOfALine) wanted *= 2;
+  std::vector<ChannelGroup> result;
+  for (int64_t first = 0; first < depth_; first += wanted) result.push_back({first, std::min(wanted, depth_ - first)});
+  return result;
 }
 
-void DepthwiseLines::forward(const LineOf& map, int64_t y, float* result) const {
-  sum_line(map, forward_[y], forward_pixels_, weights_.const_data_ptr<float>(), result);
+void DepthwiseLines::forward(const ChannelGroup& group, const LineOf& map, int64_t y, float* result) const {
+  const Taps of_lines = forward_taps(lines_, y).within(lines_.from), of_pixels = forward_taps(pixels_, 0);
+  const float* lines[kMostTaps];
+  weighted_sums(seen_by(map, of_lines, of_pixels, pixels_.stride, group.depth, lines),
+                of_taps(weights_.const_data_ptr<float>(), group, of_lines, of_pixels, lines_.kernel, pixels_.kernel),
+                pixels_.to, result, group.depth);
 }
 
-void DepthwiseLines::backward(const LineOf& gradient, int64_t source, float* result) const {
-  sum_line(gradient, backward_[source], backward_pixels_, turned_.const_data_ptr<float>(), result);
+PaddedLine DepthwiseLines::map_line() const {
+  const Taps last = forward_taps(pixels_, pixels_.to - 1 + kMorePixels);
+  return {pixels_.before, pixels_.from, std::max<int64_t>(0, last.source + last.count - pixels_.from)};
 }
 
-std::pair<int64_t, int64_t> DepthwiseLines::beside(int64_t y) const {
-  const int64_t last = y + 1 == lines_.to ? lines_.from : std::min((y + 1) * lines_.stride, lines_.from);
-  return {std::min(y * lines_.stride, last), last};
+PaddedLine DepthwiseLines::result_line() const { return {0, pixels_.to, kMorePixels}; }
+
+void DepthwiseLines::backward(const ChannelGroup& group, const LineOf& gradient, const float* own, int64_t source,
+                              float* result, float* sums) const {
+  const Taps of_lines = backward_taps(lines_, source).within(lines_.to);
+  const float* lines[kMostTaps];
+  for (int64_t phase = 0; phase < std::min(pixels_.stride, pixels_.from); ++phase) {
+    const Taps of_pixels = backward_taps(pixels_, phase);
+    const auto values = [&](auto* all) {
+      return of_taps(all, group, of_lines, of_pixels, lines_.kernel, pixels_.kernel);
+    };
+    weighted_sums_and_products(seen_by(gradient, of_lines, of_pixels, /*stride=*/1, group.depth, lines),
+                               values(turned_.const_data_ptr<float>()), own + phase * group.depth,
+                               pixels_of_phase(pixels_, phase), result + phase * group.depth,
+                               pixels_.stride * group.depth, values(sums));
+  }
 }
 
-void DepthwiseLines::add_weight_gradient(const LineOf& map, const float* gradient, int64_t y, float* sums) const {
-  Seen seen(*this, map, forward_[y], forward_pixels_);
-  for (const Run& run : forward_pixels_.runs)
-    add_products(seen.by(run), gradient + run.first * depth_, run.count, seen.values(sums, run));
+PaddedLine DepthwiseLines::gradient_line() const {
+  int64_t first = 0, end = pixels_.to;
+  for (int64_t phase = 0; phase < std::min(pixels_.stride, pixels_.from); ++phase) {
+    const Taps taps = backward_taps(pixels_, phase);
+    first = std::min(first, taps.source);
+    end = std::max(end, taps.source + pixels_of_phase(pixels_, phase) - 1 + kMorePixels + taps.count);
+  }
+  return {-first, pixels_.to, end - pixels_.to};
 }
+
+PaddedLine DepthwiseLines::own_line() const { return {0, pixels_.from, kMorePixels * pixels_.stride}; }
 
 at::Tensor DepthwiseLines::weight_gradient(const at::Tensor& sums) const {
   const at::Tensor total = sums.sum(0), result = at::empty(sizes_, sums.options());
@@ -140,7 +137,8 @@ at::Tensor DepthwiseLines::weight_gradient(const at::Tensor& sums) const {
   const auto* const from = total.const_data_ptr<float>();
   auto* const to = result.mutable_data_ptr<float>();
   for (int64_t c = 0; c < depth_; ++c)
-    for (int64_t tap = 0; tap < taps; ++tap) to[c * taps + tap] = from[(c / kLanes * taps + tap) * kLanes + c % kLanes];
+    for (int64_t tap = 0; tap < taps; ++tap)  // as they have been seen by the gradient, the last one came first
+      to[c * taps + tap] = from[((c / kLanes + 1) * taps - 1 - tap) * kLanes + c % kLanes];
   return result;
 }
 

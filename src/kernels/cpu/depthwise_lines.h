@@ -3,16 +3,27 @@
 #include <c10/util/FunctionRef.h>
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "kernels/cpu/sides.h"
 
-/// A convolution of each channel by itself, line by line of one picture, wherever the lines come from.
+/// A convolution of each channel by itself, line by line of some channels of one picture, wherever the lines come from.
 namespace osprey::kernels::cpu {
 
-/// A line by its number: [pixels, channels]. Those that one call below asks for have to stay until it returns; they are
-/// at most `DepthwiseLines::window` successive ones.
+/// Channels that are convolved before the next ones are.
+struct ChannelGroup {
+  int64_t first, depth;
+};
+
+/// A line, and the zeros around it that make all its pixels see the same.
+struct PaddedLine {
+  int64_t before, pixels, after;
+  int64_t size() const { return before + pixels + after; }
+};
+
+/// A line of a group of channels by its number: [pixels, channels of the group], between the zeros that
+/// `DepthwiseLines` asks for. Those that one call below asks for have to stay until it returns; they are at most
+/// `DepthwiseLines::window` successive ones.
 using LineOf = c10::function_ref<const float*(int64_t line)>;
 
 class DepthwiseLines {
@@ -20,52 +31,32 @@ class DepthwiseLines {
   /// weights  [C, 1, kernel height, kernel width] float32 on a CPU
   DepthwiseLines(const Sides& sides, const at::Tensor& weights);
 
-  /// Line y of the result.
-  void forward(const LineOf& map, int64_t y, float* result) const;
-  /// Line `source` of the gradient of the map.
-  void backward(const LineOf& gradient, int64_t source, float* result) const;
-  /// The lines of the map that lie beside line y of the result: first, last + 1. Every line lies beside one.
-  std::pair<int64_t, int64_t> beside(int64_t y) const;
+  /// All channels, in groups of which a few lines fit into the nearest cache.
+  std::vector<ChannelGroup> groups() const;
+  int64_t window() const { return lines_.kernel; }
 
-  /// Adds what line y of the gradient, at `gradient`, contributes to the gradient of the weights.
-  /// sums  [weight_numbers()]
-  void add_weight_gradient(const LineOf& map, const float* gradient, int64_t y, float* sums) const;
+  /// Line y of the result; what is behind it, `result_line().after`, is written, too.
+  void forward(const ChannelGroup& group, const LineOf& map, int64_t y, float* result) const;
+  PaddedLine map_line() const;
+  PaddedLine result_line() const;
+
+  /// Line `source` of the gradient of the map, and what this line contributes to the gradient of the weights.
+  /// own     line `source` of the map, and behind it the zeros of `own_line()`
+  /// result  as large as `own`, all of which is written
+  /// sums    [weight_numbers()] to which that is added
+  void backward(const ChannelGroup& group, const LineOf& gradient, const float* own, int64_t source, float* result,
+                float* sums) const;
+  PaddedLine gradient_line() const;
+  PaddedLine own_line() const;
   int64_t weight_numbers() const { return weights_.numel(); }
   /// sums  [n, weight_numbers()]; they are added in their order
   at::Tensor weight_gradient(const at::Tensor& sums) const;
 
-  int64_t window() const { return lines_.kernel + 1; }
-
  private:
-  /// A tap, and what it sees at some place. Of one place these are in the order of what they see, without gaps.
-  struct Tap {
-    int64_t tap, source;
-    bool operator==(const Tap&) const = default;
-  };
-  using Taps = std::vector<Tap>;
-  /// Places in a row that see by the same taps.
-  struct Run {
-    int64_t first, count;
-    Taps taps;  ///< of the first
-  };
-  /// A row of places, each in one run: those of a run lie `step` apart, and what they see `source_step`.
-  struct Runs {
-    Runs(const std::vector<Taps>& taps, int64_t places, int64_t sources);
-    std::vector<Run> runs;
-    int64_t step, source_step;
-  };
-  struct Seen;
-
-  static std::vector<Taps> forward_taps(const Side& side);
-  static std::vector<Taps> backward_taps(const Side& side);
-  void sum_line(const LineOf& map, const Taps& taps, const Runs& pixels, const float* weights, float* result) const;
-
   Side lines_, pixels_;
   int64_t depth_;
   std::vector<int64_t> sizes_;   ///< of the weights
   at::Tensor weights_, turned_;  ///< [C / kLanes, taps, kLanes]; the latter with the last tap first
-  std::vector<Taps> forward_, backward_;
-  Runs forward_pixels_, backward_pixels_;
 };
 
 /// Calls `work(task, picture, first line, last + 1)` for the lines of all pictures, few at a time; the tasks do not

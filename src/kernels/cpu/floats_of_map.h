@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <type_traits>
 
 #include "kernels/cpu/loops/floats.h"
@@ -9,10 +10,18 @@
 /// where they are.
 namespace osprey::kernels::cpu {
 
-/// Memory that is written before it is read.
+/// Memory that begins with a line of the cache: what fills a register lies in one line, not in two.
+struct Aligned {
+  static constexpr std::align_val_t kTo{64};
+  void operator()(void* memory) const { ::operator delete(memory, kTo); }
+};
 template <class T = float>
-std::unique_ptr<T[]> scratch(int64_t count) {
-  return std::make_unique_for_overwrite<T[]>(static_cast<size_t>(count));
+using Scratch = std::unique_ptr<T[], Aligned>;
+
+/// Memory that is written before it is read.   T  a plain number
+template <class T = float>
+Scratch<T> scratch(int64_t count) {
+  return Scratch<T>(static_cast<T*>(::operator new(static_cast<size_t>(count) * sizeof(T), Aligned::kTo)));
 }
 
 /// Some numbers of a map as floats: in `space`, unless they are in memory.
@@ -46,7 +55,7 @@ class Drafts {
 
  private:
   static constexpr bool kInPlace = std::is_same_v<T, float>;
-  std::unique_ptr<float[]> memory_;
+  Scratch<> memory_;
 };
 
 }  // namespace osprey::kernels::cpu

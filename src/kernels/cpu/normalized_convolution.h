@@ -46,4 +46,10 @@ ConvolvedGradients normalized_depthwise_backward(const ThroughStatistics& gradie
                                                  const std::optional<Affine>& affine, const at::Tensor& weights,
                                                  const Sides& sides, bool of_x);
 
+/// The convolution alone; its gradients have no moments.
+at::Tensor depthwise(const at::Tensor& x, const at::Tensor& weights, const Sides& sides);
+/// gradient  of the type of x, channels_last
+ConvolvedGradients depthwise_backward(const at::Tensor& gradient, const at::Tensor& x, const at::Tensor& weights,
+                                      const Sides& sides, bool of_x);
+
 }  // namespace osprey::kernels::cpu

@@ -93,7 +93,7 @@ class Factors {
     const T* const first = map_ + from;
     if (channels_ != nullptr) {
       for (int64_t i = 0; i < pieces; ++i)
-        normalize_rows(first + i * from_step, pixels, depth_, *channels_, to + i * to_step);
+        normalize_rows(first + i * from_step, pixels, depth_, depth_, *channels_, to + i * to_step);
     } else if constexpr (std::is_same_v<Number, float>) {
       copy_floats(first, from_step, pieces, pixels * depth_, to, to_step);
     } else {
@@ -205,7 +205,7 @@ Convolved dense_of(const at::Tensor& x, const std::optional<Affine>& affine, con
     const auto space = scratch<Number>(count * length);
     T* const result = out + begin * columns;
     products.multiply(factors.rows(begin, end, space.get()), count, factors.after(end, count), result);
-    TaskMoments<T> moments(result, columns, sums, task);
+    TaskMoments<T> moments(result, columns, /*step=*/columns, sums.begin(task));
     moments.add(result, count);
     moments.finish();
   });

@@ -1,5 +1,7 @@
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "kernels/cpu/depthwise_lines.h"
@@ -10,111 +12,161 @@
 namespace osprey::kernels::cpu {
 namespace {
 
-/// Some successive lines that are made when they are first asked for, the latest few of them.
+/// Some channels of a picture's lines, which lie between others in the map.
+/// T  elements, const where they are only read
+template <class T>
+struct GroupOfPicture {
+  GroupOfPicture(const at::Tensor& map, int64_t number, const ChannelGroup& group)
+      : picture(map, number), first(device::data<T>(map) + group.first), pixels(map.size(3)), step(map.size(1)) {}
+  T* line(int64_t number) const { return first + picture.at(number); }
+
+  Picture picture;
+  T* first;
+  int64_t pixels, step;  ///< of a line; elements from one to the next
+};
+
+/// Memory for some lines of floats, with zeros before and behind each.
+class Lines {
+ public:
+  Lines(int64_t count, const PaddedLine& line, int64_t depth)
+      : size_(line.size() * depth), first_(line.before * depth), memory_(scratch(count * size_)) {
+    for (int64_t slot = 0; slot < count; ++slot) {
+      std::fill_n(memory_.get() + slot * size_, first_, 0.0f);
+      std::fill_n(at(slot) + line.pixels * depth, line.after * depth, 0.0f);
+    }
+  }
+  float* at(int64_t slot) const { return memory_.get() + slot * size_ + first_; }
+
+ private:
+  int64_t size_, first_;
+  Scratch<> memory_;
+};
+
+/// Some successive lines, made by make(number, memory) when they are first asked for; the latest few are kept.
+template <class Make>
 class LatestLines {
  public:
-  LatestLines(int64_t lines, int64_t line_size)
-      : line_size_(line_size), memory_(scratch(lines * line_size)), held_(static_cast<size_t>(lines), -1) {}
+  LatestLines(int64_t count, const PaddedLine& line, int64_t depth, Make make)
+      : make_(std::move(make)), lines_(count, line, depth), held_(static_cast<size_t>(count), -1) {}
 
-  template <class Make>  // make(memory of the line)
-  const float* line(int64_t number, Make make) {
+  const float* operator()(int64_t number) {
     const auto slot = static_cast<size_t>(number) % held_.size();
-    float* const memory = memory_.get() + static_cast<int64_t>(slot) * line_size_;
-    if (held_[slot] != number) make(memory);
+    float* const line = lines_.at(static_cast<int64_t>(slot));
+    if (held_[slot] != number) make_(number, line);
     held_[slot] = number;
-    return memory;
+    return line;
   }
 
  private:
-  int64_t line_size_;
-  std::unique_ptr<float[]> memory_;
+  Make make_;
+  Lines lines_;
   std::vector<int64_t> held_;
 };
 
-/// The lines of a picture as floats, put through the batch norm, each made once.
-template <class T>
-class FloatLines {
- public:
-  FloatLines(const at::Tensor& x, const std::optional<Affine>& affine, int64_t number, int64_t most)
-      : picture_(x, number),
-        map_(device::data<const T>(x)),
-        pixels_(x.size(3)),
-        depth_(x.size(1)),
-        channels_(affine ? &affine->channels : nullptr),
-        latest_(most, picture_.line_size) {}
+std::optional<ChannelAffine> affine_of(const std::optional<Affine>& all, const ChannelGroup& group) {
+  if (!all) return std::nullopt;
+  const ChannelAffine& of = all->channels;
+  return ChannelAffine{of.mean + group.first, of.scale + group.first, of.shift + group.first, of.epilogue};
+}
 
-  const float* operator()(int64_t number) {
-    const T* const line = map_ + picture_.at(number);
-    if (channels_ == nullptr && std::is_same_v<T, float>) return floats_of(line, picture_.line_size, nullptr);
-    return latest_.line(number, [&](float* to) {
-      if (channels_ == nullptr) {
-        floats_of(line, picture_.line_size, to);
-      } else {
-        normalize_rows(line, pixels_, depth_, *channels_, to);
-      }
-    });
+/// Asks for a line that is read later. The maps that a backward pass reads have not been read for long. (Inlined, since
+/// to the compiler a function without effect need not be called.)
+template <class T>
+OSPREY_INLINE void fetch_line(const GroupOfPicture<const T>& map, int64_t number, const ChannelGroup& group) {
+  constexpr int64_t kElements = 64 / sizeof(T);  // of a line of the cache
+  const T* from = map.line(number);
+  for (int64_t pixel = 0; pixel < map.pixels; ++pixel, from += map.step)
+    for (int64_t c = 0; c < group.depth; c += kElements) __builtin_prefetch(from + c);
+}
+
+/// A line of a map as floats, put through the batch norm if there is one.
+template <class T>
+void read_line(const GroupOfPicture<const T>& map, int64_t number, const ChannelGroup& group,
+               const std::optional<ChannelAffine>& affine, float* to) {
+  if (affine) {
+    normalize_rows(map.line(number), map.pixels, group.depth, map.step, *affine, to);
+  } else {
+    copy_floats(map.line(number), map.step, map.pixels, group.depth, to, group.depth);
   }
-
- private:
-  Picture picture_;
-  const T* map_;
-  int64_t pixels_, depth_;
-  const ChannelAffine* channels_;  ///< null: nothing to be normalised
-  LatestLines latest_;
-};
-
-template <class T>
-Convolved depthwise_of(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights,
-                       const Sides& sides) {
-  const DepthwiseLines convolution(sides, weights);
-  const int64_t depth = x.size(1);
-  const at::Tensor y = empty_map({x.size(0), depth, sides.lines.to, sides.pixels.to}, x);
-  T* const out = device::data<T>(y);
-  TaskSums sums(x.size(0) * line_tasks(sides.lines.to), depth);
-  for_lines(x.size(0), sides.lines.to, [&](int64_t task, int64_t number, int64_t begin, int64_t end) {
-    const Picture result(y, number);
-    FloatLines<T> line(x, affine, number, convolution.window());
-    const Drafts<T> drafts(result.line_size);
-    TaskMoments<T> moments(out + result.at(begin), depth, sums, task);
-    for (int64_t target = begin; target < end; ++target) {
-      T* const made = out + result.at(target);
-      convolution.forward(line, target, drafts.of(made));
-      drafts.write(result.line_size, made);
-      moments.add(made, sides.pixels.to);
-    }
-    moments.finish();
-  });
-  return {y, sums.total()};
 }
 
 template <class T>
-ConvolvedGradients depthwise_backward_of(const ThroughStatistics& gradient, const at::Tensor& x,
-                                         const std::optional<Affine>& affine, const at::Tensor& weights,
-                                         const Sides& sides, bool of_x) {
+void write_line(const float* from, const GroupOfPicture<T>& map, int64_t number, const ChannelGroup& group) {
+  round_floats(from, group.depth, map.pixels, group.depth, map.line(number), map.step);
+}
+
+/// moments  whether those of the result are wanted
+template <class T>
+Convolved depthwise_of(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights,
+                       const Sides& sides, bool moments) {
   const DepthwiseLines convolution(sides, weights);
-  const int64_t depth = x.size(1), tasks = x.size(0) * line_tasks(sides.lines.to);
+  const int64_t depth = x.size(1);
+  const at::Tensor y = empty_map({x.size(0), depth, sides.lines.to, sides.pixels.to}, x);
+  TaskSums sums(moments ? x.size(0) * line_tasks(sides.lines.to) : 0, depth);
+  const auto convolve = [&](const ChannelGroup& group, int64_t number, int64_t begin, int64_t end, auto done) {
+    const GroupOfPicture<const T> map(x, number, group);
+    const GroupOfPicture<T> result(y, number, group);
+    const std::optional<ChannelAffine> of_group = affine_of(affine, group);
+    LatestLines lines(convolution.window(), convolution.map_line(), group.depth,
+                      [&](int64_t line, float* to) { read_line(map, line, group, of_group, to); });
+    const Lines made(1, convolution.result_line(), group.depth);
+    for (int64_t target = begin; target < end; ++target) {
+      convolution.forward(group, lines, target, made.at(0));
+      write_line(made.at(0), result, target, group);
+      done(result.line(target));
+    }
+  };
+  for_lines(x.size(0), sides.lines.to, [&](int64_t task, int64_t number, int64_t begin, int64_t end) {
+    const TaskSums::Sums own = moments ? sums.begin(task) : TaskSums::Sums();
+    for (const ChannelGroup& group : convolution.groups()) {
+      if (!moments) {
+        convolve(group, number, begin, end, [](const T*) {});
+        continue;
+      }
+      TaskMoments<T> of_result(GroupOfPicture<T>(y, number, group).line(begin), group.depth, depth,
+                               own.from(group.first));
+      convolve(group, number, begin, end, [&](const T* line) { of_result.add(line, sides.pixels.to); });
+      of_result.finish();
+    }
+  });
+  return {y, moments ? sums.total() : at::Tensor()};
+}
+
+/// make_gradient  (picture, line, group, memory) makes a line of the gradient of the result
+template <class T, class MakeGradient>
+ConvolvedGradients depthwise_backward_of(const at::Tensor& x, const std::optional<Affine>& affine,
+                                         const at::Tensor& weights, const Sides& sides, bool of_x,
+                                         MakeGradient make_gradient) {
+  const DepthwiseLines convolution(sides, weights);
+  const int64_t tasks = x.size(0) * line_tasks(sides.lines.from);
   ConvolvedGradients result;
   if (of_x) result.x = empty_map(x.sizes(), x);
   const at::Tensor weight_sums = at::zeros({tasks, convolution.weight_numbers()}, at::kFloat);
   auto* const of_weights = weight_sums.mutable_data_ptr<float>();
-  TaskSums sums(tasks, depth);
-  for_lines(x.size(0), sides.lines.to, [&](int64_t task, int64_t number, int64_t begin, int64_t end) {
-    const Picture picture(x, number), wanted(gradient.y, number);
-    FloatLines<T> line(x, affine, number, convolution.window());
-    LatestLines totals(convolution.window(), wanted.line_size);
-    const RowGradients<T> gradients(x, affine, result.x, sides.pixels.from);
-    const TaskSums::Sums own = sums.begin(task);
-    const auto total = [&](int64_t target) {
-      return totals.line(target, [&](float* to) { make_total<T>(gradient, wanted.at(target), sides.pixels.to, to); });
-    };
-    for (int64_t target = begin; target < end; ++target) {
-      convolution.add_weight_gradient(line, total(target), target, of_weights + task * convolution.weight_numbers());
-      if (!of_x) continue;
-      const auto [first, last] = convolution.beside(target);
-      for (int64_t source = first; source < last; ++source) {
-        const int64_t at = picture.at(source);
-        convolution.backward(total, source, gradients.begin(at));
-        gradients.finish(at, sides.pixels.from, own);
+  TaskSums sums(affine ? tasks : 0, x.size(1));
+  for_lines(x.size(0), sides.lines.from, [&](int64_t task, int64_t number, int64_t begin, int64_t end) {
+    const TaskSums::Sums own_sums = affine ? sums.begin(task) : TaskSums::Sums();
+    for (const ChannelGroup& group : convolution.groups()) {
+      const GroupOfPicture<const T> map(x, number, group);
+      const std::optional<ChannelAffine> of_group = affine_of(affine, group);
+      LatestLines gradients(convolution.window(), convolution.gradient_line(), group.depth,
+                            [&](int64_t line, float* to) { make_gradient(number, line, group, to); });
+      const Lines own(1, convolution.own_line(), group.depth), made(1, convolution.own_line(), group.depth);
+      const auto space = scratch(2 * group.depth);
+      for (int64_t source = begin; source < end; ++source) {
+        if (source + 1 < end) fetch_line(map, source + 1, group);
+        read_line(map, source, group, of_group, own.at(0));
+        convolution.backward(group, gradients, own.at(0), source, made.at(0),
+                             of_weights + task * convolution.weight_numbers());
+        if (!of_x) continue;
+        const GroupOfPicture<T> of_map(result.x, number, group);
+        if (of_group) {
+          const TaskSums::Sums group_sums = own_sums.from(group.first);
+          take_back_rows(made.at(0), map.line(source), map.pixels, group.depth, map.step, *of_group, space.get(),
+                         group_sums.first, group_sums.second, of_map.line(source));
+        } else {
+          write_line(made.at(0), of_map, source, group);
+        }
       }
     }
   });
@@ -125,11 +177,32 @@ ConvolvedGradients depthwise_backward_of(const ThroughStatistics& gradient, cons
 
 }  // namespace
 
+at::Tensor depthwise(const at::Tensor& x, const at::Tensor& weights, const Sides& sides) {
+  Convolved result;
+  with_elements(x.scalar_type(), [&](auto* type) {
+    result = depthwise_of<std::remove_pointer_t<decltype(type)>>(x, {}, weights, sides, /*moments=*/false);
+  });
+  return result.y;
+}
+
+ConvolvedGradients depthwise_backward(const at::Tensor& gradient, const at::Tensor& x, const at::Tensor& weights,
+                                      const Sides& sides, bool of_x) {
+  ConvolvedGradients result;
+  with_elements(x.scalar_type(), [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    result = depthwise_backward_of<T>(
+        x, {}, weights, sides, of_x, [&](int64_t picture, int64_t line, const ChannelGroup& group, float* to) {
+          read_line(GroupOfPicture<const T>(gradient, picture, group), line, group, std::nullopt, to);
+        });
+  });
+  return result;
+}
+
 Convolved normalized_depthwise(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights,
                                const Sides& sides) {
   Convolved result;
   with_elements(x.scalar_type(), [&](auto* type) {
-    result = depthwise_of<std::remove_pointer_t<decltype(type)>>(x, affine, weights, sides);
+    result = depthwise_of<std::remove_pointer_t<decltype(type)>>(x, affine, weights, sides, /*moments=*/true);
   });
   return result;
 }
@@ -139,7 +212,20 @@ ConvolvedGradients normalized_depthwise_backward(const ThroughStatistics& gradie
                                                  const Sides& sides, bool of_x) {
   ConvolvedGradients result;
   with_elements(x.scalar_type(), [&](auto* type) {
-    result = depthwise_backward_of<std::remove_pointer_t<decltype(type)>>(gradient, x, affine, weights, sides, of_x);
+    using T = std::remove_pointer_t<decltype(type)>;
+    const auto *const mean = gradient.mean.const_data_ptr<float>(),
+                      *const slope = gradient.slope.const_data_ptr<float>(),
+                      *const offset = gradient.offset.const_data_ptr<float>();
+    result = depthwise_backward_of<T>(
+        x, affine, weights, sides, of_x, [&](int64_t picture, int64_t line, const ChannelGroup& group, float* to) {
+          const GroupOfPicture<const T> of(gradient.gradient, picture, group), y(gradient.y, picture, group);
+          if (line + 1 < sides.lines.to) {
+            fetch_line(of, line + 1, group);
+            fetch_line(y, line + 1, group);
+          }
+          add_through_statistics(of.line(line), y.line(line), y.pixels, group.depth, y.step, mean + group.first,
+                                 slope + group.first, offset + group.first, to);
+        });
   });
   return result;
 }

@@ -18,13 +18,14 @@ namespace osprey::kernels::cpu {
 template <class T>
 class TaskMoments {
  public:
-  TaskMoments(const T* first, int64_t depth, TaskSums& sums, int64_t task)
-      : first_{first, depth}, scratch_(scratch(3 * depth)), sums_(sums.begin(task)) {}
+  /// sums  zero, to which they are added
+  TaskMoments(const T* first, int64_t depth, int64_t step, const TaskSums::Sums& sums)
+      : first_{first, depth}, step_(step), scratch_(scratch(3 * depth)), sums_(sums) {}
   void add(const T* rows, int64_t count) {
     float* const center = scratch_.get() + 2 * first_.depth;
     if (count_ == 0)
       for (int64_t c = 0; c < first_.depth; ++c) center[c] = first_.start(c);
-    add_moments(rows, count, first_.depth, center, scratch_.get(), sums_.first, sums_.second);
+    add_moments(rows, count, first_.depth, step_, center, scratch_.get(), sums_.first, sums_.second);
     count_ += count;
   }
   void finish() {
@@ -33,8 +34,8 @@ class TaskMoments {
 
  private:
   device::Moments<T> first_;  ///< of the first row: what is summed are differences from it
-  int64_t count_ = 0;
-  std::unique_ptr<float[]> scratch_;
+  int64_t step_, count_ = 0;
+  Scratch<> scratch_;
   TaskSums::Sums sums_;  ///< of differences, of their squares
 };
 
@@ -46,7 +47,7 @@ void make_total(const ThroughStatistics& from, int64_t first, int64_t rows, Numb
   const auto make = [&](int64_t row, int64_t count, float* result) {
     const int64_t begin = first + row * depth;
     add_through_statistics(device::data<const T>(from.gradient) + begin, device::data<const T>(from.y) + begin, count,
-                           depth, from.mean.const_data_ptr<float>(), from.slope.const_data_ptr<float>(),
+                           depth, /*step=*/depth, from.mean.const_data_ptr<float>(), from.slope.const_data_ptr<float>(),
                            from.offset.const_data_ptr<float>(), result);
   };
   if constexpr (std::is_same_v<Number, float>) {
@@ -82,8 +83,8 @@ class RowGradients {
   /// sums  to which they are added
   void finish(int64_t first, int64_t rows, const TaskSums::Sums& sums) const {
     if (channels_ == nullptr) return drafts_.write(rows * depth_, result_ + first);
-    take_back_rows(begin(first), x_ + first, rows, depth_, *channels_, scratch_.get(), sums.first, sums.second,
-                   result_ + first);
+    take_back_rows(begin(first), x_ + first, rows, depth_, /*step=*/depth_, *channels_, scratch_.get(), sums.first,
+                   sums.second, result_ + first);
   }
 
  private:
@@ -92,7 +93,7 @@ class RowGradients {
   int64_t depth_;
   const ChannelAffine* channels_;  ///< null: nothing had been normalised
   Drafts<T> drafts_;
-  std::unique_ptr<float[]> scratch_;
+  Scratch<> scratch_;
 };
 
 }  // namespace osprey::kernels::cpu

@@ -13,6 +13,7 @@ class TaskSums {
 
   struct Sums {
     double *first, *second;  ///< [depth] each
+    Sums from(int64_t channel) const { return {first + channel, second + channel}; }
   };
   /// Those of a task, zero; every task begins once.
   Sums begin(int64_t task);

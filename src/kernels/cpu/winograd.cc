@@ -68,7 +68,7 @@ struct WinogradPanels {
   int64_t matrix() const { return apart(panel_count * steps, kPanelColumns); }
 
   int64_t depth, columns, steps, panel_count;
-  std::unique_ptr<float[]> panels;
+  Scratch<> panels;
 };
 
 /// The places of maps in tiles, those at the end of a line or a picture perhaps with fewer.
@@ -156,7 +156,7 @@ class Places {
     result.fill(zeros_.data());
     return result;
   }
-  std::unique_ptr<float[]> space() const { return scratch(std::is_same_v<T, Factor> ? 0 : side_ * side_ * depth_); }
+  Scratch<> space() const { return scratch(std::is_same_v<T, Factor> ? 0 : side_ * side_ * depth_); }
   int64_t depth() const { return depth_; }
   int64_t tiles() const { return tiles_.count(); }
 

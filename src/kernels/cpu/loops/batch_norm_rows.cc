@@ -40,12 +40,12 @@ OSPREY_INLINE void gather(int64_t rows, int64_t depth, float* scratch, double* f
 }
 
 template <class T>
-OSPREY_INLINE void moments(const T* __restrict x, int64_t rows, int64_t depth, const float* __restrict center,
-                           float* scratch, double* sum, double* square) {
+OSPREY_INLINE void moments(const T* __restrict x, int64_t rows, int64_t depth, int64_t step,
+                           const float* __restrict center, float* scratch, double* sum, double* square) {
   gather(
       rows, depth, scratch, sum,
       square, [=](int64_t row, int64_t c, float& a, float& b) __attribute__((always_inline)) {
-        const float d = load(x + row * depth + c) - center[c];
+        const float d = load(x + row * step + c) - center[c];
         a += d;
         b += d * d;
       });
@@ -61,19 +61,20 @@ OSPREY_INLINE void for_rows(int64_t begin, int64_t end, Body body) {
 }
 
 template <class T, class Out>
-OSPREY_INLINE void normalize(const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine, Out* y) {
+OSPREY_INLINE void normalize(const T* x, int64_t rows, int64_t depth, int64_t step, const ChannelAffine& affine,
+                             Out* y) {
   const float *const mean = affine.mean, *const scale = affine.scale, *const shift = affine.shift;
   with_curve(
       affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
         for_rows(
             0, rows, [=](auto some, int64_t row) __attribute__((always_inline)) {
-              const T* const from = x + row * depth;
+              const T* const from = x + row * step;
               Out* const to = y + row * depth;
 #pragma GCC ivdep
               for (int64_t c = 0; c < depth; ++c)
 #pragma GCC unroll 4
                 for (int r = 0; r < decltype(some)::value; ++r)
-                  store(to + r * depth + c, curve.value((load(from + r * depth + c) - mean[c]) * scale[c] + shift[c]));
+                  store(to + r * depth + c, curve.value((load(from + r * step + c) - mean[c]) * scale[c] + shift[c]));
             });
       });
 }
@@ -146,17 +147,17 @@ OSPREY_INLINE void gradients(const T* __restrict gradient, const T* __restrict x
 }
 
 template <class T>
-OSPREY_INLINE void add_linear(const T* gradient, const T* x, int64_t rows, int64_t depth, const float* mean,
-                              const float* slope, const float* offset, float* result) {
+OSPREY_INLINE void add_linear(const T* gradient, const T* x, int64_t rows, int64_t depth, int64_t step,
+                              const float* mean, const float* slope, const float* offset, float* result) {
   for_rows(
       0, rows, [=](auto some, int64_t row) __attribute__((always_inline)) {
-        const T *const g = gradient + row * depth, *const from = x + row * depth;
+        const T *const g = gradient + row * step, *const from = x + row * step;
         float* const to = result + row * depth;
 #pragma GCC ivdep
         for (int64_t c = 0; c < depth; ++c)
 #pragma GCC unroll 4
           for (int r = 0; r < decltype(some)::value; ++r)
-            to[r * depth + c] = load(g + r * depth + c) + slope[c] * (load(from + r * depth + c) - mean[c]) + offset[c];
+            to[r * depth + c] = load(g + r * step + c) + slope[c] * (load(from + r * step + c) - mean[c]) + offset[c];
       });
 }
 
@@ -184,8 +185,8 @@ OSPREY_INLINE void with_sums(int64_t rows, int64_t depth, float* scratch, double
 }
 
 template <class G, class T>
-OSPREY_INLINE void take_back(const G* gradient, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,
-                             float* scratch, double* sum, double* product, T* result) {
+OSPREY_INLINE void take_back(const G* gradient, const T* x, int64_t rows, int64_t depth, int64_t step,
+                             const ChannelAffine& affine, float* scratch, double* sum, double* product, T* result) {
   const float *const mean = affine.mean, *const scale = affine.scale, *const shift = affine.shift;
   with_curve(
       affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
@@ -194,9 +195,9 @@ OSPREY_INLINE void take_back(const G* gradient, const T* x, int64_t rows, int64_
             product, [=](auto some, int64_t row, int64_t c, float& a, float& b) __attribute__((always_inline)) {
 #pragma GCC unroll 4
               for (int r = 0; r < decltype(some)::value; ++r) {
-                const int64_t at = (row + r) * depth + c;
+                const int64_t at = (row + r) * step + c;
                 const float centered = load(x + at) - mean[c];
-                const float g = curve.back(centered * scale[c] + shift[c], load(gradient + at));
+                const float g = curve.back(centered * scale[c] + shift[c], load(gradient + (row + r) * depth + c));
                 store(result + at, scale[c] * g);
                 a += g;
                 b += g * centered;
@@ -246,44 +247,44 @@ OSPREY_INLINE void take_back_sum(const T* gradient, const T* y, const T* x, int6
 }  // namespace
 
 // NOLINTBEGIN(bugprone-macro-parentheses): T is a type
-#define OSPREY_DISPATCH_TYPES(T)                                                                                      \
-  OSPREY_DISPATCH(                                                                                                    \
-      add_moments, moments,                                                                                           \
-      (const T* x, int64_t rows, int64_t depth, const float* center, float* scratch, double* sum, double* square), x, \
-      rows, depth, center, scratch, sum, square)                                                                      \
-  OSPREY_DISPATCH(add_gradient_moments, gradient_moments,                                                             \
-                  (const T* gradient, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,           \
-                   float* scratch, double* sum, double* product),                                                     \
-                  gradient, x, rows, depth, affine, scratch, sum, product)                                            \
-  OSPREY_DISPATCH(gradient_rows, gradients,                                                                           \
-                  (const T* gradient, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,           \
-                   const float* slope, const float* offset, T* result),                                               \
-                  gradient, x, rows, depth, affine, slope, offset, result)                                            \
-  OSPREY_DISPATCH(                                                                                                    \
-      normalize_panels, normalize_into_panels,                                                                        \
-      (const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine, float* panels, int64_t panel_step), x,   \
-      rows, depth, affine, panels, panel_step)                                                                        \
-  OSPREY_DISPATCH(add_through_statistics, add_linear,                                                                 \
-                  (const T* gradient, const T* x, int64_t rows, int64_t depth, const float* mean, const float* slope, \
-                   const float* offset, float* result),                                                               \
-                  gradient, x, rows, depth, mean, slope, offset, result)                                              \
-  OSPREY_DISPATCH(add_normalized_rows, add_normalized,                                                                \
-                  (const T* x, const T* addend, int64_t rows, int64_t depth, const ChannelAffine& affine, T* y), x,   \
-                  addend, rows, depth, affine, y)                                                                     \
-  OSPREY_DISPATCH(                                                                                                    \
-      take_back_sum_rows, take_back_sum,                                                                              \
-      (const T* gradient, const T* y, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,           \
-       float* scratch, double* sum, double* product, T* of_addend, T* result),                                        \
+#define OSPREY_DISPATCH_TYPES(T)                                                                                    \
+  OSPREY_DISPATCH(add_moments, moments,                                                                             \
+                  (const T* x, int64_t rows, int64_t depth, int64_t step, const float* center, float* scratch,      \
+                   double* sum, double* square),                                                                    \
+                  x, rows, depth, step, center, scratch, sum, square)                                               \
+  OSPREY_DISPATCH(add_gradient_moments, gradient_moments,                                                           \
+                  (const T* gradient, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,         \
+                   float* scratch, double* sum, double* product),                                                   \
+                  gradient, x, rows, depth, affine, scratch, sum, product)                                          \
+  OSPREY_DISPATCH(gradient_rows, gradients,                                                                         \
+                  (const T* gradient, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,         \
+                   const float* slope, const float* offset, T* result),                                             \
+                  gradient, x, rows, depth, affine, slope, offset, result)                                          \
+  OSPREY_DISPATCH(                                                                                                  \
+      normalize_panels, normalize_into_panels,                                                                      \
+      (const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine, float* panels, int64_t panel_step), x, \
+      rows, depth, affine, panels, panel_step)                                                                      \
+  OSPREY_DISPATCH(add_through_statistics, add_linear,                                                               \
+                  (const T* gradient, const T* x, int64_t rows, int64_t depth, int64_t step, const float* mean,     \
+                   const float* slope, const float* offset, float* result),                                         \
+                  gradient, x, rows, depth, step, mean, slope, offset, result)                                      \
+  OSPREY_DISPATCH(add_normalized_rows, add_normalized,                                                              \
+                  (const T* x, const T* addend, int64_t rows, int64_t depth, const ChannelAffine& affine, T* y), x, \
+                  addend, rows, depth, affine, y)                                                                   \
+  OSPREY_DISPATCH(                                                                                                  \
+      take_back_sum_rows, take_back_sum,                                                                            \
+      (const T* gradient, const T* y, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,         \
+       float* scratch, double* sum, double* product, T* of_addend, T* result),                                      \
       gradient, y, x, rows, depth, affine, scratch, sum, product, of_addend, result)
-#define OSPREY_DISPATCH_TAKING_BACK(G, T)                                                                   \
-  OSPREY_DISPATCH(take_back_rows, take_back,                                                                \
-                  (const G* gradient, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine, \
-                   float* scratch, double* sum, double* product, T* result),                                \
-                  gradient, x, rows, depth, affine, scratch, sum, product, result)
-#define OSPREY_DISPATCH_NORMALIZE(T, Out)                                                                         \
-  OSPREY_DISPATCH(normalize_rows, normalize,                                                                      \
-                  (const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine, Out* y), x, rows, depth, \
-                  affine, y)
+#define OSPREY_DISPATCH_TAKING_BACK(G, T)                                                                 \
+  OSPREY_DISPATCH(take_back_rows, take_back,                                                              \
+                  (const G* gradient, const T* x, int64_t rows, int64_t depth, int64_t step,              \
+                   const ChannelAffine& affine, float* scratch, double* sum, double* product, T* result), \
+                  gradient, x, rows, depth, step, affine, scratch, sum, product, result)
+#define OSPREY_DISPATCH_NORMALIZE(T, Out)                                                                          \
+  OSPREY_DISPATCH(normalize_rows, normalize,                                                                       \
+                  (const T* x, int64_t rows, int64_t depth, int64_t step, const ChannelAffine& affine, Out* y), x, \
+                  rows, depth, step, affine, y)
 // NOLINTEND(bugprone-macro-parentheses)
 
 OSPREY_DISPATCH_TYPES(float)

@@ -6,22 +6,30 @@
 
 /// The inner loops of batch norm over rows of channels: plain pointers, compiled for several instruction sets of which
 /// the best that the machine has is taken.
+///
+/// depth  channels of a row
+/// step   elements of a map from one row to the next, where only some of its channels take part; floats made of them,
+/// or
+///        that they are made of, have no gaps
 namespace osprey::kernels::cpu {
 
 /// sum += x - center, square += (x - center)^2 over the rows.   scratch  [2 * depth]
-void add_moments(const float* x, int64_t rows, int64_t depth, const float* center, float* scratch, double* sum,
-                 double* square);
-void add_moments(const Bfloat16* x, int64_t rows, int64_t depth, const float* center, float* scratch, double* sum,
-                 double* square);
-void add_moments(const Float16* x, int64_t rows, int64_t depth, const float* center, float* scratch, double* sum,
-                 double* square);
+void add_moments(const float* x, int64_t rows, int64_t depth, int64_t step, const float* center, float* scratch,
+                 double* sum, double* square);
+void add_moments(const Bfloat16* x, int64_t rows, int64_t depth, int64_t step, const float* center, float* scratch,
+                 double* sum, double* square);
+void add_moments(const Float16* x, int64_t rows, int64_t depth, int64_t step, const float* center, float* scratch,
+                 double* sum, double* square);
 
 /// y = curve((x - mean) * scale + shift)
-void normalize_rows(const float* x, int64_t rows, int64_t depth, const ChannelAffine& affine, float* y);
-void normalize_rows(const Bfloat16* x, int64_t rows, int64_t depth, const ChannelAffine& affine, float* y);
-void normalize_rows(const Float16* x, int64_t rows, int64_t depth, const ChannelAffine& affine, float* y);
-void normalize_rows(const Bfloat16* x, int64_t rows, int64_t depth, const ChannelAffine& affine, Bfloat16* y);
-void normalize_rows(const Float16* x, int64_t rows, int64_t depth, const ChannelAffine& affine, Float16* y);
+void normalize_rows(const float* x, int64_t rows, int64_t depth, int64_t step, const ChannelAffine& affine, float* y);
+void normalize_rows(const Bfloat16* x, int64_t rows, int64_t depth, int64_t step, const ChannelAffine& affine,
+                    float* y);
+void normalize_rows(const Float16* x, int64_t rows, int64_t depth, int64_t step, const ChannelAffine& affine, float* y);
+void normalize_rows(const Bfloat16* x, int64_t rows, int64_t depth, int64_t step, const ChannelAffine& affine,
+                    Bfloat16* y);
+void normalize_rows(const Float16* x, int64_t rows, int64_t depth, int64_t step, const ChannelAffine& affine,
+                    Float16* y);
 
 /// The same, as panels of columns (loops/product_panels.h), panel_step floats apart; missing channels become zero.
 void normalize_panels(const float* x, int64_t rows, int64_t depth, const ChannelAffine& affine, float* panels,
@@ -48,12 +56,12 @@ void gradient_rows(const Float16* gradient, const Float16* x, int64_t rows, int6
                    const float* slope, const float* offset, Float16* result);
 
 /// result = gradient + slope * (x - mean) + offset.   mean, slope, offset  [depth]
-void add_through_statistics(const float* gradient, const float* x, int64_t rows, int64_t depth, const float* mean,
-                            const float* slope, const float* offset, float* result);
-void add_through_statistics(const Bfloat16* gradient, const Bfloat16* x, int64_t rows, int64_t depth, const float* mean,
-                            const float* slope, const float* offset, float* result);
-void add_through_statistics(const Float16* gradient, const Float16* x, int64_t rows, int64_t depth, const float* mean,
-                            const float* slope, const float* offset, float* result);
+void add_through_statistics(const float* gradient, const float* x, int64_t rows, int64_t depth, int64_t step,
+                            const float* mean, const float* slope, const float* offset, float* result);
+void add_through_statistics(const Bfloat16* gradient, const Bfloat16* x, int64_t rows, int64_t depth, int64_t step,
+                            const float* mean, const float* slope, const float* offset, float* result);
+void add_through_statistics(const Float16* gradient, const Float16* x, int64_t rows, int64_t depth, int64_t step,
+                            const float* mean, const float* slope, const float* offset, float* result);
 
 /// y = (x - mean) * scale + shift + addend, clamped as the epilogue says.
 void add_normalized_rows(const float* x, const float* addend, int64_t rows, int64_t depth, const ChannelAffine& affine,
@@ -78,15 +86,15 @@ void take_back_sum_rows(const Float16* gradient, const Float16* y, const Float16
 /// With g the gradient times the slope of the curve: sum += g, product += g * (x - mean), result = scale * g.
 /// gradient  floats, or of the numbers of the map
 /// result    may be where the gradient is
-void take_back_rows(const float* gradient, const float* x, int64_t rows, int64_t depth, const ChannelAffine& affine,
-                    float* scratch, double* sum, double* product, float* result);
-void take_back_rows(const float* gradient, const Bfloat16* x, int64_t rows, int64_t depth, const ChannelAffine& affine,
-                    float* scratch, double* sum, double* product, Bfloat16* result);
-void take_back_rows(const float* gradient, const Float16* x, int64_t rows, int64_t depth, const ChannelAffine& affine,
-                    float* scratch, double* sum, double* product, Float16* result);
-void take_back_rows(const Bfloat16* gradient, const Bfloat16* x, int64_t rows, int64_t depth,
+void take_back_rows(const float* gradient, const float* x, int64_t rows, int64_t depth, int64_t step,
+                    const ChannelAffine& affine, float* scratch, double* sum, double* product, float* result);
+void take_back_rows(const float* gradient, const Bfloat16* x, int64_t rows, int64_t depth, int64_t step,
                     const ChannelAffine& affine, float* scratch, double* sum, double* product, Bfloat16* result);
-void take_back_rows(const Float16* gradient, const Float16* x, int64_t rows, int64_t depth, const ChannelAffine& affine,
-                    float* scratch, double* sum, double* product, Float16* result);
+void take_back_rows(const float* gradient, const Float16* x, int64_t rows, int64_t depth, int64_t step,
+                    const ChannelAffine& affine, float* scratch, double* sum, double* product, Float16* result);
+void take_back_rows(const Bfloat16* gradient, const Bfloat16* x, int64_t rows, int64_t depth, int64_t step,
+                    const ChannelAffine& affine, float* scratch, double* sum, double* product, Bfloat16* result);
+void take_back_rows(const Float16* gradient, const Float16* x, int64_t rows, int64_t depth, int64_t step,
+                    const ChannelAffine& affine, float* scratch, double* sum, double* product, Float16* result);
 
 }  // namespace osprey::kernels::cpu

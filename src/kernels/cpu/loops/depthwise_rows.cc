@@ -33,81 +33,6 @@ OSPREY_INLINE void for_channels(int64_t depth, Body body) {
   for (; c < depth; ++c) body(Channels<1>(), c);
 }
 
-template <class T>
-OSPREY_INLINE T* place(const OfTaps<T>& taps, int64_t row, int64_t column, int64_t c) {
-  return taps.first + c / kLanes * taps.lanes_step + row * taps.row_step + column * taps.column_step + c % kLanes;
-}
-
-OSPREY_INLINE const float* seen_by(const SeenPixels& seen, int64_t pixel, int64_t row, int64_t column) {
-  return seen.lines[row] + seen.first + (pixel * seen.stride + column) * seen.depth;
-}
-
-/// A block of taps and some neighbouring pixels at once: what several of them see is read once.
-/// kMost   channels together
-/// kDense  the values of the taps of a kernel that is 3 wide lie one after the other, which spares finding them
-template <int kMost, int kStride, int kRows, int kColumns, int kPixels, bool kDense>
-struct Tile {
-  static constexpr int kSpan = (kPixels - 1) * kStride + kColumns;
-
-  template <class T>
-  static OSPREY_INLINE int64_t offset(const OfTaps<T>& taps, int row, int column) {
-    return kDense ? (row * 3 + column) * kLanes : row * taps.row_step + column * taps.column_step;
-  }
-
-  /// After the first tile of a pixel, with the sums that stand in the result.
-  static OSPREY_INLINE void sum(const SeenPixels& seen, int64_t pixel, int64_t row, int64_t column,
-                                const OfTaps<const float>& weights, float* result, int64_t result_step) {
-    const float* lines[kRows];
-    for (int r = 0; r < kRows; ++r) lines[r] = seen_by(seen, pixel, row + r, column);
-    const bool goes_on = row + column > 0;
-    const int64_t depth = seen.depth;
-    for_channels<kMost>(
-        depth, [=](auto channels, int64_t c) __attribute__((always_inline)) {
-          using Some = decltype(channels);
-          using Value = typename Some::Value;
-          const float* const here = place(weights, row, column, c);
-          Value sums[kPixels];
-          for (int p = 0; p < kPixels; ++p) {
-            sums[p] = Value{};
-            if (goes_on) sums[p] = Some::at(result + p * result_step + c);
-          }
-          for (int r = 0; r < kRows; ++r) {
-            Value seen_here[kSpan];
-            for (int i = 0; i < kSpan; ++i) seen_here[i] = Some::at(lines[r] + i * depth + c);
-            for (int k = 0; k < kColumns; ++k) {
-              const Value weight = Some::at(here + offset(weights, r, k));
-              for (int p = 0; p < kPixels; ++p) sums[p] += weight * seen_here[p * kStride + k];
-            }
-          }
-          for (int p = 0; p < kPixels; ++p) Some::at(result + p * result_step + c) = sums[p];
-        });
-  }
-
-  static OSPREY_INLINE void add(const SeenPixels& seen, int64_t pixel, int64_t row, int64_t column,
-                                const float* gradient, const OfTaps<float>& all) {
-    const float* lines[kRows];
-    for (int r = 0; r < kRows; ++r) lines[r] = seen_by(seen, pixel, row + r, column);
-    const int64_t depth = seen.depth;
-    for_channels<kMost>(
-        depth, [=](auto channels, int64_t c) __attribute__((always_inline)) {
-          using Some = decltype(channels);
-          using Value = typename Some::Value;
-          float* const here = place(all, row, column, c);
-          Value g[kPixels];
-          for (int p = 0; p < kPixels; ++p) g[p] = Some::at(gradient + p * depth + c);
-          for (int r = 0; r < kRows; ++r) {
-            Value seen_here[kSpan];
-            for (int i = 0; i < kSpan; ++i) seen_here[i] = Some::at(lines[r] + i * depth + c);
-            for (int k = 0; k < kColumns; ++k) {
-              Value sum = Some::at(here + offset(all, r, k));
-              for (int p = 0; p < kPixels; ++p) sum += g[p] * seen_here[p * kStride + k];
-              Some::at(here + offset(all, r, k)) = sum;
-            }
-          }
-        });
-  }
-};
-
 /// Calls `body` with so many as a number that the compiler knows, at most 3.
 template <class Body>
 OSPREY_INLINE void with_number(int64_t number, Body body) {
@@ -120,67 +45,179 @@ OSPREY_INLINE void with_number(int64_t number, Body body) {
   }
 }
 
-/// Covers all taps of some pixels by tiles, for each pixel in the order of the taps: calls `body(tile, row, column)`.
-template <int kMost, int kStride, int kPixels, class Body>
-OSPREY_INLINE void for_taps(const SeenPixels& seen, bool dense, Body body) {
-  constexpr int64_t kTaps = 3;
-  if (dense && seen.rows == kTaps && seen.columns == kTaps) {
-    body(Tile<kMost, kStride, 3, 3, kPixels, true>(), 0, 0);
-    return;
-  }
-  if (seen.rows == 0 || seen.columns == 0) return;
-  if (seen.rows < kTaps && seen.columns <= kTaps) {
-    with_number(
-        seen.rows, [&](auto rows) __attribute__((always_inline)) {
-          with_number(
-              seen.columns, [&](auto columns) __attribute__((always_inline)) {
-                body(Tile<kMost, kStride, decltype(rows)::value, decltype(columns)::value, kPixels, false>(), 0, 0);
-              });
-        });
+/// Covers all taps by blocks of at most 3 x 3, in their order: calls `body(rows, columns, first row, first column)`.
+template <class Body>
+OSPREY_INLINE void for_taps(const SeenPixels& seen, Body body) {
+  constexpr int64_t kMost = 3;
+  if (seen.columns <= kMost) {
+    for (int64_t row = 0; row < seen.rows; row += kMost)
+      with_number(
+          seen.rows - row, [&](auto rows) __attribute__((always_inline)) {
+            with_number(
+                seen.columns, [&](auto columns) __attribute__((always_inline)) { body(rows, columns, row, 0); });
+          });
     return;
   }
   for (int64_t row = 0; row < seen.rows; ++row)
-    for (int64_t column = 0; column < seen.columns; column += kTaps)
+    for (int64_t column = 0; column < seen.columns; column += kMost)
       with_number(
           seen.columns - column, [&](auto columns) __attribute__((always_inline)) {
-            body(Tile<kMost, kStride, 1, decltype(columns)::value, kPixels, false>(), row, column);
+            body(std::integral_constant<int, 1>(), columns, row, column);
           });
 }
 
-/// Covers all pixels and taps of a run: calls `body(tile, first pixel, row, column)`.
-template <int kMost, int kPixels, class Values, class Body>
-OSPREY_INLINE void for_tiles(const SeenPixels& seen, const Values& values, int64_t pixels, Body body) {
-  const bool dense = values.row_step == 3 * kLanes && values.column_step == kLanes;
-  int64_t p = 0;
-  const auto here = [&](auto tile, int64_t row, int64_t column) __attribute__((always_inline)) {
-    body(tile, p, row, column);
-  };
-  if (seen.stride == 1)
-    for (; p + kPixels <= pixels; p += kPixels) for_taps<kMost, 1, kPixels>(seen, dense, here);
-  if (seen.stride == 2)
-    for (; p + kPixels <= pixels; p += kPixels) for_taps<kMost, 2, kPixels>(seen, dense, here);
-  for (; p < pixels; ++p) for_taps<kMost, 1, 1>(seen, dense, here);
+/// So many neighbouring pixels at once: what several of them see is read once.
+template <int kNumber, int kStep>
+struct Pixels {
+  static constexpr int kCount = kNumber, kStride = kStep;
+};
+
+/// Calls `body(some pixels, first of them)` for all pixels, and for some behind the last one.
+template <int kMost, class Body>
+OSPREY_INLINE void for_pixels(int64_t stride, int64_t pixels, Body body) {
+  static_assert(kMost <= kMorePixels + 1);
+  if (stride == 1) {
+    for (int64_t p = 0; p < pixels; p += kMost) body(Pixels<kMost, 1>(), p);
+  } else if (stride == 2) {
+    for (int64_t p = 0; p < pixels; p += kMost) body(Pixels<kMost, 2>(), p);
+  } else {
+    for (int64_t p = 0; p < pixels; ++p) body(Pixels<1, 1>(), p);
+  }
 }
 
-template <int kMost>
-OSPREY_INLINE void sum_all(const SeenPixels& seen, const OfTaps<const float>& weights, int64_t pixels, float* result,
-                           int64_t result_step) {
-  if (seen.rows == 0 || seen.columns == 0) {
-    for (int64_t p = 0; p < pixels; ++p)
-      for (int64_t c = 0; c < seen.depth; ++c) result[p * result_step + c] = 0;
-    return;
+/// What belongs to the taps of a block, of some channels; it stays in registers while all pixels pass by.
+template <class Some, int kRows, int kColumns>
+struct Taps {
+  typename Some::Value of[kRows][kColumns];
+
+  template <class T>
+  static OSPREY_INLINE T* place(const OfTaps<T>& all, int64_t row, int64_t column, int64_t c) {
+    return all.first + c / kLanes * all.lanes_step + row * all.row_step + column * all.column_step + c % kLanes;
   }
-  for_tiles<kMost, 2>(
-      seen, weights, pixels, [&](auto tile, int64_t p, int64_t row, int64_t column) __attribute__((always_inline)) {
-        tile.sum(seen, p, row, column, weights, result + p * result_step, result_step);
+  template <class T>
+  OSPREY_INLINE Taps(const OfTaps<T>& all, int64_t row, int64_t column, int64_t c) {
+#pragma GCC unroll 3
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 3
+      for (int k = 0; k < kColumns; ++k) of[r][k] = Some::at(place(all, row + r, column + k, c));
+  }
+  OSPREY_INLINE void write(const OfTaps<float>& all, int64_t row, int64_t column, int64_t c) const {
+#pragma GCC unroll 3
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 3
+      for (int k = 0; k < kColumns; ++k) Some::at(place(all, row + r, column + k, c)) = of[r][k];
+  }
+};
+
+/// What happens at all pixels for one block of taps and some channels: calls
+/// visit(pixel of those at once, row, column, what it sees there) between begin(some pixels, first) and
+/// end(some pixels, first).
+template <int kMost, class Some, int kRows, int kColumns, class Begin, class Visit, class End>
+OSPREY_INLINE void pass(const SeenPixels& seen, int64_t row, int64_t column, int64_t c, int64_t pixels, Begin begin,
+                        Visit visit, End end) {
+  const float* lines[kRows];
+  for (int r = 0; r < kRows; ++r) lines[r] = seen.lines[row + r] + seen.first + column * seen.depth + c;
+  for_pixels<kMost>(
+      seen.stride, pixels, [&](auto some, int64_t p) __attribute__((always_inline)) {
+        constexpr int kCount = decltype(some)::kCount, kStride = decltype(some)::kStride,
+                      kSpan = (kCount - 1) * kStride + kColumns;
+        begin(some, p);
+#pragma GCC unroll 3
+        for (int r = 0; r < kRows; ++r) {
+          const float* const line = lines[r] + p * seen.stride * seen.depth;
+          typename Some::Value here[kSpan];
+#pragma GCC unroll 9
+          for (int i = 0; i < kSpan; ++i) here[i] = Some::at(line + i * seen.depth);
+#pragma GCC unroll 3
+          for (int k = 0; k < kColumns; ++k)
+#pragma GCC unroll 4
+            for (int i = 0; i < kCount; ++i) visit(i, r, k, here[i * kStride + k]);
+        }
+        end(some, p);
       });
 }
 
-template <int kMost>
-OSPREY_INLINE void add_all(const SeenPixels& seen, const float* gradient, int64_t pixels, const OfTaps<float>& sums) {
-  for_tiles<kMost, 4>(
-      seen, sums, pixels, [&](auto tile, int64_t p, int64_t row, int64_t column) __attribute__((always_inline)) {
-        tile.add(seen, p, row, column, gradient + p * seen.depth, sums);
+/// Sums of some pixels at once; those of the first block of taps begin with zero.
+template <class Some, int kMost>
+struct PixelSums {
+  using Value = typename Some::Value;
+  Value of[kMost];
+
+  OSPREY_INLINE void begin(int count, bool first, const float* result, int64_t step) {
+#pragma GCC unroll 4
+    for (int i = 0; i < count; ++i) {
+      of[i] = Value{};
+      if (!first) of[i] = Some::at(result + i * step);
+    }
+  }
+  OSPREY_INLINE void end(int count, float* result, int64_t step) const {
+#pragma GCC unroll 4
+    for (int i = 0; i < count; ++i) Some::at(result + i * step) = of[i];
+  }
+};
+
+/// For pixels that nothing is seen by.
+OSPREY_INLINE bool clear(const SeenPixels& seen, int64_t pixels, float* result, int64_t step) {
+  if (seen.rows > 0 && seen.columns > 0) return false;
+  for (int64_t p = 0; p < pixels; ++p)
+    for (int64_t c = 0; c < seen.depth; ++c) result[p * step + c] = 0;
+  return true;
+}
+
+template <int kWidest>
+OSPREY_INLINE void sum_all(const SeenPixels& seen, const OfTaps<const float>& weights, int64_t pixels, float* result,
+                           int64_t step) {
+  constexpr int kMost = 4;
+  if (clear(seen, pixels, result, step)) return;
+  for_channels<kWidest>(
+      seen.depth, [&](auto channels, int64_t c) __attribute__((always_inline)) {
+        for_taps(
+            seen, [&](auto rows, auto columns, int64_t row, int64_t column) __attribute__((always_inline)) {
+              using Some = decltype(channels);
+              constexpr int kRows = decltype(rows)::value, kColumns = decltype(columns)::value;
+              const Taps<Some, kRows, kColumns> weight(weights, row, column, c);
+              PixelSums<Some, kMost> sums;
+              pass<kMost, Some, kRows, kColumns>(
+                  seen, row, column, c, pixels,
+                  [&](auto some, int64_t p) __attribute__((always_inline)) {
+                    sums.begin(some.kCount, row + column == 0, result + p * step + c, step);
+                  },
+                  [&](int i, int r, int k, const typename Some::Value& here)
+                      __attribute__((always_inline)) { sums.of[i] += weight.of[r][k] * here; },
+                  [&](auto some, int64_t p)
+                      __attribute__((always_inline)) { sums.end(some.kCount, result + p * step + c, step); });
+            });
+      });
+}
+
+template <int kWidest>
+OSPREY_INLINE void sum_all_and_products(const SeenPixels& seen, const OfTaps<const float>& weights, const float* own,
+                                        int64_t pixels, float* result, int64_t step, const OfTaps<float>& products) {
+  constexpr int kMost = 3;  // more need more registers than there are
+  if (clear(seen, pixels, result, step)) return;
+  for_channels<kWidest>(
+      seen.depth, [&](auto channels, int64_t c) __attribute__((always_inline)) {
+        for_taps(
+            seen, [&](auto rows, auto columns, int64_t row, int64_t column) __attribute__((always_inline)) {
+              using Some = decltype(channels);
+              constexpr int kRows = decltype(rows)::value, kColumns = decltype(columns)::value;
+              const Taps<Some, kRows, kColumns> weight(weights, row, column, c);
+              Taps<Some, kRows, kColumns> product(products, row, column, c);
+              PixelSums<Some, kMost> sums, factor;
+              pass<kMost, Some, kRows, kColumns>(
+                  seen, row, column, c, pixels,
+                  [&](auto some, int64_t p) __attribute__((always_inline)) {
+                    sums.begin(some.kCount, row + column == 0, result + p * step + c, step);
+                    factor.begin(some.kCount, false, own + p * step + c, step);
+                  },
+                  [&](int i, int r, int k, const typename Some::Value& here) __attribute__((always_inline)) {
+                    sums.of[i] += weight.of[r][k] * here;
+                    product.of[r][k] += factor.of[i] * here;
+                  },
+                  [&](auto some, int64_t p)
+                      __attribute__((always_inline)) { sums.end(some.kCount, result + p * step + c, step); });
+              product.write(products, row, column, c);
+            });
       });
 }
 
@@ -188,11 +225,12 @@ OSPREY_INLINE void add_all(const SeenPixels& seen, const float* gradient, int64_
 
 OSPREY_DISPATCH_LANES(weighted_sums, sum_all,
                       (const SeenPixels& seen, const OfTaps<const float>& weights, int64_t pixels, float* result,
-                       int64_t result_step),
-                      seen, weights, pixels, result, result_step)
+                       int64_t step),
+                      seen, weights, pixels, result, step)
 
-OSPREY_DISPATCH_LANES(add_products, add_all,
-                      (const SeenPixels& seen, const float* gradient, int64_t pixels, const OfTaps<float>& sums), seen,
-                      gradient, pixels, sums)
+OSPREY_DISPATCH_LANES(weighted_sums_and_products, sum_all_and_products,
+                      (const SeenPixels& seen, const OfTaps<const float>& weights, const float* own, int64_t pixels,
+                       float* result, int64_t step, const OfTaps<float>& sums),
+                      seen, weights, own, pixels, result, step, sums)
 
 }  // namespace osprey::kernels::cpu

@@ -5,7 +5,7 @@
 /// sets of which the best that the machine has is taken.
 namespace osprey::kernels::cpu {
 
-/// What a run of pixels sees through the taps of a kernel that do not fall into padding.
+/// What a row of pixels sees through the taps of a kernel.
 struct SeenPixels {
   const float* const* lines;  ///< what each row of taps sees
   int64_t rows, columns;      ///< taps
@@ -24,12 +24,19 @@ struct OfTaps {
   int64_t row_step, column_step, lanes_step;
 };
 
-/// result[p] = sum over taps of weights[tap] * what p sees there, for each channel.
-/// result_step  floats from one pixel of the result to the next
-void weighted_sums(const SeenPixels& seen, const OfTaps<const float>& weights, int64_t pixels, float* result,
-                   int64_t result_step);
+/// Pixels are computed several at a time: behind the last one there have to be so many more, whose result is written
+/// and says nothing, and what they would see.
+constexpr int64_t kMorePixels = 3;
 
-/// sums[tap] += sum over pixels of gradient[p] * what p sees there, for each channel.   gradient  [pixels, depth]
-void add_products(const SeenPixels& seen, const float* gradient, int64_t pixels, const OfTaps<float>& sums);
+/// result[p] = sum over taps of weights[tap] * what p sees there, for each channel.
+/// step  floats from one pixel of the result to the next
+void weighted_sums(const SeenPixels& seen, const OfTaps<const float>& weights, int64_t pixels, float* result,
+                   int64_t step);
+
+/// The same, and sums[tap] += sum over pixels of own[p] * what p sees there.
+/// own   [kMorePixels more than pixels], the last of them zeros
+/// step  floats from one pixel of the result, or of `own`, to the next
+void weighted_sums_and_products(const SeenPixels& seen, const OfTaps<const float>& weights, const float* own,
+                                int64_t pixels, float* result, int64_t step, const OfTaps<float>& sums);
 
 }  // namespace osprey::kernels::cpu

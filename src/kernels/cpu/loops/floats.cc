@@ -37,11 +37,20 @@ OSPREY_INLINE void round_piece(const float* __restrict from, int64_t size, T* __
   for (int64_t i = 0; i < size; ++i) store(to + i, from[i]);
 }
 
+OSPREY_INLINE void round_pieces(const float* from, int64_t from_step, int64_t pieces, int64_t size, Float16* to,
+                                int64_t to_step) {
+  for (int64_t piece = 0; piece < pieces; ++piece, from += from_step, to += to_step) round_piece(from, size, to);
+}
+
 template <class Pairs>
-OSPREY_INLINE void round_vectors(const float* from, int64_t size, Bfloat16* to) {
+OSPREY_INLINE void round_vectors(const float* from, int64_t from_step, int64_t pieces, int64_t size, Bfloat16* to,
+                                 int64_t to_step) {
   constexpr int64_t kAtOnce = Pairs::kLanes;
-  for (; size >= kAtOnce; size -= kAtOnce, from += kAtOnce, to += kAtOnce) Pairs::put(Singles<kAtOnce>::get(from), to);
-  round_piece(from, size, to);
+  for (int64_t piece = 0; piece < pieces; ++piece, from += from_step, to += to_step) {
+    int64_t i = 0;
+    for (; i + kAtOnce <= size; i += kAtOnce) Pairs::put(Singles<kAtOnce>::get(from + i), to + i);
+    round_piece(from + i, size - i, to + i);
+  }
 }
 
 OSPREY_INLINE void add_piece(const float* from, int64_t size, float* to) {
@@ -63,8 +72,13 @@ OSPREY_DISPATCH(copy_floats, copy_pieces,
 
 OSPREY_DISPATCH_HALF(Bfloat16)
 OSPREY_DISPATCH_HALF(Float16)
-OSPREY_DISPATCH(round_floats, round_piece, (const float* from, int64_t size, Float16* to), from, size, to)
-OSPREY_DISPATCH_PAIRS(round_floats, round_vectors, (const float* from, int64_t size, Bfloat16* to), from, size, to)
+OSPREY_DISPATCH(round_floats, round_pieces,
+                (const float* from, int64_t from_step, int64_t pieces, int64_t size, Float16* to, int64_t to_step),
+                from, from_step, pieces, size, to, to_step)
+OSPREY_DISPATCH_PAIRS(round_floats, round_vectors,
+                      (const float* from, int64_t from_step, int64_t pieces, int64_t size, Bfloat16* to,
+                       int64_t to_step),
+                      from, from_step, pieces, size, to, to_step)
 
 OSPREY_DISPATCH(add_floats, add_piece, (const float* from, int64_t size, float* to), from, size, to)
 
