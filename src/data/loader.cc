@@ -297,7 +297,7 @@ std::unique_ptr<RecordSource> make_source(const config::ConfigNode<proto::InputR
   shape = shape_of(parts.options);
   if (shape.max_boxes == 0) shape.max_boxes = most_boxes(parts.index);
   if (shape.num_classes == 0 && label_map) shape.num_classes = label_map->max_id();
-  shape.pin_memory = options.pin_memory && at::globalContext().hasCUDA();
+  shape.pin_memory = options.pin_memory;
 
   const bool skip = reader->corrupt_image_policy() == proto::InputReader::SKIP;
   parts.fail_on_bad = !skip || (!options.training && !options.skip_bad && !reader->has_corrupt_image_policy());

@@ -18,8 +18,8 @@ template <class Item>
 class Prefetcher {
  public:
   struct Work {
-    std::function<Item(int64_t index)> begin;        ///< an item with its rows empty; called under a lock, short
-    std::function<int64_t(int64_t index)> num_rows;  ///< how many rows item `index` has
+    std::function<Item(int64_t index)> begin;                     ///< an item with its rows empty; may throw
+    std::function<int64_t(int64_t index)> num_rows;               ///< how many rows item `index` has, at least 1
     std::function<void(Item&, int64_t index, int64_t row)> fill;  ///< makes one row; may throw
     std::function<void()> enter_thread;                           ///< first call of every worker
   };
@@ -74,19 +74,19 @@ class Prefetcher {
   struct Slot {
     int64_t index;
     Item item;
+    bool begun = false;                      // there are rows to be made
     int64_t taken = 0, missing;              // rows handed to a worker; rows not finished
     std::vector<std::exception_ptr> errors;  // of each row
   };
 
-  // A slot with a row to make; null where there is nothing to do now.
+  // A slot with a row to make, or a new one that has to be begun; null where there is nothing to do now.
   std::shared_ptr<Slot> slot_with_work() {
     for (const std::shared_ptr<Slot>& slot : slots_)
-      if (slot->taken < static_cast<int64_t>(slot->errors.size())) return slot;
+      if (slot->begun && slot->taken < static_cast<int64_t>(slot->errors.size())) return slot;
     const int64_t index = position_ + static_cast<int64_t>(slots_.size());
     if (!started_ || static_cast<int64_t>(slots_.size()) > ahead_ || (count_ && index >= *count_)) return nullptr;
     const int64_t rows = work_.num_rows(index);
-    slots_.push_back(
-        std::shared_ptr<Slot>(new Slot{index, work_.begin(index), 0, rows, std::vector<std::exception_ptr>(rows)}));
+    slots_.push_back(std::shared_ptr<Slot>(new Slot{index, {}, false, 0, rows, std::vector<std::exception_ptr>(rows)}));
     return slots_.back();
   }
 
@@ -97,18 +97,44 @@ class Prefetcher {
       std::shared_ptr<Slot> slot;
       work_wanted_.wait(lock, [&] { return stopping_ || (slot = slot_with_work()) != nullptr; });
       if (stopping_) return;
-      const int64_t row = slot->taken++;
-      lock.unlock();
-      std::exception_ptr error;
-      try {
-        work_.fill(slot->item, slot->index, row);
-      } catch (...) {
-        error = std::current_exception();
-      }
-      lock.lock();
-      slot->errors[row] = error;
-      if (--slot->missing == 0) item_done_.notify_all();
+      slot->begun ? make_row(*slot, lock) : begin(*slot, lock);
+      if (slot->missing == 0) item_done_.notify_all();
     }
+  }
+
+  // An item takes a while to begin, too: it may be large. Others make rows of those before it meanwhile.
+  void begin(Slot& slot, std::unique_lock<std::mutex>& lock) {
+    lock.unlock();
+    Item item;
+    std::exception_ptr error;
+    try {
+      item = work_.begin(slot.index);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    slot.item = std::move(item);
+    if (error) {  // as if its first row had failed
+      slot.errors.front() = error;
+      slot.missing = 0;
+    } else {
+      slot.begun = true;
+      work_wanted_.notify_all();
+    }
+  }
+
+  void make_row(Slot& slot, std::unique_lock<std::mutex>& lock) {
+    const int64_t row = slot.taken++;
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      work_.fill(slot.item, slot.index, row);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    slot.errors[row] = error;
+    --slot.missing;
   }
 
   Work work_;

@@ -86,7 +86,6 @@ SourceOptions train_options(const Root& root) {
   options.batch_size = train->batch_size();
   options.augmenter = build_augmenter(train);
   options.canvas = device_canvas(train, *options.resizer);
-  options.pin_memory = true;
   const config::InputQueue queue = config::input_queue(*root);
   options.num_workers = queue.threads;
   options.prefetch_batches = queue.batches;
@@ -98,7 +97,6 @@ SourceOptions eval_options(const Root& root, int index) {
   options.training = false;
   if (root->eval_config().batch_size() < 1) root.fail("eval_config.batch_size", "must be >= 1");
   options.batch_size = root->eval_config().batch_size();
-  options.pin_memory = true;
   return options;
 }
 

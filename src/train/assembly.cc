@@ -297,6 +297,7 @@ void take_share(data::SourceOptions& source, const ReplicaPlace& place) {
 
 std::unique_ptr<data::BatchSource> training_source(const Assembly& assembly, const JobOptions& options) {
   data::SourceOptions source = data::train_options(assembly.root());
+  source.pin_memory = assembly.state.model->parameters().front().is_cuda();
   if (options.replicas != nullptr) {
     take_share(source, options.replicas->place());
     source.batch_size /= source.num_shares;

@@ -16,9 +16,12 @@ namespace {
 /// Time and waiting of every step, and what the last one did.
 class Stopwatch final : public Hook {
  public:
+  /// warmup  so many steps are not measured, nor is what a device has still to do of them
+  explicit Stopwatch(int64_t warmup) : warmup_(warmup) {}
   void after_step(const StepEvent& event) override {
     seconds.push_back(event.step_seconds);
     data_seconds.push_back(event.data_seconds);
+    if (static_cast<int64_t>(seconds.size()) == warmup_) event.result.ok();
     if (event.last) {
       for (const NamedScalar& loss : event.result.losses)
         losses += fmt::format("{}{} = {:.4g}", losses.empty() ? "" : ", ", loss.name, loss.value.item<double>());
@@ -26,6 +29,9 @@ class Stopwatch final : public Hook {
   }
   std::vector<double> seconds, data_seconds;
   std::string losses;
+
+ private:
+  int64_t warmup_;
 };
 
 RunOutcome steps(Assembly& assembly, const JobOptions& job, data::BatchSource& source, Stopwatch& stopwatch,
@@ -57,7 +63,7 @@ std::string benchmark(config::Pipeline pipeline, const JobOptions& options, int6
   // allocator, thread pools and the loader's first batches, or the recording of the step
   const int64_t warmup = assembly.cuda_graph != StepRecording::kOff ? StepGraph::kStepsBefore + 1 : 3;
   const auto source = training_source(assembly, options);
-  Stopwatch stopwatch;
+  Stopwatch stopwatch(warmup);
   const double ready = now();
   const RunOutcome outcome = steps(assembly, options, *source, stopwatch, warmup + count);
   std::vector<double> measured(stopwatch.seconds.begin() + warmup, stopwatch.seconds.end());
@@ -87,7 +93,7 @@ std::string dry_run(config::Pipeline pipeline, const JobOptions& options) {
   int64_t parameters = 0;
   for (const at::Tensor& parameter : assembly.state.model->parameters()) parameters += parameter.numel();
   const auto size = assembly.state.model->input_size();
-  Stopwatch stopwatch;
+  Stopwatch stopwatch(/*warmup=*/0);
   steps(assembly, options, *source, stopwatch, 1);
   return fmt::format(
       "plan         {}\ndata         {} images, {} left out so far\nmodel        {} parameters, input {}x{}, {} "

@@ -74,6 +74,7 @@ std::function<Metrics(const TrainState&)> evaluation_of(const Assembly& assembly
 
   const std::string folder = (model_dir / "eval").string();
   data::SourceOptions source = data::eval_options(root);
+  source.pin_memory = assembly.state.model->parameters().front().is_cuda();
   if (replicas != nullptr) take_share(source, replicas->place());
   const bool writes = replicas == nullptr || replicas->is_chief();
   auto evaluation = std::make_shared<Evaluation>(Evaluation{

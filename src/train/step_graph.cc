@@ -7,6 +7,7 @@
 #include "osprey/base/memory.h"
 
 #ifdef OSPREY_HAS_NVCC
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -29,7 +30,8 @@ const char* const kField = "train_config.accelerator.cuda_graph";
 struct StepGraph::Recording {
   c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool();
   at::cuda::CUDAGraph graph{/*keep_graph=*/true};
-  Batch input;  ///< what the recorded step reads
+  c10::MempoolId_t pool = at::cuda::graph_pool_handle();  ///< memory of the recorded step
+  Batch input;                                            ///< what the recorded step reads
   StepResult result;
   int steps_before = 0;
   bool recorded = false;
@@ -63,6 +65,23 @@ Launches launches_of(cudaGraph_t graph) {
     if (type == cudaGraphNodeTypeMemcpy || type == cudaGraphNodeTypeMemset) ++result.others;
   }
   return result;
+}
+
+/// After a recording that CUDA has broken off libtorch's allocators still record: until they are told, they would give
+/// nothing back. What they know already they answer with an error.
+void leave_pool(c10::DeviceIndex device, const c10::MempoolId_t& pool) {
+  const auto tell = [](auto call) {
+    try {
+      call();
+    } catch (const std::exception& error) {
+      SPDLOG_DEBUG("leaving the pool of a recorded step: {}", error.what());
+    }
+  };
+  at::HostAllocator& host = *at::getHostAllocator(at::kCUDA);
+  tell([&] { c10::cuda::CUDACachingAllocator::endAllocateToPool(device, pool); });
+  tell([&] { c10::cuda::CUDACachingAllocator::releasePool(device, pool); });
+  tell([&] { host.end_allocate_to_pool(pool); });
+  tell([&] { host.release_pool(pool); });
 }
 
 }  // namespace
@@ -108,14 +127,17 @@ void StepGraph::record(const Batch& batch) {
   c10::cuda::device_synchronize();
   c10::cuda::CUDACachingAllocator::emptyCache();
   std::exception_ptr failure;
+  bool ended = false;
   try {
-    r.graph.capture_begin();
+    // Threads that read data may allocate pinned memory meanwhile.
+    r.graph.capture_begin(r.pool, cudaStreamCaptureModeThreadLocal);
     try {
       r.result = device_step(state_, r.input, gradients_, options_);
     } catch (const std::exception&) {
       failure = std::current_exception();
     }
     r.graph.capture_end();  // also after a failure: the stream has to leave the recording
+    ended = true;
     if (!failure) {
       const auto [kernels, others] = launches_of(r.graph.raw_cuda_graph());
       r.graph.instantiate();
@@ -128,9 +150,12 @@ void StepGraph::record(const Batch& batch) {
   r.recorded = !failure;
   if (r.recorded) return;
   state_.model->discard_statistics();
+  for (at::Tensor& parameter : state_.model->parameters()) parameter.mutable_grad() = at::Tensor();
   r.result = {};
   r.input = {};
   r.graph.reset();
+  if (!ended) leave_pool(r.stream.device_index(), r.pool);
+  c10::cuda::CUDACachingAllocator::emptyCache();
   try {
     std::rethrow_exception(failure);
   } catch (const std::exception& error) {

@@ -94,7 +94,7 @@ class Loop {
     watchdog_.enter("in a step", state_.step);
     const StepResult result = make_step(here);
     look_around();
-    if (!seems_healthy(result)) diverged(bad_batch(here), result);
+    if (!seems_healthy(result)) diverged(here, result);
     watchdog_.enter("writing logs", state_.step);
     const int64_t replicas = parts_.replicas != nullptr ? parts_.replicas->size() : 1;
     const StepEvent event{
@@ -133,18 +133,19 @@ class Loop {
     return true;
   }
 
-  /// The batch of the first step that could not be made; the state goes back to that step, which the device has told
-  /// by doing nothing since.
-  Batch bad_batch(const Batch& last) {
+  /// Reports the first step that could not be made. A device that was asked late has told which one it was by doing
+  /// nothing since: the state goes back to that step, and it is tried once more to see what it made.
+  [[noreturn]] void diverged(Batch batch, StepResult result) {
     const int64_t behind = state_.step - first_step_ - state_.healthy_steps.item<int64_t>();
-    if (behind == 0) return last;
-    state_.step -= behind;
-    state_.data_position -= behind;
-    feed_.seek(state_.data_position);
-    return feed_.next().value();
-  }
-
-  [[noreturn]] void diverged(const Batch& batch, const StepResult& result) {
+    graph_.reset();  // the report needs memory
+    if (behind > 0) {
+      state_.step -= behind;
+      state_.data_position -= behind;
+      feed_.seek(state_.data_position);
+      batch = feed_.next().value();
+      result = device_step(state_, batch, *parts_.gradients, options_.step);
+      result.learning_rate = state_.optimizer->learning_rate().at(state_.step);
+    }
     const std::string place = parts_.nan_report ? parts_.nan_report(state_, batch, result) : "";
     wait_for_chief();  // who ends first ends the others
     throw DivergedError(fmt::format("LossTensor is inf or nan. Step {} was not applied{}", state_.step,

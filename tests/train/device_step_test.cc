@@ -161,10 +161,12 @@ TEST(DeviceStep, ALateLookFindsTheStepAndItsBatch) {
   ToyRun toy({});
   PoisonedSource source(4);
   TrainerParts parts = parts_of(toy, source);
-  parts.nan_report = [](const TrainState& state, const Batch& batch, const StepResult&) {
+  parts.nan_report = [](const TrainState& state, const Batch& batch, const StepResult& result) {
     EXPECT_EQ(state.step, 4);
     EXPECT_EQ(state.data_position, 4);
     EXPECT_EQ(batch.ids.front(), "toy-8");
+    EXPECT_FALSE(std::isfinite(result.losses.back().value.item<double>()))
+        << "the loss of that step, not of a later one";
     return std::string("somewhere");
   };
   EXPECT_THAT([&] { run(parts, {.num_steps = 30, .checkpoint_every_n = 0, .look_every_n = 10}); },

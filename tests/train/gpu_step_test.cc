@@ -32,8 +32,9 @@ class NothingWaits {
 
 const JobOptions kOnGpu{.device = "cuda", .use_fake_data = true};
 
-// Batch norm is frozen: its small last maps make a thousand of a difference of 1e-7, which the order of sums on a GPU
-// may make from run to run. The bounds of 1e-4 are those of DeviceStep on a CPU; no GPU has tried them yet.
+// Where numbers are compared batch norm is frozen: its small last maps make a thousand of a difference of 1e-7, which
+// the order of sums on a GPU may make from run to run. The bounds of 1e-4 are those of DeviceStep on a CPU; no GPU has
+// tried them yet.
 Assembly assembled(const std::vector<std::string>& more = {}) {
   std::vector<std::string> overrides = {"train_config.batch_size=4", "model.ssd.freeze_batchnorm=true",
                                         "train_config.fine_tune_checkpoint=", "train_input_reader.label_map_path="};
@@ -73,7 +74,8 @@ TEST_F(GpuStep, RecordedOrOneByOneTheNumbersAreTheSame) {
 
 TEST_F(GpuStep, StepsWaitForNothing) {
   for (const char* precision : {"FP32", "BF16", "FP16"}) {
-    Assembly assembly = assembled({std::string("train_config.precision=") + precision});
+    Assembly assembly =
+        assembled({std::string("train_config.precision=") + precision, "model.ssd.freeze_batchnorm=false"});
     const std::vector<Batch> batches = batches_of(assembly, 6);
     StepResult result = train_step(assembly.state, batches[0], *assembly.gradients, assembly.step);
     EXPECT_TRUE(result.ok()) << precision;
@@ -84,6 +86,33 @@ TEST_F(GpuStep, StepsWaitForNothing) {
             << precision << ", step " << i;
     }
     EXPECT_TRUE(result.ok()) << precision;
+  }
+}
+
+TEST_F(GpuStep, ARecordedStepWithBatchNormThatLearnsMovesItsAverages) {
+  for (const char* precision : {"FP32", "BF16"}) {
+    Assembly assembly =
+        assembled({std::string("train_config.precision=") + precision, "model.ssd.freeze_batchnorm=false"});
+    const std::vector<Batch> batches = batches_of(assembly, StepGraph::kStepsBefore + 3);
+    StepGraph graph(assembly.state, *assembly.gradients, assembly.step, /*required=*/true);
+    for (int i = 0; i <= StepGraph::kStepsBefore; ++i) graph.step(batches[i]);
+    std::map<std::string, at::Tensor> before;
+    for (const auto& [name, tensor] : snapshot(assembly.state).tensors) before[name] = tensor.detach().clone();
+    StepResult result;
+    {
+      const NothingWaits scope;
+      for (size_t i = StepGraph::kStepsBefore + 1; i < batches.size(); ++i)
+        EXPECT_NO_THROW(result = graph.step(batches[i])) << precision;
+    }
+    EXPECT_TRUE(result.ok()) << precision;
+    int averages = 0;
+    for (const auto& [name, tensor] : snapshot(assembly.state).tensors) {
+      if (name.find("moving_") == name.npos) continue;
+      ++averages;
+      EXPECT_TRUE(tensor.isfinite().all().item<bool>()) << name;
+      EXPECT_FALSE(at::equal(tensor, before.at(name))) << name;
+    }
+    EXPECT_GT(averages, 0);
   }
 }
 

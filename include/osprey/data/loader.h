@@ -32,7 +32,7 @@ struct SourceOptions {
   double max_bad_fraction = 0.01;  ///< share of unusable records above which training ends with a DataError
   bool strict = false;             ///< boxes beyond max_boxes end the run with a DataError
   bool skip_bad = false;           ///< evaluation: leave out unusable records, counted, instead of a DataError
-  bool pin_memory = false;         ///< for asynchronous copies; ignored where there is no CUDA device
+  bool pin_memory = false;         ///< batches are copied to a GPU: that is faster from pinned memory
   std::shared_ptr<const ImageResizer> resizer;  ///< must have a static size
   std::optional<ImageSize> canvas;              ///< where pictures lie that the device resizes; none: resized here
   std::shared_ptr<const Augmenter> augmenter;   ///< may be null; training only
