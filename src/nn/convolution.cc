@@ -88,12 +88,21 @@ std::vector<at::Tensor> convolve_all(at::TensorList maps, const at::Tensor& weig
 }
 
 at::Tensor max_pool(const at::Tensor& x, int64_t kernel, int64_t stride, Padding padding) {
-  // Padding beyond half the kernel is not allowed inside the operation, so all of it is made of minus infinity here.
   const PaddingAmount y = padding_amount(padding, x.size(2), kernel, stride),
                       z = padding_amount(padding, x.size(3), kernel, stride);
-  const bool none = y.after == 0 && z.after == 0;
-  return at::max_pool2d(none ? x : at::constant_pad_nd(x, {z.before, z.after, y.before, y.after}, -INFINITY),
-                        {kernel, kernel}, {stride, stride});
+  const auto pooled = [&](const at::Tensor& map, int64_t before, bool ceil_mode) {
+    return at::max_pool2d(map, {kernel, kernel}, {stride, stride}, {before, before}, {1, 1}, ceil_mode);
+  };
+  const auto even = [&](const PaddingAmount& side) {
+    return side.before == y.before && side.after == side.before && 2 * side.before <= kernel;
+  };
+  if (even(y) && even(z)) return pooled(x, y.before, false);
+  // The operation itself lets the last window of a side jut out.
+  const auto juts_out = [&](const PaddingAmount& side, int64_t length) {
+    return side.before == 0 && side.after < stride && (length + side.after - kernel) % stride == 0;
+  };
+  if (juts_out(y, x.size(2)) && juts_out(z, x.size(3))) return pooled(x, 0, true);
+  return pooled(at::constant_pad_nd(x, {z.before, z.after, y.before, y.after}, -INFINITY), 0, false);
 }
 
 at::Tensor average_pool(const at::Tensor& x, int64_t kernel, int64_t stride, Padding padding) {
@@ -145,12 +154,21 @@ at::Tensor ConvBlock::forward_last(const FeatureMap& x) {
   return x.is_pending() || jumps ? forward(x).values() : step_by_step(x.values());
 }
 
+at::Tensor ConvBlock::forward_plus(const FeatureMap& x, const at::Tensor& addend, Activation activation) {
+  if (!batch_norm_ || activation_ != Activation::kNone || leaves_batch_norm(x))
+    return forward(x).plus(addend, activation);
+  return batch_norm_->forward(convolve(x.values(), weights_, biases_, convolution_), activation, addend);
+}
+
+bool ConvBlock::leaves_batch_norm(const FeatureMap& x) const {
+  return batch_norm_ && batch_norm_->can_be_left(activation_) && !biases_.defined() &&
+         takes_normalized_operation(x.pending().x, weights_, convolution_, window_over(x.pending().x, convolution_));
+}
+
 FeatureMap ConvBlock::forward(const FeatureMap& x) {
-  const kernels::SlidingWindow window = window_over(x.pending().x, convolution_);
-  if (!batch_norm_ || !batch_norm_->can_be_left(activation_) || biases_.defined() ||
-      !takes_normalized_operation(x.pending().x, weights_, convolution_, window))
-    return step_by_step(x.values());
+  if (!leaves_batch_norm(x)) return step_by_step(x.values());
   kernels::PendingMap input = x.pending();
+  const kernels::SlidingWindow window = window_over(input.x, convolution_);
   input.x = as_autocast(input.x);
   const kernels::MapWithStatistics result =
       kernels::normalized_convolution(input, weights_, window, batch_norm_->epsilon());

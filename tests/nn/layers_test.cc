@@ -73,6 +73,23 @@ TEST(Padding, PutsTheOddZeroAfter) {
   EXPECT_EQ(padding_amount(Padding::kValid, 300, 3, 2).after, 0);
 }
 
+TEST(Pooling, TakesTheLargestOfWhatIsThereHoweverItIsPadded) {
+  at::manual_seed(4);
+  for (const Padding padding : {Padding::kValid, Padding::kSame, Padding::kFixed})
+    for (const int64_t kernel : {1, 2, 3, 5})
+      for (const int64_t stride : {1, 2, 3})
+        for (const int64_t height : {5, 6, 7, 8, 9})
+          for (const int64_t width : {9, 10}) {
+            const at::Tensor x = at::randn({2, 3, height, width}) - 5;  // zeros would be larger than all of them
+            const PaddingAmount y = padding_amount(padding, height, kernel, stride),
+                                z = padding_amount(padding, width, kernel, stride);
+            const at::Tensor padded = at::constant_pad_nd(x, {z.before, z.after, y.before, y.after}, -INFINITY);
+            EXPECT_TRUE(at::equal(max_pool(x, kernel, stride, padding),
+                                  at::max_pool2d(padded, {kernel, kernel}, {stride, stride})))
+                << kernel << " by " << stride << " over " << x.sizes() << ", padding " << static_cast<int>(padding);
+          }
+}
+
 /// The rectified batch norm in one step against batch norm and activation apart, values and gradients.
 void expect_same_as_two_steps(Activation activation, at::ScalarType type, double tolerance) {
   at::manual_seed(3);
