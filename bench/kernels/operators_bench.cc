@@ -110,6 +110,56 @@ void add_batch_norm(const std::string& type_name, at::ScalarType type) {
         },
         5 * map);
   }
+  const kernels::Epilogue relu{.low = 0};
+  add(
+      "batch_norm_activation/addend/" + type_name,
+      [=] {
+        return [=, x = inputs(), y = inputs()] { kernels::batch_norm_activation(x, {}, {}, 1e-3, relu, nullptr, y); };
+      },
+      4 * map);
+  add(
+      "batch_norm_activation_backward/addend/" + type_name,
+      [=] {
+        const at::Tensor x = inputs(), gradient = inputs();
+        const kernels::BatchNormed normed = kernels::batch_norm_activation(x, {}, {}, 1e-3, relu, nullptr, inputs());
+        return [=] { kernels::batch_norm_activation_backward(gradient, x, {}, {}, normed, relu, normed.y); };
+      },
+      7 * map);
+}
+
+/// Beside libtorch's convolutions with as many groups as channels.
+void add_depthwise(const std::string& type_name, at::ScalarType type) {
+  const double map = 8.0 * 128 * 75 * 75 * static_cast<double>(c10::elementSize(type));
+  const auto maps = [=] { return channels_last(at::randn({8, 128, 75, 75}, floats())).to(type); };
+  const auto taps = [] { return at::randn({128, 1, 3, 3}, floats()); };
+  const kernels::SlidingWindow window{1, {1, 1, 1, 1}};
+  add(
+      "depthwise_convolution/" + type_name,
+      [=] { return [=, x = maps(), weights = taps()] { kernels::depthwise_convolution(x, weights, window); }; },
+      2 * map);
+  add(
+      "depthwise_convolution/libtorch/" + type_name,
+      [=] {
+        return [=, x = maps(), weights = taps().to(type)] { at::conv2d(x, weights, {}, 1, 1, 1, /*groups=*/128); };
+      },
+      2 * map);
+  add(
+      "depthwise_convolution_backward/" + type_name,
+      [=] {
+        return [=, gradient = maps(), x = maps(), weights = taps()] {
+          kernels::depthwise_convolution_backward(gradient, x, weights, window);
+        };
+      },
+      3 * map);
+  add(
+      "depthwise_convolution_backward/libtorch/" + type_name,
+      [=] {
+        return [=, gradient = maps(), x = maps(), weights = taps().to(type)] {
+          at::convolution_backward(gradient, x, weights, at::OptionalIntArrayRef(), {1, 1}, {1, 1}, {1, 1},
+                                   /*transposed=*/false, {0, 0}, /*groups=*/128, {true, true, false});
+        };
+      },
+      3 * map);
 }
 
 /// As many numbers, in as many tensors, as a ResNet-50 with a pyramid has.
@@ -253,24 +303,8 @@ void add_maps() {
         };
       },
       values + 4 * 8.0 * 3 * 300 * 300);
-  add(
-      "depthwise_convolution",
-      [] {
-        return
-            [x = channels_last(at::randn({8, 128, 75, 75}, floats())), weights = at::randn({128, 1, 3, 3}, floats())] {
-              kernels::depthwise_convolution(x, weights, {1, {1, 1, 1, 1}});
-            };
-      },
-      2 * 4.0 * 8 * 128 * 75 * 75);
-  add(
-      "depthwise_convolution_backward",
-      [] {
-        return [x = channels_last(at::randn({8, 128, 75, 75}, floats())), weights = at::randn({128, 1, 3, 3}, floats()),
-                gradient = channels_last(at::randn({8, 128, 75, 75}, floats()))] {
-          kernels::depthwise_convolution_backward(gradient, x, weights, {1, {1, 1, 1, 1}});
-        };
-      },
-      3 * 4.0 * 8 * 128 * 75 * 75);
+  add_depthwise("float32", at::kFloat);
+  add_depthwise("bfloat16", at::kBFloat16);
   add(
       "pointwise_convolution",
       [] {

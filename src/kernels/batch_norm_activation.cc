@@ -6,7 +6,7 @@
 #include <torch/custom_class.h>
 
 #include "kernels/batch_norm_steps.h"
-#include "kernels/device/batch_norm.h"
+#include "kernels/device/channels.h"
 #include "kernels/kept_epilogue.h"
 #include "kernels/maps.h"
 #include "kernels/operator.h"
@@ -27,80 +27,104 @@ double add_up(const ReplicaSum* over, const at::Tensor& sums, int64_t count) {
 
 at::Tensor channels(const at::Tensor& x) { return at::empty({x.size(1)}, x.options().dtype(at::kFloat)); }
 
-BatchNormed forward_pass(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, double epsilon,
-                         const Epilogue& epilogue, const ReplicaSum* over) {
+void check_addend(const at::Tensor& x, const at::Tensor& addend, const Epilogue& epilogue) {
+  if (!addend.defined()) return;
+  TORCH_CHECK(addend.sizes() == x.sizes() && addend.scalar_type() == x.scalar_type(), "expected an addend of ",
+              x.toString(), " ", x.sizes(), ", got ", addend.toString(), " ", addend.sizes());
+  TORCH_CHECK(epilogue.curve == Epilogue::Curve::kClamp, "a sum is clamped or nothing");
+}
+
+BatchNormed forward_pass(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, const at::Tensor& addend,
+                         double epsilon, const Epilogue& epilogue, const ReplicaSum* over) {
   check_normalizable(x);
+  check_addend(x, addend, epilogue);
   if (x.is_meta()) return {empty_map(x.sizes(), x), channels(x), channels(x)};
   const at::Tensor sums = moments(x);
   const double count = add_up(over, sums, x.numel() / x.size(1));
   const auto [mean, inverse_deviation] = statistics(sums, count, epsilon);
-  return {normalize(x, {x, gamma, beta, mean, inverse_deviation, epilogue}), mean, inverse_deviation};
+  const Affine affine(x, gamma, beta, mean, inverse_deviation, epilogue);
+  return {addend.defined() ? add_normalized(x, affine, channels_last(addend)) : normalize(x, affine), mean,
+          inverse_deviation};
 }
 
+/// sum  y where an addend had come in; undefined: there was none
 BatchNormGradients backward_pass(const at::Tensor& gradient_y, const at::Tensor& x, const at::Tensor& gamma,
                                  const at::Tensor& beta, const BatchNormed& statistics, const Epilogue& epilogue,
-                                 const ReplicaSum* over) {
+                                 const at::Tensor& sum, const ReplicaSum* over) {
   check_normalizable(x);
+  check_addend(x, sum, epilogue);
   TORCH_CHECK(gradient_y.sizes() == x.sizes(), "expected a gradient of size ", x.sizes(), ", got ", gradient_y.sizes());
-  if (x.is_meta()) return {empty_map(x.sizes(), x), channels(x), channels(x)};
-  const at::Tensor gradient = gradient_y.to(x.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
-  const Affine affine(x, gamma, beta, statistics.mean, statistics.inverse_deviation, epilogue);
-  const at::Tensor sums = gradient_moments(gradient, x, affine), slope = channels(x), offset = channels(x);
+  if (x.is_meta())
+    return {empty_map(x.sizes(), x), channels(x), channels(x), sum.defined() ? empty_map(x.sizes(), x) : at::Tensor()};
+  at::Tensor gradient = channels_last(gradient_y.to(x.scalar_type()));
+  Affine affine(x, gamma, beta, statistics.mean, statistics.inverse_deviation, epilogue);
   BatchNormGradients result;
-  result.beta = sums[0].to(at::kFloat);
-  result.gamma = (sums[1] * statistics.inverse_deviation).to(at::kFloat);
+  at::Tensor sums;
+  if (sum.defined()) {
+    std::tie(sums, result.addend) = sum_gradient_moments(gradient, channels_last(sum), x, affine);
+    affine = affine.without_epilogue();
+    gradient = result.addend;
+  } else {
+    sums = gradient_moments(gradient, x, affine);
+  }
+  const at::Tensor slope = channels(x), offset = channels(x), of_all = over == nullptr ? sums : sums.clone();
+  result.gamma = channels(x);
+  result.beta = channels(x);
   const device::GradientCoefficients coefficients{sums.const_data_ptr<double>(),
+                                                  of_all.const_data_ptr<double>(),
                                                   x.size(1),
-                                                  add_up(over, sums, x.numel() / x.size(1)),
+                                                  add_up(over, of_all, x.numel() / x.size(1)),
                                                   statistics.inverse_deviation.const_data_ptr<float>(),
                                                   affine.channels.scale,
                                                   slope.mutable_data_ptr<float>(),
-                                                  offset.mutable_data_ptr<float>()};
+                                                  offset.mutable_data_ptr<float>(),
+                                                  result.gamma.mutable_data_ptr<float>(),
+                                                  result.beta.mutable_data_ptr<float>()};
   device::for_each(x, x.size(1), coefficients);
   result.x = spread(gradient, x, affine, slope, offset);
   return result;
 }
 
+using Optional = std::optional<at::Tensor>;
 using ThreeTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+using FourTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
-ThreeTensors forward_operator(const at::Tensor& x, const std::optional<at::Tensor>& gamma,
-                              const std::optional<at::Tensor>& beta, double epsilon, double low, double high,
-                              int64_t curve) {
-  const BatchNormed result = forward_pass(x, gamma.value_or(at::Tensor()), beta.value_or(at::Tensor()), epsilon,
-                                          epilogue_of(low, high, curve), nullptr);
+ThreeTensors forward_operator(const at::Tensor& x, const Optional& gamma, const Optional& beta, const Optional& addend,
+                              double epsilon, double low, double high, int64_t curve) {
+  const BatchNormed result =
+      forward_pass(x, or_none(gamma), or_none(beta), or_none(addend), epsilon, epilogue_of(low, high, curve), nullptr);
   return {result.y, result.mean, result.inverse_deviation};
 }
 
-ThreeTensors backward_operator(const at::Tensor& gradient_y, const at::Tensor& x,
-                               const std::optional<at::Tensor>& gamma, const std::optional<at::Tensor>& beta,
-                               const at::Tensor& mean, const at::Tensor& inverse_deviation, double low, double high,
-                               int64_t curve) {
+FourTensors backward_operator(const at::Tensor& gradient_y, const at::Tensor& x, const Optional& gamma,
+                              const Optional& beta, const Optional& sum, const at::Tensor& mean,
+                              const at::Tensor& inverse_deviation, double low, double high, int64_t curve) {
   const BatchNormGradients result =
-      backward_pass(gradient_y, x, gamma.value_or(at::Tensor()), beta.value_or(at::Tensor()),
-                    {{}, mean, inverse_deviation}, epilogue_of(low, high, curve), nullptr);
-  return {result.x, result.gamma, result.beta};
+      backward_pass(gradient_y, x, or_none(gamma), or_none(beta), {{}, mean, inverse_deviation},
+                    epilogue_of(low, high, curve), or_none(sum), nullptr);
+  return {result.x, result.gamma, result.beta, sum ? result.addend : empty_map({0, 0, 0, 0}, x)};
 }
 
 /// The operator; without it where replicas are asked in the middle, which is not for an operator's arguments.
-BatchNormed call_forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, double epsilon,
-                         const Epilogue& epilogue, const ReplicaSum* over) {
-  if (over != nullptr) return forward_pass(x, gamma, beta, epsilon, epilogue, over);
+BatchNormed call_forward(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, const at::Tensor& addend,
+                         double epsilon, const Epilogue& epilogue, const ReplicaSum* over) {
+  if (over != nullptr) return forward_pass(x, gamma, beta, addend, epsilon, epilogue, over);
   static const auto operation = find_operator("batch_norm_activation", &forward_operator);
   const auto [y, mean, inverse_deviation] =
-      operation.call(x, if_defined(gamma), if_defined(beta), epsilon, epilogue.low, epilogue.high,
+      operation.call(x, if_defined(gamma), if_defined(beta), if_defined(addend), epsilon, epilogue.low, epilogue.high,
                      static_cast<int64_t>(epilogue.curve));
   return {y, mean, inverse_deviation};
 }
 
 BatchNormGradients call_backward(const at::Tensor& gradient_y, const at::Tensor& x, const at::Tensor& gamma,
                                  const at::Tensor& beta, const BatchNormed& statistics, const Epilogue& epilogue,
-                                 const ReplicaSum* over) {
-  if (over != nullptr) return backward_pass(gradient_y, x, gamma, beta, statistics, epilogue, over);
+                                 const at::Tensor& sum, const ReplicaSum* over) {
+  if (over != nullptr) return backward_pass(gradient_y, x, gamma, beta, statistics, epilogue, sum, over);
   static const auto operation = find_operator("batch_norm_activation_backward", &backward_operator);
-  const auto [gradient_x, gradient_gamma, gradient_beta] =
-      operation.call(gradient_y, x, if_defined(gamma), if_defined(beta), statistics.mean, statistics.inverse_deviation,
-                     epilogue.low, epilogue.high, static_cast<int64_t>(epilogue.curve));
-  return {gradient_x, gradient_gamma, gradient_beta};
+  const auto [of_x, of_gamma, of_beta, of_addend] =
+      operation.call(gradient_y, x, if_defined(gamma), if_defined(beta), if_defined(sum), statistics.mean,
+                     statistics.inverse_deviation, epilogue.low, epilogue.high, static_cast<int64_t>(epilogue.curve));
+  return {of_x, of_gamma, of_beta, sum.defined() ? of_addend : at::Tensor()};
 }
 
 /// A sum over replicas, as the graph of gradients keeps it.
@@ -109,18 +133,21 @@ struct KeptSum : torch::CustomClassHolder {
   std::shared_ptr<const ReplicaSum> over;
 };
 
-/// The node of the graph of gradients. It keeps nothing but the input.
+/// The node of the graph of gradients. It keeps nothing but the input, and the result where an addend was clamped.
 class Node : public torch::autograd::Function<Node> {
  public:
-  static variable_list forward(AutogradContext* context, const at::Tensor& x, const std::optional<at::Tensor>& gamma,
-                               const std::optional<at::Tensor>& beta, double epsilon, const Epilogue& epilogue,
+  static variable_list forward(AutogradContext* context, const at::Tensor& x, const Optional& gamma,
+                               const Optional& beta, const Optional& addend, double epsilon, const Epilogue& epilogue,
                                const std::shared_ptr<const ReplicaSum>& over) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    const at::Tensor scale = gamma.value_or(at::Tensor()), shift = beta.value_or(at::Tensor());
-    const BatchNormed result = call_forward(x, scale, shift, epsilon, epilogue, over.get());
-    context->save_for_backward({x, scale, shift, result.mean, result.inverse_deviation});
+    const at::Tensor scale = or_none(gamma), shift = or_none(beta);
+    const BatchNormed result = call_forward(x, scale, shift, or_none(addend), epsilon, epilogue, over.get());
+    const bool clamped_sum = addend && epilogue != Epilogue{};
+    context->save_for_backward(
+        {x, scale, shift, result.mean, result.inverse_deviation, clamped_sum ? result.y : at::Tensor()});
     keep(context, epilogue);
     context->saved_data["over"] = c10::IValue::make_capsule(c10::make_intrusive<KeptSum>(over));
+    context->saved_data["added"] = addend.has_value();
     context->mark_non_differentiable({result.mean, result.inverse_deviation});
     return {result.y, result.mean, result.inverse_deviation};
   }
@@ -128,33 +155,38 @@ class Node : public torch::autograd::Function<Node> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const at::NoGradGuard no_gradients;
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor &x = saved[0], &gamma = saved[1], &beta = saved[2];
+    const at::Tensor &x = saved[0], &gamma = saved[1], &beta = saved[2], &sum = saved[5];
     const auto over = context->saved_data["over"].toCapsule();
     const BatchNormGradients result =
-        call_backward(gradients[0], x, gamma, beta, {{}, saved[3], saved[4]}, kept_epilogue(context),
+        call_backward(gradients[0], x, gamma, beta, {{}, saved[3], saved[4]}, kept_epilogue(context), sum,
                       static_cast<const KeptSum&>(*over).over.get());
-    return {
-        result.x, gamma.defined() ? result.gamma : at::Tensor(), beta.defined() ? result.beta : at::Tensor(), {}, {},
-        {}};
+    at::Tensor of_addend = result.addend;  // where nothing is clamped, all that flows to the sum
+    if (!sum.defined() && context->saved_data["added"].toBool()) of_addend = gradients[0];
+    return {result.x,
+            gamma.defined() ? result.gamma : at::Tensor(),
+            beta.defined() ? result.beta : at::Tensor(),
+            of_addend,
+            {},
+            {},
+            {}};
   }
 };
 
-ThreeTensors differentiable_operator(const at::Tensor& x, const std::optional<at::Tensor>& gamma,
-                                     const std::optional<at::Tensor>& beta, double epsilon, double low, double high,
-                                     int64_t curve) {
+ThreeTensors differentiable_operator(const at::Tensor& x, const Optional& gamma, const Optional& beta,
+                                     const Optional& addend, double epsilon, double low, double high, int64_t curve) {
   const variable_list result =
-      Node::apply(x, gamma, beta, epsilon, epilogue_of(low, high, curve), std::shared_ptr<const ReplicaSum>());
+      Node::apply(x, gamma, beta, addend, epsilon, epilogue_of(low, high, curve), std::shared_ptr<const ReplicaSum>());
   return {result[0], result[1], result[2]};
 }
 
 TORCH_LIBRARY_FRAGMENT(osprey, library) {
   define(library,
-         "batch_norm_activation(Tensor x, Tensor? gamma, Tensor? beta, float epsilon, float low, float high, "
-         "int curve) -> (Tensor, Tensor, Tensor)",
+         "batch_norm_activation(Tensor x, Tensor? gamma, Tensor? beta, Tensor? addend, float epsilon, float low, "
+         "float high, int curve) -> (Tensor, Tensor, Tensor)",
          &forward_operator, &differentiable_operator);
   define(library,
-         "batch_norm_activation_backward(Tensor gradient_y, Tensor x, Tensor? gamma, Tensor? beta, Tensor mean, "
-         "Tensor inverse_deviation, float low, float high, int curve) -> (Tensor, Tensor, Tensor)",
+         "batch_norm_activation_backward(Tensor gradient_y, Tensor x, Tensor? gamma, Tensor? beta, Tensor? sum, "
+         "Tensor mean, Tensor inverse_deviation, float low, float high, int curve) -> (Tensor, Tensor, Tensor, Tensor)",
          &backward_operator);
 }
 
@@ -166,16 +198,19 @@ bool fuses_batch_norm(const at::Tensor& x) {
 }
 
 BatchNormed batch_norm_activation(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, double epsilon,
-                                  const Epilogue& epilogue, const std::shared_ptr<const ReplicaSum>& over) {
-  if (over == nullptr) return call_forward(x, gamma, beta, epsilon, epilogue, nullptr);
-  const variable_list result = Node::apply(x, if_defined(gamma), if_defined(beta), epsilon, epilogue, over);
+                                  const Epilogue& epilogue, const std::shared_ptr<const ReplicaSum>& over,
+                                  const at::Tensor& addend) {
+  if (over == nullptr) return call_forward(x, gamma, beta, addend, epsilon, epilogue, nullptr);
+  const variable_list result =
+      Node::apply(x, if_defined(gamma), if_defined(beta), if_defined(addend), epsilon, epilogue, over);
   return {result[0], result[1], result[2]};
 }
 
 BatchNormGradients batch_norm_activation_backward(const at::Tensor& gradient_y, const at::Tensor& x,
                                                   const at::Tensor& gamma, const at::Tensor& beta,
-                                                  const BatchNormed& statistics, const Epilogue& epilogue) {
-  return call_backward(gradient_y, x, gamma, beta, statistics, epilogue, nullptr);
+                                                  const BatchNormed& statistics, const Epilogue& epilogue,
+                                                  const at::Tensor& sum) {
+  return call_backward(gradient_y, x, gamma, beta, statistics, epilogue, sum, nullptr);
 }
 
 }  // namespace osprey::kernels

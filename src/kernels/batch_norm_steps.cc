@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/arithmetic/moments.h"
 #include "kernels/cpu/loops/batch_norm_rows.h"
 #include "kernels/cpu/task_sums.h"
 #include "kernels/device/batch_norm.h"
+#include "kernels/device/channels.h"
 #include "kernels/device/launch.h"
 #include "kernels/maps.h"
 #include "kernels/with_elements.h"
@@ -49,16 +51,43 @@ at::Tensor sums(const Rows& rows, Work work) {
 /// The same by a kernel for devices.
 template <class Element>
 at::Tensor sums_on_device(const at::Tensor& x, const Element& element) {
-  const int64_t depth = x.size(1), rows = x.numel() / depth;
+  using Sums = device::ColumnSums<Element>;
+  const int64_t depth = x.size(1);
   const auto options = x.options().dtype(at::kDouble);
-  const int64_t row_blocks = device::ColumnSums<Element>::row_blocks_for(rows, depth);
-  const at::Tensor parts = at::empty({row_blocks, 2, depth}, options), result = at::empty({2, depth}, options);
-  const device::ColumnSums<Element> sum{element, rows, depth, row_blocks, parts.mutable_data_ptr<double>()};
-  device::launch(x, sum.blocks(), sum);
-  device::for_each(
-      x, 2 * depth,
-      device::AddParts{parts.const_data_ptr<double>(), row_blocks, 2 * depth, result.mutable_data_ptr<double>()});
+  const device::RowShares<Element::kWidth> shares(x.numel() / depth, depth, Sums::kMostBlocks);
+  const at::Tensor parts = at::empty({shares.row_blocks, 2, depth}, options), result = at::empty({2, depth}, options);
+  device::launch(x, shares.blocks(), Sums{element, shares, parts.mutable_data_ptr<double>()});
+  const device::AddParts add{parts.const_data_ptr<double>(), shares.row_blocks, 2 * depth,
+                             result.mutable_data_ptr<double>()};
+  device::launch(x, add.blocks(), add);
   return result;
+}
+
+/// Calls run(width) with how many neighbouring channels a kernel may read at once, of maps like x.
+template <class T, class Run>
+void with_width(const at::Tensor& x, std::initializer_list<const T*> maps, Run run) {
+  constexpr int kWide = 16 / sizeof(T);  // what a GPU reads fastest; it insists on addresses that are multiples
+  const bool wide = x.size(1) % kWide == 0 && std::ranges::all_of(maps, [](const T* map) {
+                      return reinterpret_cast<uintptr_t>(map) % (kWide * sizeof(T)) == 0;
+                    });
+  wide ? run(std::integral_constant<int, kWide>()) : run(std::integral_constant<int, 1>());
+}
+
+/// How a pass over a map is shared by threads of a device.
+template <int kWidth>
+device::RowShares<kWidth> shares_of_pass(const at::Tensor& x) {
+  return {x.numel() / x.size(1), x.size(1), device::kBlocksOfPass};
+}
+
+/// curve((x - mean) * scale + shift + addend) by a kernel for devices.   addend  may be null
+template <class T>
+void normalize_on_device(const at::Tensor& x, const Affine& affine, const T* addend, const at::Tensor& y) {
+  const T* in = device::data<const T>(x);
+  T* const out = device::data<T>(y);
+  with_width<T>(x, {in, addend, out}, [&](auto width) {
+    const device::Normalize<T, width> normalize{shares_of_pass<width>(x), in, addend, affine.channels, out};
+    device::launch(x, normalize.shares.blocks(), normalize);
+  });
 }
 
 at::Tensor or_value(const at::Tensor& values, const at::Tensor& x, double otherwise) {
@@ -101,20 +130,20 @@ at::Tensor moments(const at::Tensor& x) {
   with_elements(x.scalar_type(), [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const T* in = device::data<const T>(x);
-    const int64_t depth = x.size(1);
-    const device::Moments<T> element{in, depth};
     if (!device::takes_loops(x)) {
-      result = sums_on_device(x, element);
+      with_width<T>(x, {in}, [&](auto width) { result = sums_on_device(x, device::Moments<T, width>{in}); });
       return;
     }
+    const int64_t depth = x.size(1);
     const Rows rows(x);
     std::vector<float> center(static_cast<size_t>(depth));
-    for (int64_t c = 0; c < depth; ++c) center[static_cast<size_t>(c)] = element.start(c);
+    for (int64_t c = 0; c < depth; ++c) center[static_cast<size_t>(c)] = load(in + c);
     result = sums(rows, [&](int64_t first, int64_t number, float* scratch, double* sum, double* square) {
       cpu::add_moments(in + first * depth, number, depth, depth, center.data(), scratch, sum, square);
     });
     auto* const sum = result.mutable_data_ptr<double>();
-    for (int64_t c = 0; c < depth; ++c) element.finish(element.start(c), rows.count, sum[c], sum[depth + c]);
+    for (int64_t c = 0; c < depth; ++c)
+      moments_from(center[static_cast<size_t>(c)], rows.count, sum[c], sum[depth + c]);
   });
   return result;
 }
@@ -150,13 +179,9 @@ at::Tensor normalize(const at::Tensor& x, const Affine& affine) {
   const int64_t depth = x.size(1);
   with_elements(x.scalar_type(), [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
+    if (!device::takes_loops(x)) return normalize_on_device<T>(x, affine, nullptr, result);
     const T* in = device::data<const T>(x);
     T* const out = device::data<T>(result);
-    if (!device::takes_loops(x)) {
-      const device::Normalize<T> normalize{in, x.numel(), depth, affine.channels, out};
-      device::launch(x, normalize.blocks(), normalize);
-      return;
-    }
     Rows(x).for_each_block([&](int64_t, int64_t first, int64_t number) {
       cpu::normalize_rows(in + first * depth, number, depth, depth, affine.channels, out + first * depth);
     });
@@ -171,7 +196,9 @@ at::Tensor gradient_moments(const at::Tensor& gradient, const at::Tensor& x, con
     using T = std::remove_pointer_t<decltype(type)>;
     const T *in = device::data<const T>(x), *wanted = device::data<const T>(gradient);
     if (!device::takes_loops(x)) {
-      result = sums_on_device(x, device::GradientMoments<T>{{wanted, in, depth, affine.channels}});
+      with_width<T>(x, {wanted, in}, [&](auto width) {
+        result = sums_on_device(x, device::GradientMoments<T, width>{wanted, in, affine.channels});
+      });
       return;
     }
     result = sums(Rows(x), [&](int64_t first, int64_t number, float* scratch, double* sum, double* product) {
@@ -192,8 +219,11 @@ at::Tensor spread(const at::Tensor& gradient, const at::Tensor& x, const Affine&
     const T *in = device::data<const T>(x), *wanted = device::data<const T>(gradient);
     T* const out = device::data<T>(result);
     if (!device::takes_loops(x)) {
-      const device::GradientOfInput<T> spread{{wanted, in, depth, affine.channels}, slopes, offsets, x.numel(), out};
-      device::launch(x, spread.blocks(), spread);
+      with_width<T>(x, {wanted, in, out}, [&](auto width) {
+        const device::GradientOfInput<T, width> spread{
+            shares_of_pass<width>(x), wanted, in, affine.channels, slopes, offsets, out};
+        device::launch(x, spread.shares.blocks(), spread);
+      });
       return;
     }
     Rows(x).for_each_block([&](int64_t, int64_t first, int64_t number) {
@@ -225,16 +255,13 @@ std::pair<at::Tensor, at::Tensor> take_back(const at::Tensor& gradient, const at
 }
 
 at::Tensor add_normalized(const at::Tensor& x, const Affine& affine, const at::Tensor& addend) {
-  const Epilogue& epilogue = affine.channels.epilogue;
-  if (!device::takes_loops(x)) {
-    const at::Tensor sum = normalize(x.to(at::kFloat), affine.without_epilogue()).add_(addend);
-    return sum.clamp_(epilogue.low, epilogue.high).to(x.scalar_type());
-  }
   const at::Tensor y = empty_map(x.sizes(), x);
   const int64_t depth = x.size(1);
   with_elements(x.scalar_type(), [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    const T *in = device::data<const T>(x), *added = device::data<const T>(addend);
+    const T* added = device::data<const T>(addend);
+    if (!device::takes_loops(x)) return normalize_on_device<T>(x, affine, added, y);
+    const T* in = device::data<const T>(x);
     T* const out = device::data<T>(y);
     Rows(x).for_each_block([&](int64_t, int64_t first, int64_t number) {
       const int64_t at = first * depth;
@@ -244,26 +271,48 @@ at::Tensor add_normalized(const at::Tensor& x, const Affine& affine, const at::T
   return y;
 }
 
-TakenBack take_back_sum(const at::Tensor& gradient, const at::Tensor& y, const at::Tensor& x, const Affine& affine) {
-  if (!device::takes_loops(x)) {
-    const Epilogue& epilogue = affine.channels.epilogue;
-    const at::Tensor inside = y.gt(epilogue.low).logical_and_(y.lt(epilogue.high)),
-                     of_addend = channels_last(gradient.masked_fill(inside.logical_not_(), 0));
-    const auto [moments, of_x] = take_back(of_addend, x, affine.without_epilogue());
-    return {moments, of_addend, of_x};
-  }
-  TakenBack result{{}, empty_map(x.sizes(), x), empty_map(x.sizes(), x)};
+namespace {
+
+/// of_x  undefined: not wanted
+at::Tensor sum_moments(const at::Tensor& gradient, const at::Tensor& y, const at::Tensor& x, const Affine& affine,
+                       const at::Tensor& of_addend, const at::Tensor& of_x) {
+  at::Tensor moments;
   const int64_t depth = x.size(1);
   with_elements(x.scalar_type(), [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const T *in = device::data<const T>(x), *made = device::data<const T>(y), *wanted = device::data<const T>(gradient);
-    T *const of_addend = device::data<T>(result.of_addend), *const of_x = device::data<T>(result.of_x);
-    result.moments = sums(Rows(x), [&](int64_t first, int64_t number, float* scratch, double* sum, double* product) {
+    T *const addends = device::data<T>(of_addend), *const inputs = device::data<T>(of_x);
+    if (!device::takes_loops(x)) {
+      with_width<T>(x, {wanted, made, in, addends}, [&](auto width) {
+        moments = sums_on_device(x, device::SumGradientMoments<T, width>{wanted, made, in, affine.channels, addends});
+      });
+      return;
+    }
+    moments = sums(Rows(x), [&](int64_t first, int64_t number, float* scratch, double* sum, double* product) {
       const int64_t at = first * depth;
       cpu::take_back_sum_rows(wanted + at, made + at, in + at, number, depth, affine.channels, scratch, sum, product,
-                              of_addend + at, of_x + at);
+                              addends + at, inputs == nullptr ? nullptr : inputs + at);
     });
   });
+  return moments;
+}
+
+}  // namespace
+
+std::pair<at::Tensor, at::Tensor> sum_gradient_moments(const at::Tensor& gradient, const at::Tensor& y,
+                                                       const at::Tensor& x, const Affine& affine) {
+  const at::Tensor of_addend = empty_map(x.sizes(), x);
+  return {sum_moments(gradient, y, x, affine, of_addend, {}), of_addend};
+}
+
+TakenBack take_back_sum(const at::Tensor& gradient, const at::Tensor& y, const at::Tensor& x, const Affine& affine) {
+  if (!device::takes_loops(x)) {
+    const auto [moments, of_addend] = sum_gradient_moments(gradient, y, x, affine);
+    const at::Tensor none = at::zeros_like(affine.mean);
+    return {moments, of_addend, spread(of_addend, x, affine.without_epilogue(), none, none)};
+  }
+  TakenBack result{{}, empty_map(x.sizes(), x), empty_map(x.sizes(), x)};
+  result.moments = sum_moments(gradient, y, x, affine, result.of_addend, result.of_x);
   return result;
 }
 

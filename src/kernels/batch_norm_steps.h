@@ -53,12 +53,16 @@ std::pair<at::Tensor, at::Tensor> take_back(const at::Tensor& gradient, const at
 /// (x - mean) * scale + shift + addend, clamped as the epilogue says.      addend  like x
 at::Tensor add_normalized(const at::Tensor& x, const Affine& affine, const at::Tensor& addend);
 
+/// Of y, what `add_normalized` has made: the sums over all places of g, its gradient where it has not been clamped, and
+/// of g * (x - mean), [2, C] float64; and g, like x: the gradient of the addend.
+std::pair<at::Tensor, at::Tensor> sum_gradient_moments(const at::Tensor& gradient, const at::Tensor& y,
+                                                       const at::Tensor& x, const Affine& affine);
+
 struct TakenBack {
-  at::Tensor moments;    ///< [2, C] float64
-  at::Tensor of_addend;  ///< like x: g
-  at::Tensor of_x;       ///< like x: scale * g
+  at::Tensor moments, of_addend;  ///< as above
+  at::Tensor of_x;                ///< like x: scale * g
 };
-/// The same of y, what `add_normalized` has made: its gradient is g where it has not been clamped.
+/// The same, and the gradient of x with the statistics held fast.
 TakenBack take_back_sum(const at::Tensor& gradient, const at::Tensor& y, const at::Tensor& x, const Affine& affine);
 
 /// What the moments of gradients of a normalised map make of those of its statistics and parameters, [C] float32 each.

@@ -6,7 +6,7 @@
 #include "kernels/batch_norm_steps.h"
 #include "kernels/cpu/normalized_convolution.h"
 #include "kernels/cpu/place_products.h"
-#include "kernels/device/batch_norm.h"
+#include "kernels/device/channels.h"
 #include "kernels/device/launch.h"
 #include "kernels/maps.h"
 #include "kernels/operator.h"

@@ -15,8 +15,6 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using Optional = std::optional<at::Tensor>;
 
-at::Tensor or_none(const Optional& tensor) { return tensor.value_or(at::Tensor()); }
-
 class NormalizedConvolutionNode : public torch::autograd::Function<NormalizedConvolutionNode> {
  public:
   static variable_list forward(AutogradContext* context, const at::Tensor& x, const Optional& mean,

@@ -90,8 +90,7 @@ class PendingValuesNode : public torch::autograd::Function<PendingValuesNode> {
                             const at::Tensor& inverse_deviation, const Optional& gamma, const Optional& beta,
                             const Epilogue& epilogue) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    const PendingMap map{x,       mean, inverse_deviation, gamma.value_or(at::Tensor()), beta.value_or(at::Tensor()),
-                         epilogue};
+    const PendingMap map{x, mean, inverse_deviation, or_none(gamma), or_none(beta), epilogue};
     context->save_for_backward({x, mean, inverse_deviation, map.gamma, map.beta});
     keep(context, epilogue);
     return pending_values(map);
@@ -116,8 +115,7 @@ class PendingSumNode : public torch::autograd::Function<PendingSumNode> {
                             const at::Tensor& inverse_deviation, const Optional& gamma, const Optional& beta,
                             const at::Tensor& addend, const Epilogue& epilogue) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    const PendingMap map{x,       mean, inverse_deviation, gamma.value_or(at::Tensor()), beta.value_or(at::Tensor()),
-                         epilogue};
+    const PendingMap map{x, mean, inverse_deviation, or_none(gamma), or_none(beta), epilogue};
     const at::Tensor sum = pending_sum(map, addend);
     const bool clamps = epilogue != Epilogue{};
     context->save_for_backward({x, mean, inverse_deviation, map.gamma, map.beta, clamps ? sum : at::Tensor()});

@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "kernels/batch_norm_steps.h"
+#include "kernels/if_defined.h"
 #include "osprey/kernels/pending_map.h"
 
 /// Pending maps as operators get them: in pieces.
@@ -11,7 +12,6 @@ inline PendingMap pending_map(const at::Tensor& x, const std::optional<at::Tenso
                               const std::optional<at::Tensor>& inverse_deviation,
                               const std::optional<at::Tensor>& gamma, const std::optional<at::Tensor>& beta, double low,
                               double high, int64_t curve) {
-  const auto or_none = [](const std::optional<at::Tensor>& tensor) { return tensor.value_or(at::Tensor()); };
   return {x,
           or_none(mean),
           or_none(inverse_deviation),

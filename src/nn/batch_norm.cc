@@ -17,14 +17,15 @@ BatchNorm::BatchNorm(int64_t depth, const BatchNormOptions& options) : options_(
   moving_variance_ = add_statistic("moving_variance", {depth}, 1);
 }
 
-at::Tensor BatchNorm::forward(const at::Tensor& x, Activation activation) {
+at::Tensor BatchNorm::forward(const at::Tensor& x, Activation activation, const at::Tensor& addend) {
   if (x.is_meta()) return x;  // not all the operations below have kernels for shapes
   if (!uses_batch_statistics()) {
     const at::Tensor y = at::batch_norm(x, gamma_, beta_, moving_mean_, moving_variance_, /*training=*/false,
                                         /*momentum=*/0, options_.epsilon, /*cudnn_enabled=*/true);
-    return activate(y, activation);
+    return addend.defined() ? activate_(y.add_(addend), activation) : activate(y, activation);
   }
-  const NormalizedActivation result = batch_norm_activation(x, gamma_, beta_, options_.epsilon, activation, over_);
+  const NormalizedActivation result =
+      batch_norm_activation(x, gamma_, beta_, options_.epsilon, activation, over_, addend);
   keep_aside(result.mean, result.inverse_deviation, (over_ ? over_->replicas : 1) * x.numel() / x.size(1));
   return result.y;
 }

@@ -61,13 +61,23 @@ std::optional<kernels::Epilogue> epilogue_of(Activation activation) {
 
 NormalizedActivation batch_norm_activation(const at::Tensor& x, const at::Tensor& gamma_or_none,
                                            const at::Tensor& beta_or_none, double epsilon, Activation activation,
-                                           const std::shared_ptr<const kernels::ReplicaSum>& over) {
+                                           const std::shared_ptr<const kernels::ReplicaSum>& over,
+                                           const at::Tensor& addend) {
+  const std::optional<kernels::Epilogue> epilogue = epilogue_of(activation);
+  const bool fuses = over || (epilogue && kernels::fuses_batch_norm(x)),
+             clamps = epilogue && epilogue->curve == kernels::Epilogue::Curve::kClamp;
+  if (addend.defined() && !(fuses && clamps)) {  // the sum and its activation come after
+    NormalizedActivation result =
+        batch_norm_activation(x, gamma_or_none, beta_or_none, epsilon, Activation::kNone, over);
+    result.y = activate_(result.y.add_(addend), activation);
+    return result;
+  }
   at::Tensor gamma = gamma_or_none, beta = beta_or_none;
-  if (over || (epilogue_of(activation) && kernels::fuses_batch_norm(x))) {
-    const bool whole = epilogue_of(activation).has_value();
-    const kernels::BatchNormed result =
-        kernels::batch_norm_activation(x.contiguous(at::MemoryFormat::ChannelsLast), gamma, beta, epsilon,
-                                       epilogue_of(whole ? activation : Activation::kNone).value(), over);
+  if (fuses) {
+    const bool whole = epilogue.has_value();
+    const kernels::BatchNormed result = kernels::batch_norm_activation(
+        x.contiguous(at::MemoryFormat::ChannelsLast), gamma, beta, epsilon, epilogue.value_or(kernels::Epilogue{}),
+        over, addend.defined() ? addend.to(x.scalar_type()) : addend);
     return {whole ? result.y : activate(result.y, activation), result.mean, result.inverse_deviation};
   }
   if (x.scalar_type() != at::kFloat) {  // float parameters keep the statistics of a bfloat16 map in float

@@ -139,9 +139,10 @@ class OwnConvolution : public torch::autograd::Function<OwnConvolution> {
 }  // namespace
 
 at::Tensor as_autocast(const at::Tensor& x) {
-  const bool changes = x.is_cpu() && at::isFloatingType(x.scalar_type()) && x.scalar_type() != at::kDouble &&
-                       at::autocast::is_autocast_enabled(at::kCPU);
-  return changes ? x.to(at::autocast::get_autocast_dtype(at::kCPU)) : x;
+  const at::DeviceType device = x.device().type();
+  const bool changes = (x.is_cpu() || x.is_cuda()) && at::isFloatingType(x.scalar_type()) &&
+                       x.scalar_type() != at::kDouble && at::autocast::is_autocast_enabled(device);
+  return changes ? x.to(at::autocast::get_autocast_dtype(device)) : x;
 }
 
 at::Tensor depthwise_operation(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
@@ -154,7 +155,7 @@ at::Tensor depthwise_operation(const at::Tensor& x, const at::Tensor& weights, c
 
 bool takes_depthwise_operation(const at::Tensor& x, const at::Tensor& weights, const ConvolutionOptions& options) {
   return options.groups == x.size(1) && options.dilation == 1 && takes_own_operators() &&
-         kernels::takes_depthwise(x, weights);
+         kernels::takes_depthwise(x, weights, options.stride);
 }
 
 bool takes_normalized_operation(const at::Tensor& x, const at::Tensor& weights, const ConvolutionOptions& options,

@@ -24,7 +24,7 @@ bool takes_depthwise_operation(const at::Tensor& x, const at::Tensor& weights, c
 bool takes_normalized_operation(const at::Tensor& x, const at::Tensor& weights, const ConvolutionOptions& options,
                                 const kernels::SlidingWindow& window);
 
-/// The map in the numbers that maps on a CPU consist of where autocast is on; elsewhere as it is.
+/// The map in the numbers that maps consist of where autocast is on; elsewhere as it is.
 at::Tensor as_autocast(const at::Tensor& x);
 
 /// at::conv2d of one or more maps whose padding is the same on both sides: together where that is faster.

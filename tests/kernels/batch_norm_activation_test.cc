@@ -15,7 +15,9 @@ struct Case {
   int64_t batch, depth, height, width;
 };
 const Epilogue kEpilogues[] = {{0, 6}, {.curve = Epilogue::Curve::kSwish}, {.curve = Epilogue::Curve::kHardSwish}};
-constexpr Case kCases[] = {{2, 3, 1, 1}, {1, 17, 5, 7}, {4, 33, 37, 29}, {2, 128, 40, 40}, {3, 1, 9, 9}, {8, 64, 3, 2}};
+constexpr Case kCases[] = {{2, 3, 1, 1},    {1, 17, 5, 7},  {4, 33, 37, 29}, {2, 128, 40, 40},
+                           {3, 1, 9, 9},    {8, 64, 3, 2},  {2, 24, 21, 10}, {1, 288, 5, 9},
+                           {1, 2048, 3, 3}, {1, 8, 70, 70}, {1, 40, 90, 70}};
 
 at::Tensor map_of(const Case& item, double mean, at::ScalarType type) {
   at::manual_seed(5);
@@ -42,7 +44,7 @@ BatchNormed reference(const at::Tensor& x, const at::Tensor& gamma, const at::Te
 
 TEST(BatchNormActivation, EqualsItsDefinition) {
   for (const Case& item : kCases) {
-    for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
       const at::Tensor x = map_of(item, 20, type), gamma = at::linspace(0.5, 2, item.depth),
                        beta = at::linspace(-1, 3, item.depth);
       for (const Epilogue& range : kEpilogues) {
@@ -80,6 +82,34 @@ TEST(BatchNormActivation, GradientsAreThoseOfTheDefinition) {
   for (const Case& item : kCases)
     for (const Epilogue& range : kEpilogues)
       for (const bool affine : {true, false}) expect_gradients(item, affine, range);
+}
+
+TEST(BatchNormActivation, AnAddendComesInBeforeTheActivation) {
+  for (const Case& item : kCases)
+    for (const Epilogue& range : {Epilogue{0, 6}, Epilogue{.low = 0}, Epilogue{}}) {
+      const at::Tensor x = map_of(item, 3, at::kFloat), addend = at::randn_like(x), wanted = at::randn_like(x);
+      const at::Tensor gamma = at::linspace(0.5, 2, item.depth);
+      // By autograd through the operator, and by the definition.
+      const at::Tensor own[] = {x.clone().requires_grad_(), gamma.clone().requires_grad_(),
+                                addend.clone().requires_grad_()};
+      const at::Tensor y = batch_norm_activation(own[0], own[1], {}, 1e-3, range, nullptr, own[2]).y;
+      y.backward(wanted);
+      const at::Tensor exact[] = {x.to(at::kDouble).requires_grad_(), gamma.to(at::kDouble).requires_grad_(),
+                                  addend.to(at::kDouble).requires_grad_()};
+      const at::Tensor sum = (reference(exact[0], exact[1], {}, 1e-3, {}).y + exact[2]).clamp(range.low, range.high);
+      sum.backward(wanted.to(at::kDouble));
+      expect_close(y, sum, 1e-5, 1e-4, "y");
+      expect_close(own[0].grad(), exact[0].grad(), 1e-3, 2e-4, "gradient of x");
+      expect_close(own[1].grad(), exact[1].grad(), 1e-4, 2e-3, "gradient of gamma");
+      expect_close(own[2].grad(), exact[2].grad(), 0, 0, "gradient of the addend");
+    }
+}
+
+TEST(BatchNormActivation, RefusesOtherAddends) {
+  const at::Tensor x = map_of({2, 3, 4, 4}, 0, at::kFloat);
+  EXPECT_THROW(batch_norm_activation(x, {}, {}, 1e-3, {}, nullptr, x.narrow(0, 0, 1)), c10::Error);
+  EXPECT_THROW(batch_norm_activation(x, {}, {}, 1e-3, {}, nullptr, x.to(at::kHalf)), c10::Error);
+  EXPECT_THROW(batch_norm_activation(x, {}, {}, 1e-3, {.curve = Epilogue::Curve::kSwish}, nullptr, x), c10::Error);
 }
 
 TEST(BatchNormActivation, SwishIsExactOverTheWholeRange) {

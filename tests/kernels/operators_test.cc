@@ -25,8 +25,8 @@ struct Sample {
   double distance = 0;                      ///< > 0: of all numbers of a tensor together, instead
 };
 
-at::Tensor map(at::ScalarType type) {
-  return at::randn({3, 19, 7, 11}).contiguous(at::MemoryFormat::ChannelsLast).to(type);
+at::Tensor map(at::ScalarType type, int64_t depth = 19) {
+  return at::randn({3, depth, 7, 11}).contiguous(at::MemoryFormat::ChannelsLast).to(type);
 }
 
 c10::List<at::Tensor> tensors(std::initializer_list<at::Tensor> list) { return c10::List<at::Tensor>(list); }
@@ -77,15 +77,21 @@ std::vector<Sample> samples() {
     const double relative = type == at::kFloat ? 1e-5 : type == at::kHalf ? 2e-3 : 1e-2;
     all.push_back({"sigmoid_focal_loss", [=] { return class_loss(type, {1.5, 0.25, true}); }, relative});
     all.push_back({"softmax_cross_entropy_loss", [=] { return class_loss(type, {2.0, true}); }, relative});
-    all.push_back({"batch_norm_activation",
-                   [=] { return Stack{map(type), at::rand({19}), at::rand({19}), 1e-3, 0.0, 6.0, int64_t{0}}; },
-                   relative, relative});
-    all.push_back({"batch_norm_activation_backward",
-                   [=] {
-                     return Stack{map(type), map(type), at::rand({19}), IValue(), at::rand({19}), at::rand({19}),
-                                  0.0,       6.0,       int64_t{1}};
-                   },
-                   relative, 10 * relative});
+    for (const int64_t depth : {19, 24})  // the latter are read many at once by kernels for devices
+      for (const bool sums : {false, true}) {
+        const auto own = [=] { return map(type, depth); };
+        const auto other = [=] { return sums ? IValue(own()) : IValue(); };
+        const auto channels = [=] { return at::rand({depth}); };
+        all.push_back({"batch_norm_activation",
+                       [=] { return Stack{own(), channels(), channels(), other(), 1e-3, 0.0, 6.0, int64_t{0}}; },
+                       relative, relative});
+        all.push_back({"batch_norm_activation_backward",
+                       [=] {
+                         return Stack{own(),      own(),      channels(), IValue(), other(),
+                                      channels(), channels(), 0.0,        6.0,      int64_t{sums ? 0 : 1}};
+                       },
+                       relative, 10 * relative});
+      }
   }
   for (const std::vector<double>& scales : {std::vector<double>{10, 10, 5, 5}, {}})
     all.push_back({"assign_targets", [=] {
@@ -245,11 +251,13 @@ std::vector<Sample> samples() {
                                   tensors({at::randn({2, 4, 10, 12}).to(type)}), std::vector<int64_t>{3, 3}, int64_t{2},
                                   std::vector<int64_t>{1, 1}};
                    }});
-    all.push_back({"depthwise_convolution",
-                   [=] {
-                     return Stack{map(type), at::randn({19, 1, 3, 3}), int64_t{2}, std::vector<int64_t>{0, 1, 1, 1}};
-                   },
-                   relative, relative});
+    for (const int64_t depth : {19, 24})  // kernels for devices are for multiples of 4
+      all.push_back(
+          {"depthwise_convolution",
+           [=] {
+             return Stack{map(type, depth), at::randn({depth, 1, 3, 3}), int64_t{2}, std::vector<int64_t>{0, 1, 1, 1}};
+           },
+           relative, relative});
     for (const bool transposed : {true, false})
       all.push_back({"pointwise_convolution",
                      [=] {
@@ -278,14 +286,18 @@ std::vector<Sample> samples() {
                                   std::vector<int64_t>{3, 3}, int64_t{1}, std::vector<int64_t>{1, 1}};
                    },
                    1e-5, 2e-4, of_products(type)});
-    for (const bool of_x : {true, false})
-      all.push_back({"depthwise_convolution_backward",
-                     [=] {
-                       return Stack{
-                           map(type), map(type), at::randn({19, 1, 3, 3}), int64_t{1}, std::vector<int64_t>{1, 1, 1, 1},
-                           of_x};
-                     },
-                     relative, std::max(relative, 1e-4)});
+    for (const int64_t depth : {19, 24})
+      for (const bool of_x : {true, false})
+        all.push_back({"depthwise_convolution_backward",
+                       [=] {
+                         return Stack{map(type, depth),
+                                      map(type, depth),
+                                      at::randn({depth, 1, 3, 3}),
+                                      int64_t{1},
+                                      std::vector<int64_t>{1, 1, 1, 1},
+                                      of_x};
+                       },
+                       relative, std::max(relative, 1e-4)});
   }
   all.push_back({"update_parameters", [] { return update(UpdateRule::kMomentum, 1, {0.9f, 1, -0.1f}); }});
   all.push_back({"update_parameters", [] { return update(UpdateRule::kRmsProp, 2, {0.9f, 0.9f, 0.1f, 1e-3f}); }});

@@ -7,9 +7,10 @@
 
 namespace osprey::kernels {
 
-/// Whether the loops below are the faster way: maps in channels_last on a CPU, kernels of at most 7 x 7.
-/// (bench/models/convolution_bench.cc prints the rates of both ways.)
-bool takes_depthwise(const at::Tensor& x, const at::Tensor& weights);
+/// Whether the operators below are the faster way: maps in channels_last; on a CPU kernels of at most 7 x 7, on a GPU
+/// those of 3 x 3 and 5 x 5 that move by 1 or 2 over maps whose channels are a multiple of 4. (What no kernel for GPUs
+/// knows they do by libtorch's convolutions. bench/models/convolution_bench.cc prints the rates of both ways on a CPU.)
+bool takes_depthwise(const at::Tensor& x, const at::Tensor& weights, int64_t stride);
 
 /// A convolution of each channel by itself; the padding need not be the same on both sides.
 ///

@@ -89,9 +89,14 @@ class ConvBlock : public ConvolutionLayer {
   std::vector<at::Tensor> forward_all(at::TensorList maps) override;
   /// The same for the last of them.
   at::Tensor forward_last(const FeatureMap& x);
+  /// What a residual unit ends with: activation(forward(x) + addend), where batch norm comes last in one pass.
+  /// addend  as large as the result
+  at::Tensor forward_plus(const FeatureMap& x, const at::Tensor& addend, Activation activation);
   int64_t out_depth() const { return out_depth_; }
 
  private:
+  /// Whether batch norm can be left pending.
+  bool leaves_batch_norm(const FeatureMap& x) const;
   /// Batch norm and activation.
   at::Tensor finish(const at::Tensor& y);
   /// These after the convolution.

@@ -4,11 +4,11 @@
 #include <optional>
 #include <type_traits>
 
+#include "kernels/arithmetic/moments.h"
 #include "kernels/cpu/floats_of_map.h"
 #include "kernels/cpu/loops/batch_norm_rows.h"
 #include "kernels/cpu/normalized_convolution.h"
 #include "kernels/cpu/task_sums.h"
-#include "kernels/device/batch_norm.h"
 #include "kernels/device/launch.h"
 
 /// What convolutions of each channel and of all channels do to the numbers around them.
@@ -20,21 +20,21 @@ class TaskMoments {
  public:
   /// sums  zero, to which they are added
   TaskMoments(const T* first, int64_t depth, int64_t step, const TaskSums::Sums& sums)
-      : first_{first, depth}, step_(step), scratch_(scratch(3 * depth)), sums_(sums) {}
+      : first_(first), depth_(depth), step_(step), scratch_(scratch(3 * depth)), sums_(sums) {}
   void add(const T* rows, int64_t count) {
-    float* const center = scratch_.get() + 2 * first_.depth;
+    float* const center = scratch_.get() + 2 * depth_;
     if (count_ == 0)
-      for (int64_t c = 0; c < first_.depth; ++c) center[c] = first_.start(c);
-    add_moments(rows, count, first_.depth, step_, center, scratch_.get(), sums_.first, sums_.second);
+      for (int64_t c = 0; c < depth_; ++c) center[c] = load(first_ + c);
+    add_moments(rows, count, depth_, step_, center, scratch_.get(), sums_.first, sums_.second);
     count_ += count;
   }
   void finish() {
-    for (int64_t c = 0; c < first_.depth; ++c) first_.finish(first_.start(c), count_, sums_.first[c], sums_.second[c]);
+    for (int64_t c = 0; c < depth_; ++c) moments_from(load(first_ + c), count_, sums_.first[c], sums_.second[c]);
   }
 
  private:
-  device::Moments<T> first_;  ///< of the first row: what is summed are differences from it
-  int64_t step_, count_ = 0;
+  const T* first_;  ///< row: what is summed are differences from it
+  int64_t depth_, step_, count_ = 0;
   Scratch<> scratch_;
   TaskSums::Sums sums_;  ///< of differences, of their squares
 };

@@ -13,7 +13,7 @@ struct ClassRows {
   float *rows, *weights;                ///< [B, M + 2, C], [B, M + 2]
 
   OSPREY_INLINE void operator()(int64_t i) const {
-    const int64_t image = i / (M + kFirstBox), row = i % (M + kFirstBox);
+    const auto [image, row] = Split(i, M + kFirstBox);
     const int64_t box = image * M + row - kFirstBox;
     for (int64_t c = 0; c < C; ++c) rows[i * C + c] = row >= kFirstBox ? labels[box * C + c] : c == 0 ? background : 0;
     weights[i] = row >= kFirstBox ? box_weights[box] : row == 0 ? 0 : background_weight;
@@ -31,11 +31,11 @@ struct MatchedCodes {
   int64_t M, A;
   CodeScales scales;
 
-  OSPREY_INLINE int64_t box_of(int64_t i) const { return match[i] >= 0 ? i / A * M + match[i] : -1; }
+  OSPREY_INLINE int64_t box_of(int64_t i) const { return match[i] >= 0 ? Split(i, A).quotient * M + match[i] : -1; }
   OSPREY_INLINE void write(int64_t i, int, float* code) const {
     const int64_t box = box_of(i);
     if (box >= 0) {
-      encode_box(boxes + box * 4, anchors + i % A * 4, scales, code);
+      encode_box(boxes + box * 4, anchors + Split(i, A).rest * 4, scales, code);
     } else {
       for (int k = 0; k < 4; ++k) code[k] = 0;
     }
@@ -65,7 +65,7 @@ struct DecodeBox {
   float* boxes;  ///< [N, A, 4]
 
   OSPREY_INLINE void operator()(int64_t i) const {
-    decode_box(codes + i * 4, anchors + i % A * 4, scales, boxes + i * 4);
+    decode_box(codes + i * 4, anchors + Split(i, A).rest * 4, scales, boxes + i * 4);
   }
 };
 
@@ -76,7 +76,7 @@ struct DecodeBoxBackward {
   float* by_code;  ///< [N, A, 4]
 
   OSPREY_INLINE void operator()(int64_t i) const {
-    decode_box_backward(by_box + i * 4, codes + i * 4, anchors + i % A * 4, scales, by_code + i * 4);
+    decode_box_backward(by_box + i * 4, codes + i * 4, anchors + Split(i, A).rest * 4, scales, by_code + i * 4);
   }
 };
 

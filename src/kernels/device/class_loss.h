@@ -69,7 +69,7 @@ struct SigmoidFocal {
   /// The loss of every kLanes-th class of an anchor.
   template <class Modulation>
   OSPREY_INLINE float classes(int64_t anchor, int lane, const Modulation& modulation) const {
-    const int64_t row = anchor / of.A * of.R + of.row[anchor];
+    const int64_t row = Split(anchor, of.A).quotient * of.R + of.row[anchor];
     float sum = 0;
     for (int64_t c = lane; c < of.C; c += kLanes) {
       const float weight = of.weight_per_class ? of.weights[row * of.C + c] : of.weights[row];
@@ -111,7 +111,7 @@ struct SoftmaxCrossEntropy {
       float top = shared.top[first];
       for (int lane = 1; lane < kLanes; ++lane) top = greater_of(top, shared.top[first + lane]);
       top *= inverse_scale;
-      const int64_t row = anchor / of.A * of.R + of.row[anchor];
+      const int64_t row = Split(anchor, of.A).quotient * of.R + of.row[anchor];
       for (int64_t c = thread % kLanes; c < of.C; c += kLanes) {
         const float below = load(of.logits + anchor * of.C + c) * inverse_scale - top,
                     target = of.targets[row * of.C + c];
@@ -127,7 +127,7 @@ struct SoftmaxCrossEntropy {
       const int64_t anchor = block.index * kAnchorsOfBlock + thread / kLanes;
       if (anchor >= of.anchors) return;
       const int first = thread - thread % kLanes;
-      const int64_t row = anchor / of.A * of.R + of.row[anchor];
+      const int64_t row = Split(anchor, of.A).quotient * of.R + of.row[anchor];
       const float weight = of.weights[row], total = shared.total[first], wanted = shared.wanted[first];
       if (thread == first) of.sums[anchor] = weight * (wanted * logarithm(total) - shared.along[first]);
       if (of.slopes == nullptr) return;

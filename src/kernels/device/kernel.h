@@ -61,6 +61,21 @@ OSPREY_INLINE void reduce(const Block& block, T* values, Take take) {
 /// How many blocks of `size` cover `count`.
 OSPREY_INLINE int64_t blocks_for(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
+/// index / size and what is left of it. GPUs divide numbers of 32 bits several times as fast.
+struct Split {
+  int64_t quotient, rest;
+  OSPREY_INLINE Split(int64_t index, int64_t size) {
+    if (((index | size) >> 32) == 0) {
+      const auto i = static_cast<uint32_t>(index), n = static_cast<uint32_t>(size);
+      quotient = i / n;
+      rest = i % n;
+    } else {
+      quotient = index / size;
+      rest = index % size;
+    }
+  }
+};
+
 /// Calls element(0) .. element(count - 1), each by a thread of its own. `Element` holds the arguments.
 template <class Element>
 struct Each {

@@ -39,12 +39,30 @@ struct TensorTable {
     first = (block - (low == 0 ? 0 : last_block[low - 1])) * kPerBlock;
     return low;
   }
+  /// Where the elements of a block that begins there end.
+  OSPREY_INLINE int64_t end(int tensor, int64_t first) const {
+    return first + kPerBlock < counts[tensor] ? first + kPerBlock : counts[tensor];
+  }
 };
+
+/// Calls load(k, i), then work(k, i) for the elements of a block from `first` on that are a thread's, `kAhead` of them
+/// at a time: so many are on their way from memory together.
+template <int kAhead, int kThreads, class Load, class Work>
+OSPREY_INLINE void for_elements(int thread, int64_t first, int64_t last, Load load, Work work) {
+  for (int64_t from = first + thread; from < last; from += kAhead * kThreads) {
+    OSPREY_UNROLL
+    for (int k = 0; k < kAhead; ++k)
+      if (from + k * kThreads < last) load(k, from + k * kThreads);
+    OSPREY_UNROLL
+    for (int k = 0; k < kAhead; ++k)
+      if (from + k * kThreads < last) work(k, from + k * kThreads);
+  }
+}
 
 /// Moves every number by a rule. `proceed` may be null; where it is false nothing is touched.
 template <class Rule>
 struct Update {
-  static constexpr int kThreads = 256, kCompanions = 2 + Rule::kSlots;
+  static constexpr int kThreads = 256, kAhead = 4, kCompanions = 2 + Rule::kSlots;
   using Shared = Nothing;
   using Table = TensorTable<kCompanions>;
 
@@ -60,13 +78,26 @@ struct Update {
     const int tensor = table.find(block.index, first);
     float* const* const data = table.data[tensor];
     block.run([&](int thread) {
-      for (int64_t i = first + thread; i < first + Table::kPerBlock && i < table.counts[tensor]; i += kThreads) {
-        float unused = 0;
-        rule(data[0][i], data[1][i], Rule::kSlots > 0 ? data[Rule::kSlots > 0 ? 2 : 0][i] : unused,
-             Rule::kSlots > 1 ? data[Rule::kSlots > 1 ? 3 : 0][i] : unused);
-      }
+      float numbers_of[kAhead][4] = {};  // value, gradient, slots
+      for_elements<kAhead, kThreads>(
+          thread, first, table.end(tensor, first),
+          [&](int k, int64_t i) {
+            OSPREY_UNROLL
+            for (int c = 0; c < kCompanions; ++c) numbers_of[k][c] = data[c][i];
+          },
+          [&](int k, int64_t i) {
+            auto& [value, gradient, first_slot, second_slot] = numbers_of[k];
+            rule(value, gradient, first_slot, second_slot);
+            data[0][i] = value;
+            OSPREY_UNROLL
+            for (int c = 2; c < kCompanions; ++c) data[c][i] = numbers_of[k][c];
+          });
     });
   }
+};
+
+struct Add {
+  OSPREY_INLINE double operator()(double a, double b) const { return a + b; }
 };
 
 /// The sum of squares of each block's elements, in double.
@@ -87,7 +118,7 @@ struct SquareSums {
     double* const partial = shared.sums;
     block.run([&](int thread) {
       double sum = 0;
-      for (int64_t i = first + thread; i < first + Table::kPerBlock && i < table.counts[tensor]; i += kThreads)
+      for (int64_t i = first + thread; i < table.end(tensor, first); i += kThreads)
         sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
       partial[thread] = sum;
     });
@@ -96,35 +127,38 @@ struct SquareSums {
       if (thread == 0) sums[block.index] = partial[0];
     });
   }
-
- private:
-  struct Add {
-    OSPREY_INLINE double operator()(double a, double b) const { return a + b; }
-  };
 };
 
 /// The root of the sum of what `SquareSums` found of each tensor. A block per tensor.
 struct Norms {
-  static constexpr int kThreads = 1;
-  using Shared = Nothing;
+  static constexpr int kThreads = 128;
+  struct Shared {
+    double sums[kThreads];
+  };
   SquareSums::Table table;
   const double* sums;
   double* norms;  ///< [tensors of the table]
 
   template <class Block>
-  OSPREY_INLINE void operator()(const Block& block, Shared&) const {
-    block.run([&](int) {
+  OSPREY_INLINE void operator()(const Block& block, Shared& shared) const {
+    const int64_t first = block.index == 0 ? 0 : table.last_block[block.index - 1],
+                  last = table.last_block[block.index];
+    double* const partial = shared.sums;
+    block.run([&](int thread) {
       double sum = 0;
-      for (int64_t i = block.index == 0 ? 0 : table.last_block[block.index - 1]; i < table.last_block[block.index]; ++i)
-        sum += sums[i];
-      norms[block.index] = std::sqrt(sum);
+      for (int64_t i = first + thread; i < last; i += kThreads) sum += sums[i];
+      partial[thread] = sum;
+    });
+    reduce<kThreads>(block, partial, Add{});
+    block.run([&](int thread) {
+      if (thread == 0) norms[block.index] = std::sqrt(partial[0]);
     });
   }
 };
 
 /// Multiplies each tensor by its own factor.
 struct Scale {
-  static constexpr int kThreads = 256;
+  static constexpr int kThreads = 256, kAhead = 4;
   using Shared = Nothing;
   using Table = TensorTable<1>;
   Table table;
@@ -135,9 +169,12 @@ struct Scale {
     int64_t first;
     const int tensor = table.find(block.index, first);
     float* const values = table.data[tensor][0];
+    const float factor = factors[tensor];
     block.run([&](int thread) {
-      for (int64_t i = first + thread; i < first + Table::kPerBlock && i < table.counts[tensor]; i += kThreads)
-        values[i] *= factors[tensor];
+      float numbers[kAhead] = {};
+      for_elements<kAhead, kThreads>(
+          thread, first, table.end(tensor, first), [&](int k, int64_t i) { numbers[k] = values[i]; },
+          [&](int k, int64_t i) { values[i] = numbers[k] * factor; });
     });
   }
 };

@@ -34,7 +34,8 @@ struct Preprocess {
   Out* result;  ///< [B, height, width, 3]
 
   OSPREY_INLINE void operator()(int64_t place) const {
-    const int64_t x = place % width, y = place / width % height, image = place / (width * height);
+    const Split line(place, width), picture_of(line.quotient, height);
+    const int64_t x = line.rest, y = picture_of.rest, image = picture_of.quotient;
     const int64_t content_height = true_shapes == nullptr ? height : true_shapes[image * shape_stride],
                   content_width = true_shapes == nullptr ? width : true_shapes[image * shape_stride + 1];
     if (y >= content_height || x >= content_width) {

@@ -87,8 +87,8 @@ class Unit final : public torch::nn::Module {
 
   at::Tensor forward(const at::Tensor& x) {
     FeatureMap y = x;
-    for (const auto& block : blocks_) y = block->forward(y);
-    return y.plus(shortcut_ ? shortcut_->forward(x) : x, activation_);
+    for (size_t i = 0; i + 1 < blocks_.size(); ++i) y = blocks_[i]->forward(y);
+    return blocks_.back()->forward_plus(y, shortcut_ ? shortcut_->forward(x) : x, activation_);
   }
 
  private:

@@ -223,10 +223,11 @@ OSPREY_INLINE void add_normalized(const T* x, const T* addend, int64_t rows, int
       });
 }
 
-template <class T>
-OSPREY_INLINE void take_back_sum(const T* gradient, const T* y, const T* x, int64_t rows, int64_t depth,
-                                 const ChannelAffine& affine, float* scratch, double* sum, double* product,
-                                 T* of_addend, T* result) {
+/// kScales  whether scale * g is wanted, too
+template <bool kScales, class T>
+OSPREY_INLINE void take_back_sum_of(const T* gradient, const T* y, const T* x, int64_t rows, int64_t depth,
+                                    const ChannelAffine& affine, float* scratch, double* sum, double* product,
+                                    T* of_addend, T* result) {
   const float *const mean = affine.mean, *const scale = affine.scale;
   const Clamp clamp{affine.epilogue.low, affine.epilogue.high};
   with_sums(
@@ -237,11 +238,22 @@ OSPREY_INLINE void take_back_sum(const T* gradient, const T* y, const T* x, int6
           const int64_t at = (row + r) * depth + c;
           const float g = clamp.back(load(y + at), load(gradient + at));
           store(of_addend + at, g);
-          store(result + at, scale[c] * g);
+          if constexpr (kScales) store(result + at, scale[c] * g);
           a += g;
           b += g * (load(x + at) - mean[c]);
         }
       });
+}
+
+template <class T>
+OSPREY_INLINE void take_back_sum(const T* gradient, const T* y, const T* x, int64_t rows, int64_t depth,
+                                 const ChannelAffine& affine, float* scratch, double* sum, double* product,
+                                 T* of_addend, T* result) {
+  if (result != nullptr) {
+    take_back_sum_of<true>(gradient, y, x, rows, depth, affine, scratch, sum, product, of_addend, result);
+  } else {
+    take_back_sum_of<false>(gradient, y, x, rows, depth, affine, scratch, sum, product, of_addend, result);
+  }
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ void add_normalized_rows(const Float16* x, const Float16* addend, int64_t rows, 
                          const ChannelAffine& affine, Float16* y);
 
 /// With g the gradient of that y where it has not been clamped: of_addend = g, sum += g, product += g * (x - mean),
-/// result = scale * g.
+/// result = scale * g.   result  may be null
 void take_back_sum_rows(const float* gradient, const float* y, const float* x, int64_t rows, int64_t depth,
                         const ChannelAffine& affine, float* scratch, double* sum, double* product, float* of_addend,
                         float* result);

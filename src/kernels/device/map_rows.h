@@ -1,0 +1,192 @@
+#pragma once
+#include "kernels/arithmetic/number.h"
+#include "kernels/device/kernel.h"
+
+/// Maps as rows of channels, the form that those of channels_last have in memory, and how threads share them.
+namespace osprey::kernels::device {
+
+/// Neighbours in memory, which a thread reads or writes at once.
+template <class T, int kWidth>
+struct alignas(kWidth * sizeof(T)) Vector {
+  T values[kWidth];
+};
+
+template <int kWidth, class T>
+OSPREY_INLINE Vector<T, kWidth> read(const T* at) {
+  return *reinterpret_cast<const Vector<T, kWidth>*>(at);
+}
+template <class T, int kWidth>
+OSPREY_INLINE void write(T* at, const Vector<T, kWidth>& vector) {
+  *reinterpret_cast<Vector<T, kWidth>*>(at) = vector;
+}
+
+/// `kWidth` numbers of neighbouring channels, as a thread keeps them at hand.
+template <int kWidth>
+struct OfChannels {
+  float values[kWidth];
+  OSPREY_INLINE explicit OfChannels(const float* first) {
+    OSPREY_UNROLL
+    for (int k = 0; k < kWidth; ++k) values[k] = first[k];
+  }
+  OSPREY_INLINE float operator[](int k) const { return values[k]; }
+};
+
+/// What passes over a map once and leaves another: so many blocks that the last ones to run are few of them.
+constexpr int64_t kBlocksOfPass = 8192;
+
+/// How the rows of a map are shared. A thread has `kWidth` neighbouring channels, whose parameters it reads once, and
+/// of the rows of its block every lanes-th one; threads side by side have the channels side by side.
+template <int kWidth, int kThreadsOf = 256>
+struct RowShares {
+  static constexpr int kThreads = kThreadsOf;
+  static constexpr int kMostColumns = 32;  ///< side by side: with 16 bytes each, four lines of a cache
+
+  /// depth        a multiple of kWidth
+  /// most_blocks  at which blocks get more rows instead of becoming more
+  /// least_rows   of a thread; a few, where it reads parameters first
+  RowShares(int64_t map_rows, int64_t map_depth, int64_t most_blocks, int64_t least_rows = 4)
+      : rows(map_rows), depth(map_depth) {
+    const int64_t vectors = depth / kWidth;
+    column_blocks = static_cast<int>(blocks_for(vectors, kMostColumns));
+    columns = static_cast<int>(blocks_for(vectors, column_blocks));
+    lanes = kThreads / columns;
+    const int64_t of_all = blocks_for(rows, blocks_for(most_blocks, column_blocks));
+    rows_of_block = of_all > lanes * least_rows ? of_all : lanes * least_rows;
+    row_blocks = blocks_for(rows, rows_of_block);
+  }
+
+  int64_t rows, depth, rows_of_block, row_blocks;
+  int column_blocks, columns, lanes;
+
+  int64_t blocks() const { return row_blocks * column_blocks; }
+  OSPREY_INLINE int64_t row_block(int64_t block) const { return block / column_blocks; }
+  /// How many rows a block has.
+  OSPREY_INLINE int64_t rows_of(int64_t block) const {
+    const int64_t first = row_block(block) * rows_of_block;
+    return (first + rows_of_block < rows ? first + rows_of_block : rows) - first;
+  }
+
+  struct Share {
+    int64_t channel;  ///< the first one; -1: this thread has nothing to do
+    int64_t row;      ///< the first one; the next is `lanes` further
+    int64_t at;       ///< the first element, counted in the map
+    int64_t step;     ///< elements from one row to the next
+    int64_t count;    ///< rows
+  };
+  OSPREY_INLINE Share of(int64_t block, int thread) const {
+    const int lane = thread / columns;
+    const int64_t vector = block % column_blocks * columns + thread % columns, channel = vector * kWidth;
+    if (lane >= lanes || channel >= depth) return {-1, 0, 0, 0, 0};
+    const int64_t row = row_block(block) * rows_of_block + lane, mine = rows_of(block) - lane;
+    return {channel, row, row * depth + channel, lanes * depth, mine > 0 ? (mine + lanes - 1) / lanes : 0};
+  }
+};
+
+/// Goes through the rows of a share, so many at a time that reading them takes turns with nothing:
+///     read(element) -> what a row is made of, work(element, what has been read)
+template <int kAhead, class Share, class Read, class Work>
+OSPREY_INLINE void for_rows(const Share& share, int64_t first, int64_t last, Read read, Work work) {
+  int64_t row = first;
+  for (; row + kAhead <= last; row += kAhead) {
+    decltype(read(int64_t{})) rows[kAhead];
+    OSPREY_UNROLL
+    for (int k = 0; k < kAhead; ++k) rows[k] = read(share.at + (row + k) * share.step);
+    OSPREY_UNROLL
+    for (int k = 0; k < kAhead; ++k) work(share.at + (row + k) * share.step, rows[k]);
+  }
+  for (; row < last; ++row) work(share.at + row * share.step, read(share.at + row * share.step));
+}
+
+/// Two sums per channel over the rows of each block. `Element` says what is summed:
+///     kWidth, kAhead, Row                  channels of a thread; rows that it reads at a time, and what it reads of
+///     one with_channels(channel, run)          calls run(channels), which has
+///         read(at) -> Row, add(at, row, a, b)   adds to the sums of each channel, a[kWidth] and b[kWidth]
+///     finish(channel, rows, sum, other)    makes of the sums of so many rows what is wanted
+template <class Element>
+struct ColumnSums {
+  static constexpr int kWidth = Element::kWidth, kThreads = RowShares<kWidth>::kThreads;
+  static constexpr int64_t kFloats = 32;        ///< rows that a thread sums as floats before they join the doubles
+  static constexpr int64_t kMostBlocks = 2048;  ///< each leaves sums to be added up
+  struct Shared {
+    double sums[2 * kWidth][kThreads];
+  };
+
+  Element element;
+  RowShares<kWidth> shares;
+  double* parts;  ///< [row blocks, 2, depth]
+
+  template <class Block>
+  OSPREY_INLINE void operator()(const Block& block, Shared& shared) const {
+    block.run([&](int thread) {
+      for (auto& sums : shared.sums) sums[thread] = 0;
+      const auto share = shares.of(block.index, thread);
+      if (share.channel < 0) return;
+      element.with_channels(share.channel, [&](const auto& channels) {
+        for (int64_t row = 0; row < share.count; row += kFloats) {
+          float a[kWidth] = {}, b[kWidth] = {};
+          for_rows<Element::kAhead>(
+              share, row, row + kFloats < share.count ? row + kFloats : share.count,
+              [&](int64_t at) { return channels.read(at); },
+              [&](int64_t at, const auto& read) { channels.add(at, read, a, b); });
+          OSPREY_UNROLL
+          for (int k = 0; k < kWidth; ++k) {
+            shared.sums[k][thread] += a[k];
+            shared.sums[kWidth + k][thread] += b[k];
+          }
+        }
+      });
+    });
+    for (int count = shares.lanes; count > 1; count = (count + 1) / 2) {
+      const int half = (count + 1) / 2;
+      block.run([&](int thread) {
+        if (thread / shares.columns + half >= count) return;
+        for (auto& sums : shared.sums) sums[thread] += sums[thread + half * shares.columns];
+      });
+    }
+    block.run([&](int thread) {
+      const int64_t channel = shares.of(block.index, thread).channel;
+      if (thread >= shares.columns || channel < 0) return;
+      double* const sums = parts + shares.row_block(block.index) * 2 * shares.depth + channel;
+      OSPREY_UNROLL
+      for (int k = 0; k < kWidth; ++k) {
+        double sum = shared.sums[k][thread], other = shared.sums[kWidth + k][thread];
+        element.finish(channel + k, shares.rows_of(block.index), sum, other);
+        sums[k] = sum;
+        sums[shares.depth + k] = other;
+      }
+    });
+  }
+};
+
+/// Adds up what the blocks of `ColumnSums` have found, always in the same order.
+struct AddParts {
+  static constexpr int kColumns = 32, kThreads = 1024;
+  struct Shared {
+    double sums[kThreads];
+  };
+  const double* parts;  ///< [row_blocks, count]
+  int64_t row_blocks, count;
+  double* sums;  ///< [count]
+
+  int64_t blocks() const { return blocks_for(count, kColumns); }
+  template <class Block>
+  OSPREY_INLINE void operator()(const Block& block, Shared& shared) const {
+    const auto column = [&](int thread) { return block.index * kColumns + thread % kColumns; };
+    block.run([&](int thread) {
+      double sum = 0;
+      if (column(thread) < count)
+        for (int64_t part = thread / kColumns; part < row_blocks; part += kThreads / kColumns)
+          sum += parts[part * count + column(thread)];
+      shared.sums[thread] = sum;
+    });
+    for (int half = kThreads / 2; half >= kColumns; half /= 2)
+      block.run([&](int thread) {
+        if (thread < half) shared.sums[thread] += shared.sums[thread + half];
+      });
+    block.run([&](int thread) {
+      if (thread < kColumns && column(thread) < count) sums[column(thread)] = shared.sums[thread];
+    });
+  }
+};
+
+}  // namespace osprey::kernels::device
