@@ -27,17 +27,16 @@ double add_up(const ReplicaSum* over, const at::Tensor& sums, int64_t count) {
 
 at::Tensor channels(const at::Tensor& x) { return at::empty({x.size(1)}, x.options().dtype(at::kFloat)); }
 
-void check_addend(const at::Tensor& x, const at::Tensor& addend, const Epilogue& epilogue) {
+void check_addend(const at::Tensor& x, const at::Tensor& addend, const char* name, const Epilogue& epilogue) {
   if (!addend.defined()) return;
-  TORCH_CHECK(addend.sizes() == x.sizes() && addend.scalar_type() == x.scalar_type(), "expected an addend of ",
-              x.toString(), " ", x.sizes(), ", got ", addend.toString(), " ", addend.sizes());
+  check_like(x, addend, name);
   TORCH_CHECK(epilogue.curve == Epilogue::Curve::kClamp, "a sum is clamped or nothing");
 }
 
 BatchNormed forward_pass(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, const at::Tensor& addend,
                          double epsilon, const Epilogue& epilogue, const ReplicaSum* over) {
   check_normalizable(x);
-  check_addend(x, addend, epilogue);
+  check_addend(x, addend, "an addend", epilogue);
   if (x.is_meta()) return {empty_map(x.sizes(), x), channels(x), channels(x)};
   const at::Tensor sums = moments(x);
   const double count = add_up(over, sums, x.numel() / x.size(1));
@@ -52,7 +51,7 @@ BatchNormGradients backward_pass(const at::Tensor& gradient_y, const at::Tensor&
                                  const at::Tensor& beta, const BatchNormed& statistics, const Epilogue& epilogue,
                                  const at::Tensor& sum, const ReplicaSum* over) {
   check_normalizable(x);
-  check_addend(x, sum, epilogue);
+  check_addend(x, sum, "a sum", epilogue);
   TORCH_CHECK(gradient_y.sizes() == x.sizes(), "expected a gradient of size ", x.sizes(), ", got ", gradient_y.sizes());
   if (x.is_meta())
     return {empty_map(x.sizes(), x), channels(x), channels(x), sum.defined() ? empty_map(x.sizes(), x) : at::Tensor()};

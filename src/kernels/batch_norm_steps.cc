@@ -106,6 +106,11 @@ void check_normalizable(const at::Tensor& x) {
               x.sizes());
 }
 
+void check_like(const at::Tensor& x, const at::Tensor& other, const char* name) {
+  TORCH_CHECK(other.sizes() == x.sizes() && other.scalar_type() == x.scalar_type(), "expected ", name, " of ",
+              x.toString(), " ", x.sizes(), ", got ", other.toString(), " ", other.sizes());
+}
+
 Epilogue epilogue_of(double low, double high, int64_t curve) {
   TORCH_CHECK(curve >= 0 && curve <= 2, "curve must be 0 (clamp), 1 (swish) or 2 (hard swish), got ", curve);
   return {static_cast<float>(low), static_cast<float>(high), static_cast<Epilogue::Curve>(curve)};

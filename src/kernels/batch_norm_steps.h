@@ -12,6 +12,9 @@ namespace osprey::kernels {
 /// Throws c10::Error for other maps, and for empty ones.
 void check_normalizable(const at::Tensor& x);
 
+/// Throws c10::Error where `other`, which is called `name`, is not of the size and type of x.
+void check_like(const at::Tensor& x, const at::Tensor& other, const char* name);
+
 /// An epilogue as operators get it: `curve` is the number of an Epilogue::Curve. Throws c10::Error for another.
 Epilogue epilogue_of(double low, double high, int64_t curve);
 

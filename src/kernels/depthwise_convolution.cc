@@ -6,8 +6,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/cpu/normalized_convolution.h"
-#include "kernels/device/depthwise.h"
-#include "kernels/device/launch.h"
+#include "kernels/depthwise_on_device.h"
 #include "kernels/maps.h"
 #include "kernels/operator.h"
 #include "kernels/window_of.h"
@@ -31,127 +30,6 @@ cpu::Sides sides_of(const at::Tensor& x, const at::Tensor& weights, int64_t stri
   return {x, weights, stride, padding};
 }
 
-/// Whether the kernels for devices know a convolution like this.
-bool device_takes(const at::Tensor& weights, int64_t stride) {
-  const int64_t kernel = weights.size(2);
-  return weights.size(0) % device::kDepthwiseWidth == 0 && weights.size(3) == kernel && (kernel == 3 || kernel == 5) &&
-         stride <= 2;
-}
-
-/// A convolution by kernels for devices.
-class OnDevice {
- public:
-  /// x  [B, C, H, W] channels_last
-  OnDevice(const at::Tensor& x, const at::Tensor& weights, const cpu::Sides& sides)
-      : images_(x.size(0)),
-        kernel_(sides.lines.kernel),
-        stride_(sides.lines.stride),
-        weights_(weights),
-        window_{sides.lines.from,   sides.pixels.from,   sides.lines.to, sides.pixels.to,
-                sides.lines.before, sides.pixels.before, x.size(1)} {}
-
-  at::Tensor forward(const at::Tensor& x) const { return convolve(x, false, window_); }
-
-  at::Tensor gradient_of_map(const at::Tensor& gradient) const {
-    if (stride_ == 1) {  // what has seen a pixel is what a window sees that is turned around
-      device::DepthwiseWindow turned{window_.lines, window_.pixels, window_.height, window_.width, 0, 0, window_.depth};
-      turned.above = kernel_ - 1 - window_.above;
-      turned.left = kernel_ - 1 - window_.left;
-      return convolve(gradient, true, turned);
-    }
-    const at::Tensor result = empty_map({images_, window_.depth, window_.height, window_.width}, gradient),
-                     taps = of_taps(false);
-    with_types(result, [&](auto* type, auto kernel, auto) {
-      using T = std::remove_pointer_t<decltype(type)>;
-      const device::DepthwiseGradient<T, kernel> gather{
-          shares<256>(window_.height, window_.width, device::kBlocksOfPass),
-          window_,
-          static_cast<int>(stride_),
-          device::data<const T>(gradient),
-          taps.const_data_ptr<float>(),
-          device::data<T>(result)};
-      device::launch(gradient, gather.shares.blocks(), gather);
-    });
-    return result;
-  }
-
-  at::Tensor gradient_of_weights(const at::Tensor& gradient, const at::Tensor& x) const {
-    const int64_t depth = window_.depth, taps = kernel_ * kernel_;
-    const at::Tensor result = at::empty({taps, depth}, x.options().dtype(at::kDouble));
-    with_types(x, [&](auto* type, auto kernel, auto stride) {
-      using T = std::remove_pointer_t<decltype(type)>;
-      using Sums = device::DepthwiseWeightSums<T, kernel, stride>;
-      const auto own = shares<Sums::kThreads>(window_.lines, window_.pixels, Sums::kMostBlocks);
-      const at::Tensor parts = at::empty({own.row_blocks, taps, depth}, result.options());
-      device::launch(x, own.blocks(),
-                     Sums{own, window_, device::data<const T>(gradient), device::data<const T>(x),
-                          parts.mutable_data_ptr<double>()});
-      const device::AddParts add{parts.const_data_ptr<double>(), own.row_blocks, taps * depth,
-                                 result.mutable_data_ptr<double>()};
-      device::launch(x, add.blocks(), add);
-    });
-    return result.t()
-        .to(at::kFloat, /*non_blocking=*/false, /*copy=*/false, at::MemoryFormat::Contiguous)
-        .reshape(weights_.sizes());
-  }
-
- private:
-  /// Calls run(null pointer of the numbers' type, taps of a side, stride), the latter as numbers that the compiler
-  /// knows.
-  template <class Run>
-  void with_types(const at::Tensor& map, Run run) const {
-    const auto with_stride = [&](auto* type, auto kernel) {
-      if (stride_ == 1) {
-        run(type, kernel, std::integral_constant<int, 1>());
-      } else {
-        run(type, kernel, std::integral_constant<int, 2>());
-      }
-    };
-    with_elements(map.scalar_type(), [&](auto* type) {
-      if (kernel_ == 3) {
-        with_stride(type, std::integral_constant<int, 3>());
-      } else {
-        with_stride(type, std::integral_constant<int, 5>());
-      }
-    });
-  }
-
-  template <int kThreads>
-  device::RowShares<device::kDepthwiseWidth, kThreads> shares(int64_t lines, int64_t pixels, int64_t most) const {
-    const int64_t runs = images_ * lines * device::RunOfPixels<device::kDepthwiseRun>::of_line(pixels);
-    return {runs, window_.depth, most, /*least_rows=*/1};
-  }
-
-  /// [taps, C]
-  at::Tensor of_taps(bool turned) const {
-    const at::Tensor taps = weights_.reshape({window_.depth, kernel_ * kernel_}).t();
-    return (turned ? taps.flip(0) : taps).contiguous();
-  }
-
-  at::Tensor convolve(const at::Tensor& x, bool turned, const device::DepthwiseWindow& window) const {
-    const at::Tensor y = empty_map({images_, window.depth, window.lines, window.pixels}, x), taps = of_taps(turned);
-    with_types(x, [&](auto* type, auto kernel, auto stride) {
-      using T = std::remove_pointer_t<decltype(type)>;
-      const device::DepthwiseForward<T, kernel, stride> convolution{
-          shares<256>(window.lines, window.pixels, device::kBlocksOfPass), window, device::data<const T>(x),
-          taps.const_data_ptr<float>(), device::data<T>(y)};
-      device::launch(x, convolution.shares.blocks(), convolution);
-    });
-    return y;
-  }
-
-  int64_t images_, kernel_, stride_;
-  at::Tensor weights_;
-  device::DepthwiseWindow window_;
-};
-
-/// A map whose pixels begin where a device reads several channels at once.
-at::Tensor aligned_map(const at::Tensor& given) {
-  const at::Tensor map = channels_last(given);
-  const auto at_once = static_cast<uintptr_t>(device::kDepthwiseWidth * map.element_size());
-  return reinterpret_cast<uintptr_t>(map.data_ptr()) % at_once == 0 ? map : map.clone();
-}
-
 at::Tensor padded(const at::Tensor& x, at::IntArrayRef padding) {
   return at::constant_pad_nd(x, {padding[2], padding[3], padding[0], padding[1]});
 }
@@ -162,10 +40,7 @@ at::Tensor depthwise_operator(const at::Tensor& x, const at::Tensor& weights, in
   if (x.is_meta() || x.numel() == 0) return empty_map(sizes, x);
   if (device::takes_loops(x)) return cpu::depthwise(channels_last(x), weights, sides);
   const WithoutAutocast scope;
-  if (device_takes(weights, stride)) {
-    const at::Tensor map = aligned_map(x);
-    return OnDevice(map, weights, sides).forward(map);
-  }
+  if (DepthwiseOnDevice::takes(weights, stride)) return DepthwiseOnDevice(x, weights, sides).forward();
   return channels_last(at::conv2d(padded(x.to(at::kFloat), padding), weights, {}, {stride, stride},
                                   at::IntArrayRef{0, 0}, {1, 1}, x.size(1)))
       .to(x.scalar_type());
@@ -187,11 +62,11 @@ std::tuple<at::Tensor, at::Tensor> depthwise_backward_operator(const at::Tensor&
     return {of_x ? gradient_x : empty_map(sizes, x), of_weights};
   }
   const WithoutAutocast scope;
-  if (device_takes(weights, stride)) {
-    const at::Tensor map = aligned_map(x), gradient = aligned_map(gradient_y.to(x.scalar_type()));
-    const OnDevice convolution(map, weights, sides);
+  if (DepthwiseOnDevice::takes(weights, stride)) {
+    const DepthwiseOnDevice convolution(x, weights, sides);
+    const at::Tensor gradient = convolution.readable(gradient_y.to(x.scalar_type()));
     return {of_x ? convolution.gradient_of_map(gradient) : empty_map(sizes, x),
-            convolution.gradient_of_weights(gradient, map)};
+            convolution.gradient_of_weights(gradient)};
   }
   const at::Tensor wide = padded(x.to(at::kFloat), padding);
   const auto [of_wide, of_weights, none] = at::convolution_backward(
@@ -244,7 +119,7 @@ bool takes_depthwise(const at::Tensor& x, const at::Tensor& weights, int64_t str
       !x.is_contiguous(at::MemoryFormat::ChannelsLast) || weights.dim() != 4 || weights.size(0) != x.size(1) ||
       weights.size(1) != 1)
     return false;
-  if (!device::takes_loops(x)) return device_takes(weights, stride);
+  if (!device::takes_loops(x)) return DepthwiseOnDevice::takes(weights, stride);
   return weights.size(2) <= cpu::kMostTaps && weights.size(3) <= cpu::kMostTaps;
 }
 

@@ -50,11 +50,6 @@ FiveTensors values_backward_operator(const at::Tensor& gradient, const at::Tenso
   return result(of_x, gradients_of_channels(map.x, moments, affine, inverse_deviation));
 }
 
-void check_like(const at::Tensor& x, const at::Tensor& other, const char* name) {
-  TORCH_CHECK(other.sizes() == x.sizes() && other.scalar_type() == x.scalar_type(), "expected ", name, " of ",
-              x.toString(), " ", x.sizes(), ", got ", other.toString(), " ", other.sizes());
-}
-
 at::Tensor sum_operator(const at::Tensor& given, const at::Tensor& mean, const at::Tensor& inverse_deviation,
                         const Optional& gamma, const Optional& beta, const at::Tensor& addend, double low,
                         double high) {

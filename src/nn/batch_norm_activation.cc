@@ -59,14 +59,18 @@ std::optional<kernels::Epilogue> epilogue_of(Activation activation) {
   return std::nullopt;
 }
 
+std::optional<kernels::Epilogue> clamp_of(Activation activation) {
+  const std::optional<kernels::Epilogue> epilogue = epilogue_of(activation);
+  return epilogue && epilogue->curve == kernels::Epilogue::Curve::kClamp ? epilogue : std::nullopt;
+}
+
 NormalizedActivation batch_norm_activation(const at::Tensor& x, const at::Tensor& gamma_or_none,
                                            const at::Tensor& beta_or_none, double epsilon, Activation activation,
                                            const std::shared_ptr<const kernels::ReplicaSum>& over,
                                            const at::Tensor& addend) {
   const std::optional<kernels::Epilogue> epilogue = epilogue_of(activation);
-  const bool fuses = over || (epilogue && kernels::fuses_batch_norm(x)),
-             clamps = epilogue && epilogue->curve == kernels::Epilogue::Curve::kClamp;
-  if (addend.defined() && !(fuses && clamps)) {  // the sum and its activation come after
+  const bool fuses = over || (epilogue && kernels::fuses_batch_norm(x));
+  if (addend.defined() && !(fuses && clamp_of(activation))) {  // the sum and its activation come after
     NormalizedActivation result =
         batch_norm_activation(x, gamma_or_none, beta_or_none, epsilon, Activation::kNone, over);
     result.y = activate_(result.y.add_(addend), activation);

@@ -11,6 +11,8 @@ namespace osprey::nn {
 
 /// The activation as the kernels know it, where they do.
 std::optional<kernels::Epilogue> epilogue_of(Activation activation);
+/// The same of those that are clamps, which is what the kernels can do to a sum.
+std::optional<kernels::Epilogue> clamp_of(Activation activation);
 
 struct NormalizedActivation {
   at::Tensor y;                  ///< like x

@@ -90,19 +90,17 @@ std::vector<at::Tensor> convolve_all(at::TensorList maps, const at::Tensor& weig
 at::Tensor max_pool(const at::Tensor& x, int64_t kernel, int64_t stride, Padding padding) {
   const PaddingAmount y = padding_amount(padding, x.size(2), kernel, stride),
                       z = padding_amount(padding, x.size(3), kernel, stride);
-  const auto pooled = [&](const at::Tensor& map, int64_t before, bool ceil_mode) {
-    return at::max_pool2d(map, {kernel, kernel}, {stride, stride}, {before, before}, {1, 1}, ceil_mode);
+  const auto pooled = [&](const at::Tensor& map, std::array<int64_t, 2> before, bool ceil_mode) {
+    return at::max_pool2d(map, {kernel, kernel}, {stride, stride}, before, {1, 1}, ceil_mode);
   };
-  const auto even = [&](const PaddingAmount& side) {
-    return side.before == y.before && side.after == side.before && 2 * side.before <= kernel;
-  };
-  if (even(y) && even(z)) return pooled(x, y.before, false);
+  const auto even = [&](const PaddingAmount& side) { return side.before == side.after && 2 * side.before <= kernel; };
+  if (even(y) && even(z)) return pooled(x, {y.before, z.before}, /*ceil_mode=*/false);
   // The operation itself lets the last window of a side jut out.
   const auto juts_out = [&](const PaddingAmount& side, int64_t length) {
     return side.before == 0 && side.after < stride && (length + side.after - kernel) % stride == 0;
   };
-  if (juts_out(y, x.size(2)) && juts_out(z, x.size(3))) return pooled(x, 0, true);
-  return pooled(at::constant_pad_nd(x, {z.before, z.after, y.before, y.after}, -INFINITY), 0, false);
+  if (juts_out(y, x.size(2)) && juts_out(z, x.size(3))) return pooled(x, {0, 0}, /*ceil_mode=*/true);
+  return pooled(at::constant_pad_nd(x, {z.before, z.after, y.before, y.after}, -INFINITY), {0, 0}, false);
 }
 
 at::Tensor average_pool(const at::Tensor& x, int64_t kernel, int64_t stride, Padding padding) {
@@ -155,8 +153,8 @@ at::Tensor ConvBlock::forward_last(const FeatureMap& x) {
 }
 
 at::Tensor ConvBlock::forward_plus(const FeatureMap& x, const at::Tensor& addend, Activation activation) {
-  if (!batch_norm_ || activation_ != Activation::kNone || leaves_batch_norm(x))
-    return forward(x).plus(addend, activation);
+  TORCH_CHECK(activation_ == Activation::kNone, "a block with an activation of its own is no end of a residual unit");
+  if (!batch_norm_ || leaves_batch_norm(x)) return forward(x).plus(addend, activation);
   return batch_norm_->forward(convolve(x.values(), weights_, biases_, convolution_), activation, addend);
 }
 

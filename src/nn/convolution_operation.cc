@@ -190,7 +190,7 @@ std::vector<at::Tensor> convolution_operation(at::TensorList maps, const at::Ten
     if (takes(own)) return OwnConvolution::apply(at::TensorList(own), weights, kernels::if_defined(biases), window);
   }
   if (maps.size() > 1) {  // each its own way
-    for (const at::Tensor& map : maps)
+    for (const at::Tensor& map : own)
       results.push_back(convolution_operation(map, weights, biases, options, padding).front());
     return results;
   }

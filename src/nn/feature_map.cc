@@ -7,12 +7,11 @@
 namespace osprey::nn {
 
 at::Tensor FeatureMap::plus(const at::Tensor& addend, Activation activation) const {
-  const std::optional<kernels::Epilogue> epilogue = epilogue_of(activation);
-  const bool clamps = epilogue && epilogue->curve == kernels::Epilogue::Curve::kClamp,
-             normalizes_only = is_pending() && map_.epilogue == kernels::Epilogue{};
-  if (!normalizes_only || !clamps) return activate_(values().add_(addend), activation);
+  const std::optional<kernels::Epilogue> clamp = clamp_of(activation);
+  const bool normalizes_only = is_pending() && map_.epilogue == kernels::Epilogue{};
+  if (!normalizes_only || !clamp) return activate_(values().add_(addend), activation);
   kernels::PendingMap sum = map_;
-  sum.epilogue = *epilogue;
+  sum.epilogue = *clamp;
   return kernels::pending_sum(sum, addend.to(map_.x.scalar_type()));
 }
 

@@ -155,7 +155,11 @@ void StepGraph::record(const Batch& batch) {
   r.input = {};
   r.graph.reset();
   if (!ended) leave_pool(r.stream.device_index(), r.pool);
-  c10::cuda::CUDACachingAllocator::emptyCache();
+  try {
+    c10::cuda::CUDACachingAllocator::emptyCache();
+  } catch (const std::exception& error) {
+    SPDLOG_DEBUG("after a recording that failed: {}", error.what());
+  }
   try {
     std::rethrow_exception(failure);
   } catch (const std::exception& error) {

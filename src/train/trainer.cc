@@ -143,8 +143,12 @@ class Loop {
       state_.data_position -= behind;
       feed_.seek(state_.data_position);
       batch = feed_.next().value();
-      result = device_step(state_, batch, *parts_.gradients, options_.step);
-      result.learning_rate = state_.optimizer->learning_rate().at(state_.step);
+      try {
+        result = device_step(state_, batch, *parts_.gradients, options_.step);
+        result.learning_rate = state_.optimizer->learning_rate().at(state_.step);
+      } catch (const std::exception& error) {
+        if (!is_out_of_memory(error)) throw;  // else the report has to do with what came of the later step
+      }
     }
     const std::string place = parts_.nan_report ? parts_.nan_report(state_, batch, result) : "";
     wait_for_chief();  // who ends first ends the others

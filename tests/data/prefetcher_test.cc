@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <future>
 #include <stdexcept>
 
 namespace osprey::data {
@@ -32,6 +34,48 @@ TEST(Prefetcher, GivesItemsInTheirOrder) {
   EXPECT_THAT(items.next().value(), ElementsAre(10, 11));
   EXPECT_THAT(items.next().value(), ElementsAre(20, 21));
   EXPECT_FALSE(items.next());
+}
+
+TEST(Prefetcher, AnItemIsFinishedAndGivenWhileAnotherIsBegun) {
+  constexpr std::chrono::seconds kLimit(60);
+  std::promise<void> begins, given;
+  const std::shared_future<void> second_begins = begins.get_future().share(), first_given = given.get_future().share();
+  std::atomic<bool> waited_in_vain = false;
+  const auto wait_for = [&](const std::shared_future<void>& event) {
+    if (event.wait_for(kLimit) != std::future_status::ready) waited_in_vain = true;
+  };
+  Prefetcher<Item>::Work work = two_rows([&](int64_t index) {
+    if (index != 1) return;
+    begins.set_value();
+    wait_for(first_given);
+  });
+  work.fill = [&, fill = work.fill](Item& item, int64_t index, int64_t row) {
+    if (index == 0 && row == 1) wait_for(second_begins);
+    fill(item, index, row);
+  };
+  Prefetcher<Item> items(work, 2, 2, 2);
+  EXPECT_THAT(items.next().value(), ElementsAre(0, 1));
+  given.set_value();
+  EXPECT_THAT(items.next().value(), ElementsAre(10, 11));
+  EXPECT_FALSE(waited_in_vain);
+}
+
+TEST(Prefetcher, GoesElsewhereWhileAnItemIsBegun) {
+  std::promise<void> begun, go_on;
+  const std::shared_future<void> may_go = go_on.get_future().share();
+  std::atomic<bool> waits = true;
+  Prefetcher<Item> items(two_rows([&](int64_t index) {
+                           if (index != 1 || !waits.exchange(false)) return;
+                           begun.set_value();
+                           may_go.wait();
+                         }),
+                         std::nullopt, 2, 2);
+  EXPECT_THAT(items.next().value(), ElementsAre(0, 1));
+  begun.get_future().wait();
+  items.seek(7);
+  go_on.set_value();  // what it begins belongs to no one
+  EXPECT_THAT(items.next().value(), ElementsAre(70, 71));
+  EXPECT_THAT(items.next().value(), ElementsAre(80, 81));
 }
 
 TEST(Prefetcher, AnItemThatCannotBeBegunIsAnErrorOfThatItem) {

@@ -26,8 +26,8 @@ struct Defined {
 
 TEST(DepthwiseConvolution, IsTheConvolutionOfEachChannelAndItsGradients) {
   at::manual_seed(11);
-  const SlidingWindow windows[] = {{1, {1, 1, 1, 1}}, {2, {0, 1, 0, 1}}, {2, {1, 1, 1, 1}},
-                                   {1, {0, 0, 0, 0}}, {3, {2, 0, 1, 2}}, {4, {0, 0, 3, 3}}};
+  const SlidingWindow windows[] = {{1, {1, 1, 1, 1}}, {2, {0, 1, 0, 1}}, {2, {1, 1, 1, 1}}, {1, {0, 0, 0, 0}},
+                                   {3, {2, 0, 1, 2}}, {4, {0, 0, 3, 3}}, {1, {4, 0, 1, 6}}, {2, {3, 0, 0, 5}}};
   for (const SlidingWindow& window : windows)
     for (const auto& [height, width] : {std::pair<int64_t, int64_t>{3, 3}, {1, 7}, {5, 5}, {2, 4}})
       for (const auto& [rows, columns, depth] :

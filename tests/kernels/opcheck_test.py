@@ -65,10 +65,16 @@ SAMPLES = {
                                   0.5, 20, 30, 0.0, False, True, False, 0.0),
 }
 
+# Where a tensor that may be left out is.
+MORE = [
+    ("batch_norm_activation", (maps().requires_grad_(), None, channels(), None, 1e-3, 0.0, 6.0, 1)),
+    ("batch_norm_activation_backward", (maps(), maps(), torch.rand(19), None, None, torch.rand(19), torch.rand(19), 0.0, 6.0, 1)),
+]
+
 registered = {name.split("::")[1].split(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("osprey::")}
 assert registered == set(SAMPLES), registered ^ set(SAMPLES)
 failures = []
-for name, arguments in SAMPLES.items():
+for name, arguments in [*SAMPLES.items(), *MORE]:
     results = torch.library.opcheck(getattr(torch.ops.osprey, name).default, arguments, raise_exception=False)
     for check, result in results.items():
         if result != "SUCCESS":

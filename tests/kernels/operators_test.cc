@@ -252,12 +252,25 @@ std::vector<Sample> samples() {
                                   std::vector<int64_t>{1, 1}};
                    }});
     for (const int64_t depth : {19, 24})  // kernels for devices are for multiples of 4
-      all.push_back(
-          {"depthwise_convolution",
-           [=] {
-             return Stack{map(type, depth), at::randn({depth, 1, 3, 3}), int64_t{2}, std::vector<int64_t>{0, 1, 1, 1}};
-           },
-           relative, relative});
+      for (const int64_t side : {3, 5})
+        for (const int64_t stride : {1, 2}) {
+          const auto weights = [=] { return at::randn({depth, 1, side, side}); };
+          const std::vector<int64_t> padding = {0, side - 1, 1, side - 2};
+          all.push_back({"depthwise_convolution",
+                         [=] {
+                           return Stack{map(type, depth), weights(), stride, padding};
+                         },
+                         relative, relative});
+          const auto of_y = [=] {
+            return at::randn({3, depth, (7 - 1) / stride + 1, (11 - 1) / stride + 1})
+                .contiguous(at::MemoryFormat::ChannelsLast)
+                .to(type);
+          };
+          for (const bool of_x : {true, false})
+            all.push_back({"depthwise_convolution_backward",
+                           [=] { return Stack{of_y(), map(type, depth), weights(), stride, padding, of_x}; },
+                           std::max(relative, 1e-4), std::max(relative, 1e-4)});
+        }
     for (const bool transposed : {true, false})
       all.push_back({"pointwise_convolution",
                      [=] {
@@ -286,18 +299,6 @@ std::vector<Sample> samples() {
                                   std::vector<int64_t>{3, 3}, int64_t{1}, std::vector<int64_t>{1, 1}};
                    },
                    1e-5, 2e-4, of_products(type)});
-    for (const int64_t depth : {19, 24})
-      for (const bool of_x : {true, false})
-        all.push_back({"depthwise_convolution_backward",
-                       [=] {
-                         return Stack{map(type, depth),
-                                      map(type, depth),
-                                      at::randn({depth, 1, 3, 3}),
-                                      int64_t{1},
-                                      std::vector<int64_t>{1, 1, 1, 1},
-                                      of_x};
-                       },
-                       relative, std::max(relative, 1e-4)});
   }
   all.push_back({"update_parameters", [] { return update(UpdateRule::kMomentum, 1, {0.9f, 1, -0.1f}); }});
   all.push_back({"update_parameters", [] { return update(UpdateRule::kRmsProp, 2, {0.9f, 0.9f, 0.1f, 1e-3f}); }});

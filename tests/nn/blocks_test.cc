@@ -157,6 +157,45 @@ TEST(ConvBlock, MayLeaveItsBatchNormToTheNextOne) {
   }
 }
 
+TEST(ConvBlock, TheEndOfAResidualUnitIsTheActivationOfTheSum) {
+  for (const int64_t kernel : {1, 3})
+    for (const bool trains : {true, false})
+      for (const bool last : {true, false})  // channels_last, as the kernels need them, or not
+        for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kSwish}) {
+          Hyperparams hyperparams = plain();
+          hyperparams.batch_norm = BatchNormOptions{.decay = 0.9, .scale = true, .train = trains};
+          std::vector<at::Tensor> results[2];
+          for (const bool apart : {false, true}) {
+            torch::nn::Module parent;
+            ConvBlock& block = *parent.register_module(
+                "block",
+                std::make_shared<ConvBlock>(
+                    ConvBlockOptions{.in_depth = 16, .out_depth = 24, .kernel = {kernel, kernel}, .activate = false},
+                    hyperparams));
+            initialize_model(parent, 5);
+            const auto format = last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+            const at::Tensor x = ramp({2, 16, 9, 8}).contiguous(format).requires_grad_(),
+                             addend = ramp({2, 24, 9, 8}).cos().contiguous(format).requires_grad_();
+            const at::Tensor y = apart ? activate(block.forward(x) + addend, activation)
+                                       : block.forward_plus(FeatureMap(x), addend, activation);
+            (y * ramp(y.sizes())).sum().backward();
+            results[apart] = {y, x.grad(), addend.grad()};
+            for (const at::Tensor& parameter : block.parameters()) results[apart].push_back(parameter.grad());
+          }
+          for (size_t i = 0; i < results[0].size(); ++i)
+            expect_close(results[0][i], results[1][i], 1e-4, 1e-4,
+                         fmt::format("{}x{}, trains {}, channels_last {}, activation {}, result {}", kernel, kernel,
+                                     trains, last, static_cast<int>(activation), i));
+        }
+}
+
+TEST(ConvBlock, WithAnActivationOfItsOwnIsNoEndOfAResidualUnit) {
+  Hyperparams hyperparams = plain();
+  hyperparams.activation = Activation::kRelu;
+  ConvBlock block({.in_depth = 4, .out_depth = 4}, hyperparams);
+  EXPECT_THROW(block.forward_plus(FeatureMap(ramp({1, 4, 3, 3})), ramp({1, 4, 3, 3}), Activation::kRelu), c10::Error);
+}
+
 TEST(ConvBlock, WhoseWindowJumpsIsConvolutionBatchNormAndActivation) {
   Hyperparams hyperparams = plain();
   hyperparams.activation = Activation::kRelu6;

@@ -250,7 +250,8 @@ struct Normed {
   at::Tensor y, gradient_x, gradient_gamma, gradient_beta, moving_mean, moving_variance;
 };
 
-Normed normed(const at::Tensor& map, const at::Tensor& gradient, Replicas* replicas) {
+/// addend  undefined: none
+Normed normed(const at::Tensor& map, const at::Tensor& gradient, const at::Tensor& addend, Replicas* replicas) {
   nn::BatchNorm batch_norm(map.size(1), {.decay = 0.9, .scale = true, .synchronized = true});
   {
     const at::NoGradGuard no_gradients;
@@ -262,7 +263,7 @@ Normed normed(const at::Tensor& map, const at::Tensor& gradient, Replicas* repli
     batch_norm.synchronize(std::make_shared<const kernels::ReplicaSum>(
         kernels::ReplicaSum{[=](const at::Tensor& numbers) { replicas->sum(numbers); }, replicas->size()}));
   const at::Tensor x = map.detach().clone(at::MemoryFormat::ChannelsLast).requires_grad_(true);
-  const at::Tensor y = batch_norm.forward(x, nn::Activation::kRelu6);
+  const at::Tensor y = batch_norm.forward(x, nn::Activation::kRelu6, addend);
   y.backward(gradient);
   nn::BatchNorm::commit({&batch_norm});
   const auto parameters = batch_norm.named_parameters();
@@ -281,13 +282,15 @@ void expect_synchronized(bool on_device) {
   // Means far from zero, where a variance from sums of squares loses digits first.
   const at::Tensor map = at::randn({8, 6, 5, 7}) * 0.3 + at::arange(6).view({1, 6, 1, 1}) * 30,
                    gradient = at::randn({8, 6, 5, 7});
-  const Normed whole = normed(map, gradient, nullptr);
   for (const int64_t size : {2, 4}) {
+    const at::Tensor addend = size == 2 ? at::Tensor() : gradient.cos();  // with and without the sum of a residual unit
+    const Normed whole = normed(map, gradient, addend, nullptr);
     expect_well(on_replicas(size, [&](Replicas& replicas) {
       std::optional<kernels::device::Emulation> emulation;
       if (on_device) emulation.emplace();
       const int64_t share = 8 / size, first = replicas.rank() * share;
-      Normed part = normed(map.slice(0, first, first + share), gradient.slice(0, first, first + share), &replicas);
+      Normed part = normed(map.slice(0, first, first + share), gradient.slice(0, first, first + share),
+                           addend.defined() ? addend.slice(0, first, first + share) : addend, &replicas);
       expect_close(part.y, whole.y.slice(0, first, first + share), 1e-5, 1e-5, "y");
       expect_close(part.gradient_x, whole.gradient_x.slice(0, first, first + share), 1e-4, 1e-4, "gradient of x");
       expect_close(part.moving_mean, whole.moving_mean, 1e-6, 1e-6, "moving mean");

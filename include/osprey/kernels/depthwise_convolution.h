@@ -21,8 +21,8 @@ bool takes_depthwise(const at::Tensor& x, const at::Tensor& weights, int64_t str
 /// operator  osprey::depthwise_convolution
 at::Tensor depthwise_convolution(const at::Tensor& x, const at::Tensor& weights, const SlidingWindow& window);
 
-/// Its gradients of x, like x, and of the weights, like the weights, in one pass over both maps. On a CPU the sums over
-/// places are made in an order that does not depend on the number of threads.
+/// Its gradients of x, like x, and of the weights, like the weights; on a CPU in one pass over both maps. The sums over
+/// places are made in an order that does not depend on the number of threads, or on the GPU.
 ///
 /// gradient_y  [B, C, H', W']
 /// of_x        false: the first result is undefined

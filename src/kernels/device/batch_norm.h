@@ -1,7 +1,7 @@
 #pragma once
 #include "kernels/arithmetic/curve.h"
 #include "kernels/arithmetic/moments.h"
-#include "kernels/device/map_rows.h"
+#include "kernels/device/column_sums.h"
 
 /// Batch norm with an activation, and with a map that is added in between, over maps of channels_last.
 namespace osprey::kernels::device {
@@ -38,10 +38,10 @@ struct Moments {
   }
 };
 
-/// A row of a gradient and of the map that it belongs to.
+/// A row of a map and of another one, its gradient or what is added to it.
 template <class T, int kWidth>
-struct GradientRow {
-  Vector<T, kWidth> gradient, x;
+struct RowPair {
+  Vector<T, kWidth> other, x;
 };
 
 /// g, the gradient of a normalised map taken back through its activation, of `kWidth` channels.
@@ -59,14 +59,14 @@ struct TakenBackChannels {
   OfChannels<kWidth> mean, scale, shift;
   Curve curve;
 
-  OSPREY_INLINE GradientRow<T, kWidth> read(int64_t at) const {
+  OSPREY_INLINE RowPair<T, kWidth> read(int64_t at) const {
     return {device::read<kWidth>(gradient + at), device::read<kWidth>(x + at)};
   }
-  OSPREY_INLINE float of(const GradientRow<T, kWidth>& row, int k, float& centered) const {
+  OSPREY_INLINE float of(const RowPair<T, kWidth>& row, int k, float& centered) const {
     centered = load(row.x.values + k) - mean[k];
-    return curve.back(centered * scale[k] + shift[k], load(row.gradient.values + k));
+    return curve.back(centered * scale[k] + shift[k], load(row.other.values + k));
   }
-  OSPREY_INLINE void add(int64_t, const GradientRow<T, kWidth>& row, float* a, float* b) const {
+  OSPREY_INLINE void add(int64_t, const RowPair<T, kWidth>& row, float* a, float* b) const {
     OSPREY_UNROLL
     for (int k = 0; k < kWidth; ++k) {
       float centered;
@@ -166,13 +166,13 @@ struct Normalize {
         for_rows<kAhead / 2>(
             share, 0, share.count,
             [&](int64_t at) {
-              return GradientRow<T, kWidth>{read<kWidth>(addend + at), read<kWidth>(x + at)};
+              return RowPair<T, kWidth>{read<kWidth>(addend + at), read<kWidth>(x + at)};
             },
-            [&](int64_t at, const GradientRow<T, kWidth>& row) {
+            [&](int64_t at, const RowPair<T, kWidth>& row) {
               Vector<T, kWidth> result;
               OSPREY_UNROLL
               for (int k = 0; k < kWidth; ++k)
-                store(result.values + k, curve.value(value(row.x, k) + load(row.gradient.values + k)));
+                store(result.values + k, curve.value(value(row.x, k) + load(row.other.values + k)));
               write(y + at, result);
             });
       });
@@ -201,7 +201,7 @@ struct GradientOfInput {
         const OfChannels<kWidth> slopes(slope + share.channel), offsets(offset + share.channel);
         for_rows<kAhead>(
             share, 0, share.count, [&](int64_t at) { return channels.read(at); },
-            [&](int64_t at, const GradientRow<T, kWidth>& row) {
+            [&](int64_t at, const RowPair<T, kWidth>& row) {
               Vector<T, kWidth> written;
               OSPREY_UNROLL
               for (int k = 0; k < kWidth; ++k) {

@@ -6,7 +6,7 @@ namespace osprey::kernels::device {
 #define OSPREY_FOR_KERNEL(T, kKernel)                 \
   OSPREY_FOR_GPU(DepthwiseForward<T, kKernel, 1>);    \
   OSPREY_FOR_GPU(DepthwiseForward<T, kKernel, 2>);    \
-  OSPREY_FOR_GPU(DepthwiseGradient<T, kKernel>);      \
+  OSPREY_FOR_GPU(DepthwiseGradient<T, kKernel, 2>);   \
   OSPREY_FOR_GPU(DepthwiseWeightSums<T, kKernel, 1>); \
   OSPREY_FOR_GPU(DepthwiseWeightSums<T, kKernel, 2>)
 #define OSPREY_FOR_TYPE(T) \

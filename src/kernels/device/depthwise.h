@@ -1,5 +1,5 @@
 #pragma once
-#include "kernels/device/map_rows.h"
+#include "kernels/device/column_sums.h"
 
 /// Convolutions of each channel by itself with a square window of `kKernel` taps a side, over maps of channels_last. A
 /// thread has some neighbouring channels of some neighbouring pixels, so that what several of them see is read once.
@@ -74,8 +74,10 @@ struct DepthwiseForward {
       for (int k = 0; k < kKernel; ++k) {
         const auto weight = read<kWidth>(weights + (r * kKernel + k) * window.depth + channel);
         OSPREY_UNROLL
-        for (int p = 0; p < kRun; ++p) OSPREY_UNROLL
-        for (int c = 0; c < kWidth; ++c) sums[p][c] += weight.values[c] * load(seen[p * kStride + k].values + c);
+        for (int p = 0; p < kRun; ++p) {
+          OSPREY_UNROLL
+          for (int c = 0; c < kWidth; ++c) sums[p][c] += weight.values[c] * load(seen[p * kStride + k].values + c);
+        }
       }
     }
     T* const to = y + ((run.picture * window.lines + run.line) * window.pixels + run.first) * window.depth + channel;
@@ -92,13 +94,12 @@ struct DepthwiseForward {
 
 /// The gradient of the map where windows jump (elsewhere it is a convolution with the weights turned around): each
 /// pixel asks whose window has seen it. Rows of the shares are runs of pixels of the map.
-template <class T, int kKernel>
+template <class T, int kKernel, int kStride>
 struct DepthwiseGradient {
   static constexpr int kThreads = 256, kWidth = kDepthwiseWidth, kRun = kDepthwiseRun;
   using Shared = Nothing;
   RowShares<kWidth> shares;
   DepthwiseWindow window;
-  int stride;
   const T* gradient;
   const float* weights;  ///< [taps, depth]
   T* result;
@@ -115,8 +116,8 @@ struct DepthwiseGradient {
   /// The target of a window whose tap number `tap` lies on `source`; -1: there is none.
   OSPREY_INLINE int target(int64_t source, int64_t before, int tap, int64_t targets) const {
     const int from_first = static_cast<int>(source + before) - tap;
-    if (from_first < 0 || from_first % stride != 0) return -1;
-    const int number = from_first / stride;
+    if (from_first < 0 || from_first % kStride != 0) return -1;
+    const int number = from_first / kStride;
     return number < targets ? number : -1;
   }
   OSPREY_INLINE void gather(int64_t number, int64_t channel) const {
@@ -174,16 +175,9 @@ struct DepthwiseWeightSums {
       float sums[kTaps][kWidth] = {};
       for (int64_t i = 0; i < share.count; ++i) add(share.row + i * shares.lanes, share.channel, sums);
       OSPREY_UNROLL
-      for (int tap = 0; tap < kTaps; ++tap) OSPREY_UNROLL
-      for (int c = 0; c < kWidth; ++c) shared.sums[tap * kWidth + c][thread] = sums[tap][c];
+      for (int i = 0; i < kTaps * kWidth; ++i) shared.sums[i][thread] = sums[i / kWidth][i % kWidth];
     });
-    for (int count = shares.lanes; count > 1; count = (count + 1) / 2) {
-      const int half = (count + 1) / 2;
-      block.run([&](int thread) {
-        if (thread / shares.columns + half >= count) return;
-        for (auto& sums : shared.sums) sums[thread] += sums[thread + half * shares.columns];
-      });
-    }
+    sum_lanes(block, shares, shared.sums);
     block.run([&](int thread) {
       const int64_t channel = shares.of(block.index, thread).channel;
       if (thread >= shares.columns || channel < 0) return;
@@ -206,10 +200,15 @@ struct DepthwiseWeightSums {
       read_pixels(x + (run.picture * window.height + line) * window.width * window.depth + channel,
                   run.first * kStride - window.left, window.width, window.depth, seen);
       OSPREY_UNROLL
-      for (int k = 0; k < kKernel; ++k) OSPREY_UNROLL
-      for (int p = 0; p < kRun; ++p) OSPREY_UNROLL
-      for (int c = 0; c < kWidth; ++c)
-        sums[r * kKernel + k][c] += load(wanted[p].values + c) * load(seen[p * kStride + k].values + c);
+      for (int k = 0; k < kKernel; ++k) {
+        OSPREY_UNROLL
+        for (int p = 0; p < kRun; ++p) {
+          if (run.first + p >= window.pixels) continue;  // zeros, times what may be infinite
+          OSPREY_UNROLL
+          for (int c = 0; c < kWidth; ++c)
+            sums[r * kKernel + k][c] += load(wanted[p].values + c) * load(seen[p * kStride + k].values + c);
+        }
+      }
     }
   }
 };

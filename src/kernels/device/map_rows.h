@@ -82,8 +82,8 @@ struct RowShares {
   }
 };
 
-/// Goes through the rows of a share, so many at a time that reading them takes turns with nothing:
-///     read(element) -> what a row is made of, work(element, what has been read)
+/// Goes through the rows of a share: read(element) -> what a row is made of, work(element, what has been read).
+/// `kAhead` rows are read before the first of them is worked on, so that they are on their way together.
 template <int kAhead, class Share, class Read, class Work>
 OSPREY_INLINE void for_rows(const Share& share, int64_t first, int64_t last, Read read, Work work) {
   int64_t row = first;
@@ -96,97 +96,5 @@ OSPREY_INLINE void for_rows(const Share& share, int64_t first, int64_t last, Rea
   }
   for (; row < last; ++row) work(share.at + row * share.step, read(share.at + row * share.step));
 }
-
-/// Two sums per channel over the rows of each block. `Element` says what is summed:
-///     kWidth, kAhead, Row                  channels of a thread; rows that it reads at a time, and what it reads of
-///     one with_channels(channel, run)          calls run(channels), which has
-///         read(at) -> Row, add(at, row, a, b)   adds to the sums of each channel, a[kWidth] and b[kWidth]
-///     finish(channel, rows, sum, other)    makes of the sums of so many rows what is wanted
-template <class Element>
-struct ColumnSums {
-  static constexpr int kWidth = Element::kWidth, kThreads = RowShares<kWidth>::kThreads;
-  static constexpr int64_t kFloats = 32;        ///< rows that a thread sums as floats before they join the doubles
-  static constexpr int64_t kMostBlocks = 2048;  ///< each leaves sums to be added up
-  struct Shared {
-    double sums[2 * kWidth][kThreads];
-  };
-
-  Element element;
-  RowShares<kWidth> shares;
-  double* parts;  ///< [row blocks, 2, depth]
-
-  template <class Block>
-  OSPREY_INLINE void operator()(const Block& block, Shared& shared) const {
-    block.run([&](int thread) {
-      for (auto& sums : shared.sums) sums[thread] = 0;
-      const auto share = shares.of(block.index, thread);
-      if (share.channel < 0) return;
-      element.with_channels(share.channel, [&](const auto& channels) {
-        for (int64_t row = 0; row < share.count; row += kFloats) {
-          float a[kWidth] = {}, b[kWidth] = {};
-          for_rows<Element::kAhead>(
-              share, row, row + kFloats < share.count ? row + kFloats : share.count,
-              [&](int64_t at) { return channels.read(at); },
-              [&](int64_t at, const auto& read) { channels.add(at, read, a, b); });
-          OSPREY_UNROLL
-          for (int k = 0; k < kWidth; ++k) {
-            shared.sums[k][thread] += a[k];
-            shared.sums[kWidth + k][thread] += b[k];
-          }
-        }
-      });
-    });
-    for (int count = shares.lanes; count > 1; count = (count + 1) / 2) {
-      const int half = (count + 1) / 2;
-      block.run([&](int thread) {
-        if (thread / shares.columns + half >= count) return;
-        for (auto& sums : shared.sums) sums[thread] += sums[thread + half * shares.columns];
-      });
-    }
-    block.run([&](int thread) {
-      const int64_t channel = shares.of(block.index, thread).channel;
-      if (thread >= shares.columns || channel < 0) return;
-      double* const sums = parts + shares.row_block(block.index) * 2 * shares.depth + channel;
-      OSPREY_UNROLL
-      for (int k = 0; k < kWidth; ++k) {
-        double sum = shared.sums[k][thread], other = shared.sums[kWidth + k][thread];
-        element.finish(channel + k, shares.rows_of(block.index), sum, other);
-        sums[k] = sum;
-        sums[shares.depth + k] = other;
-      }
-    });
-  }
-};
-
-/// Adds up what the blocks of `ColumnSums` have found, always in the same order.
-struct AddParts {
-  static constexpr int kColumns = 32, kThreads = 1024;
-  struct Shared {
-    double sums[kThreads];
-  };
-  const double* parts;  ///< [row_blocks, count]
-  int64_t row_blocks, count;
-  double* sums;  ///< [count]
-
-  int64_t blocks() const { return blocks_for(count, kColumns); }
-  template <class Block>
-  OSPREY_INLINE void operator()(const Block& block, Shared& shared) const {
-    const auto column = [&](int thread) { return block.index * kColumns + thread % kColumns; };
-    block.run([&](int thread) {
-      double sum = 0;
-      if (column(thread) < count)
-        for (int64_t part = thread / kColumns; part < row_blocks; part += kThreads / kColumns)
-          sum += parts[part * count + column(thread)];
-      shared.sums[thread] = sum;
-    });
-    for (int half = kThreads / 2; half >= kColumns; half /= 2)
-      block.run([&](int thread) {
-        if (thread < half) shared.sums[thread] += shared.sums[thread + half];
-      });
-    block.run([&](int thread) {
-      if (thread < kColumns && column(thread) < count) sums[column(thread)] = shared.sums[thread];
-    });
-  }
-};
 
 }  // namespace osprey::kernels::device

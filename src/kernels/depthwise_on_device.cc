@@ -1,0 +1,107 @@
+#include "kernels/depthwise_on_device.h"
+
+#include <ATen/ATen.h>
+
+#include "kernels/device/launch.h"
+#include "kernels/maps.h"
+#include "kernels/with_elements.h"
+
+namespace osprey::kernels {
+
+bool DepthwiseOnDevice::takes(const at::Tensor& weights, int64_t stride) {
+  const int64_t kernel = weights.size(2);
+  return weights.size(0) % device::kDepthwiseWidth == 0 && weights.size(3) == kernel && (kernel == 3 || kernel == 5) &&
+         stride <= 2;
+}
+
+at::Tensor DepthwiseOnDevice::readable(const at::Tensor& given) {
+  const at::Tensor map = channels_last(given);
+  const auto at_once = static_cast<uintptr_t>(device::kDepthwiseWidth * map.element_size());
+  return reinterpret_cast<uintptr_t>(map.data_ptr()) % at_once == 0 ? map : map.clone();
+}
+
+DepthwiseOnDevice::DepthwiseOnDevice(const at::Tensor& x, const at::Tensor& weights, const cpu::Sides& sides)
+    : x_(readable(x)),
+      weights_(weights),
+      kernel_(sides.lines.kernel),
+      stride_(sides.lines.stride),
+      window_{sides.lines.from,   sides.pixels.from,   sides.lines.to, sides.pixels.to,
+              sides.lines.before, sides.pixels.before, x.size(1)} {}
+
+at::Tensor DepthwiseOnDevice::of_taps(Turned turned) const {
+  const at::Tensor taps = weights_.reshape({window_.depth, kernel_ * kernel_}).t();
+  return (turned == Turned::kYes ? taps.flip(0) : taps).contiguous();
+}
+
+/// Calls run(null pointer of the numbers' type, taps of a side), the latter as a number that the compiler knows.
+template <class Run>
+void DepthwiseOnDevice::with_types(Run run) const {
+  with_elements(x_.scalar_type(), [&](auto* type) {
+    kernel_ == 3 ? run(type, std::integral_constant<int, 3>()) : run(type, std::integral_constant<int, 5>());
+  });
+}
+
+template <int kThreads>
+device::RowShares<device::kDepthwiseWidth, kThreads> DepthwiseOnDevice::shares(int64_t lines, int64_t pixels,
+                                                                               int64_t most_blocks) const {
+  const int64_t runs = x_.size(0) * lines * device::RunOfPixels<device::kDepthwiseRun>::of_line(pixels);
+  return {runs, window_.depth, most_blocks, /*least_rows=*/1};
+}
+
+/// With the stride that the window has, or 1 where it is turned.
+at::Tensor DepthwiseOnDevice::convolve(const at::Tensor& x, Turned turned,
+                                       const device::DepthwiseWindow& window) const {
+  const at::Tensor y = empty_map({x.size(0), window.depth, window.lines, window.pixels}, x), taps = of_taps(turned);
+  with_types([&](auto* type, auto kernel) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const auto run = [&](auto stride) {
+      const device::DepthwiseForward<T, kernel, stride> convolution{
+          shares<256>(window.lines, window.pixels, device::kBlocksOfPass), window, device::data<const T>(x),
+          taps.const_data_ptr<float>(), device::data<T>(y)};
+      device::launch(x, convolution.shares.blocks(), convolution);
+    };
+    stride_ == 1 ? run(std::integral_constant<int, 1>()) : run(std::integral_constant<int, 2>());
+  });
+  return y;
+}
+
+at::Tensor DepthwiseOnDevice::forward() const { return convolve(x_, Turned::kNo, window_); }
+
+at::Tensor DepthwiseOnDevice::gradient_of_map(const at::Tensor& gradient) const {
+  if (stride_ == 1)  // what has seen a pixel is what a window sees that is turned around
+    return convolve(gradient, Turned::kYes,
+                    {window_.lines, window_.pixels, window_.height, window_.width, kernel_ - 1 - window_.above,
+                     kernel_ - 1 - window_.left, window_.depth});
+  const at::Tensor result = empty_map(x_.sizes(), x_), taps = of_taps(Turned::kNo);
+  with_types([&](auto* type, auto kernel) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const device::DepthwiseGradient<T, kernel, 2> gather{
+        shares<256>(window_.height, window_.width, device::kBlocksOfPass), window_, device::data<const T>(gradient),
+        taps.const_data_ptr<float>(), device::data<T>(result)};
+    device::launch(gradient, gather.shares.blocks(), gather);
+  });
+  return result;
+}
+
+at::Tensor DepthwiseOnDevice::gradient_of_weights(const at::Tensor& gradient) const {
+  const int64_t depth = window_.depth, taps = kernel_ * kernel_;
+  const at::Tensor result = at::empty({taps, depth}, x_.options().dtype(at::kDouble));
+  with_types([&](auto* type, auto kernel) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const auto run = [&](auto stride) {
+      using Sums = device::DepthwiseWeightSums<T, kernel, stride>;
+      const auto own = shares<Sums::kThreads>(window_.lines, window_.pixels, Sums::kMostBlocks);
+      const at::Tensor parts = at::empty({own.row_blocks, taps, depth}, result.options());
+      device::launch(x_, own.blocks(),
+                     Sums{own, window_, device::data<const T>(gradient), device::data<const T>(x_),
+                          parts.mutable_data_ptr<double>()});
+      const device::AddParts add{parts.const_data_ptr<double>(), own.row_blocks, taps * depth,
+                                 result.mutable_data_ptr<double>()};
+      device::launch(x_, add.blocks(), add);
+    };
+    stride_ == 1 ? run(std::integral_constant<int, 1>()) : run(std::integral_constant<int, 2>());
+  });
+  return result.t().to(at::kFloat).contiguous().reshape(weights_.sizes());
+}
+
+}  // namespace osprey::kernels

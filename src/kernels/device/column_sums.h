@@ -1,0 +1,110 @@
+#pragma once
+#include "kernels/device/map_rows.h"
+
+/// Sums over the rows of a map.
+namespace osprey::kernels::device {
+
+/// Adds up what the lanes of a block have found, always in the same order: of each column it ends in the first lane.
+template <class Block, class Shares, class T, int kCount, int kThreads>
+OSPREY_INLINE void sum_lanes(const Block& block, const Shares& shares, T (&found)[kCount][kThreads]) {
+  for (int count = shares.lanes; count > 1; count = (count + 1) / 2) {
+    const int half = (count + 1) / 2;
+    block.run([&](int thread) {
+      if (thread / shares.columns + half >= count) return;
+      for (auto& of : found) of[thread] += of[thread + half * shares.columns];
+    });
+  }
+}
+
+/// Two sums per channel over the rows of each block. `Element` says what is summed. It has
+///
+///     kWidth, kAhead                       channels of a thread, rows that it reads at a time
+///     with_channels(channel, run)          calls run(channels)
+///     finish(channel, rows, sum, other)    makes of the sums of so many rows what is wanted
+///
+/// and `channels`, what a thread keeps at hand of its own, has
+///
+///     read(at)                             what is needed of a row
+///     add(at, what has been read, a, b)    adds it to the sums of each channel, a[kWidth] and b[kWidth]
+template <class Element>
+struct ColumnSums {
+  static constexpr int kWidth = Element::kWidth, kThreads = RowShares<kWidth>::kThreads;
+  static constexpr int64_t kFloats = 32;        ///< rows that a thread sums as floats before they join the doubles
+  static constexpr int64_t kMostBlocks = 2048;  ///< each leaves sums to be added up
+  struct Shared {
+    double sums[2 * kWidth][kThreads];
+  };
+
+  Element element;
+  RowShares<kWidth> shares;
+  double* parts;  ///< [row blocks, 2, depth]
+
+  template <class Block>
+  OSPREY_INLINE void operator()(const Block& block, Shared& shared) const {
+    block.run([&](int thread) {
+      for (auto& sums : shared.sums) sums[thread] = 0;
+      const auto share = shares.of(block.index, thread);
+      if (share.channel < 0) return;
+      element.with_channels(share.channel, [&](const auto& channels) {
+        for (int64_t row = 0; row < share.count; row += kFloats) {
+          float a[kWidth] = {}, b[kWidth] = {};
+          for_rows<Element::kAhead>(
+              share, row, row + kFloats < share.count ? row + kFloats : share.count,
+              [&](int64_t at) { return channels.read(at); },
+              [&](int64_t at, const auto& read) { channels.add(at, read, a, b); });
+          OSPREY_UNROLL
+          for (int k = 0; k < kWidth; ++k) {
+            shared.sums[k][thread] += a[k];
+            shared.sums[kWidth + k][thread] += b[k];
+          }
+        }
+      });
+    });
+    sum_lanes(block, shares, shared.sums);
+    block.run([&](int thread) {
+      const int64_t channel = shares.of(block.index, thread).channel;
+      if (thread >= shares.columns || channel < 0) return;
+      double* const sums = parts + shares.row_block(block.index) * 2 * shares.depth + channel;
+      OSPREY_UNROLL
+      for (int k = 0; k < kWidth; ++k) {
+        double sum = shared.sums[k][thread], other = shared.sums[kWidth + k][thread];
+        element.finish(channel + k, shares.rows_of(block.index), sum, other);
+        sums[k] = sum;
+        sums[shares.depth + k] = other;
+      }
+    });
+  }
+};
+
+/// Adds up what the blocks of `ColumnSums` have found, always in the same order.
+struct AddParts {
+  static constexpr int kColumns = 32, kThreads = 1024;
+  struct Shared {
+    double sums[kThreads];
+  };
+  const double* parts;  ///< [row_blocks, count]
+  int64_t row_blocks, count;
+  double* sums;  ///< [count]
+
+  int64_t blocks() const { return blocks_for(count, kColumns); }
+  template <class Block>
+  OSPREY_INLINE void operator()(const Block& block, Shared& shared) const {
+    const auto column = [&](int thread) { return block.index * kColumns + thread % kColumns; };
+    block.run([&](int thread) {
+      double sum = 0;
+      if (column(thread) < count)
+        for (int64_t part = thread / kColumns; part < row_blocks; part += kThreads / kColumns)
+          sum += parts[part * count + column(thread)];
+      shared.sums[thread] = sum;
+    });
+    for (int half = kThreads / 2; half >= kColumns; half /= 2)
+      block.run([&](int thread) {
+        if (thread < half) shared.sums[thread] += shared.sums[thread + half];
+      });
+    block.run([&](int thread) {
+      if (thread < kColumns && column(thread) < count) sums[column(thread)] = shared.sums[thread];
+    });
+  }
+};
+
+}  // namespace osprey::kernels::device
