@@ -78,8 +78,8 @@ bool is_out_of_memory(const std::exception& error) {
   // The allocators of libtorch have no type of error in common; the third is what oneDNN says where it gets no
   // workspace, the last one cuDNN and cuBLAS.
   const std::string_view message = error.what();
-  for (const char* sign : {"can't allocate memory", "out of memory", "could not create a primitive",
-                           "STATUS_ALLOC_FAILED"})
+  for (const char* sign :
+       {"can't allocate memory", "out of memory", "could not create a primitive", "STATUS_ALLOC_FAILED"})
     if (message.find(sign) != message.npos) return true;
   return false;
 }
