@@ -40,6 +40,20 @@ OSPREY_INLINE void read_pixels(const T* line, int64_t first, int64_t width, int6
   }
 }
 
+/// What has been summed for neighbouring pixels of a line from `first` on becomes those of them that there are.
+template <int kCount, class T>
+OSPREY_INLINE void write_pixels(const float (&sums)[kCount][kDepthwiseWidth], int64_t first, int64_t width,
+                                int64_t depth, T* line) {
+  OSPREY_UNROLL
+  for (int p = 0; p < kCount; ++p) {
+    if (first + p >= width) continue;
+    Vector<T, kDepthwiseWidth> pixel;
+    OSPREY_UNROLL
+    for (int c = 0; c < kDepthwiseWidth; ++c) store(pixel.values + c, sums[p][c]);
+    write(line + (first + p) * depth, pixel);
+  }
+}
+
 /// y = what the window sees, times the weights. Rows of the shares are runs of pixels of the result.
 template <class T, int kKernel, int kStride>
 struct DepthwiseForward {
@@ -80,15 +94,8 @@ struct DepthwiseForward {
         }
       }
     }
-    T* const to = y + ((run.picture * window.lines + run.line) * window.pixels + run.first) * window.depth + channel;
-    OSPREY_UNROLL
-    for (int p = 0; p < kRun; ++p) {
-      if (run.first + p >= window.pixels) continue;
-      Vector<T, kWidth> result;
-      OSPREY_UNROLL
-      for (int c = 0; c < kWidth; ++c) store(result.values + c, sums[p][c]);
-      write(to + p * window.depth, result);
-    }
+    write_pixels(sums, run.first, window.pixels, window.depth,
+                 y + (run.picture * window.lines + run.line) * window.pixels * window.depth + channel);
   }
 };
 
@@ -140,16 +147,8 @@ struct DepthwiseGradient {
         }
       }
     }
-    T* const to =
-        result + ((run.picture * window.height + run.line) * window.width + run.first) * window.depth + channel;
-    OSPREY_UNROLL
-    for (int p = 0; p < kRun; ++p) {
-      if (run.first + p >= window.width) continue;
-      Vector<T, kWidth> written;
-      OSPREY_UNROLL
-      for (int c = 0; c < kWidth; ++c) store(written.values + c, sums[p][c]);
-      write(to + p * window.depth, written);
-    }
+    write_pixels(sums, run.first, window.width, window.depth,
+                 result + (run.picture * window.height + run.line) * window.width * window.depth + channel);
   }
 };
 

@@ -1,0 +1,75 @@
+#include <ATen/ATen.h>
+
+#include "kernels/batch_norm_steps.h"
+#include "kernels/cpu/loops/batch_norm_rows.h"
+#include "kernels/map_passes.h"
+#include "kernels/maps.h"
+#include "kernels/with_elements.h"
+
+/// Of batch_norm_steps.h those in which a map is added.
+namespace osprey::kernels {
+
+namespace {
+
+/// of_x  undefined: not wanted
+at::Tensor sum_moments(const at::Tensor& gradient, const at::Tensor& y, const at::Tensor& x, const Affine& affine,
+                       const at::Tensor& of_addend, const at::Tensor& of_x) {
+  at::Tensor moments;
+  const int64_t depth = x.size(1);
+  with_elements(x.scalar_type(), [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const T *in = device::data<const T>(x), *made = device::data<const T>(y), *wanted = device::data<const T>(gradient);
+    T *const addends = device::data<T>(of_addend), *const inputs = device::data<T>(of_x);
+    if (!device::takes_loops(x)) {
+      with_width<T>(x, {wanted, made, in, addends}, [&](auto width) {
+        moments =
+            column_sums_on_device(x, device::SumGradientMoments<T, width>{wanted, made, in, affine.channels, addends});
+      });
+      return;
+    }
+    moments = column_sums(MapRows(x), [&](int64_t first, int64_t number, float* scratch, double* sum, double* product) {
+      const int64_t at = first * depth;
+      cpu::take_back_sum_rows(wanted + at, made + at, in + at, number, depth, affine.channels, scratch, sum, product,
+                              addends + at, inputs == nullptr ? nullptr : inputs + at);
+    });
+  });
+  return moments;
+}
+
+}  // namespace
+
+at::Tensor add_normalized(const at::Tensor& x, const Affine& affine, const at::Tensor& addend) {
+  const at::Tensor y = empty_map(x.sizes(), x);
+  const int64_t depth = x.size(1);
+  with_elements(x.scalar_type(), [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const T* added = device::data<const T>(addend);
+    if (!device::takes_loops(x)) return normalize_on_device<T>(x, affine, added, y);
+    const T* in = device::data<const T>(x);
+    T* const out = device::data<T>(y);
+    MapRows(x).for_each_block([&](int64_t, int64_t first, int64_t number) {
+      const int64_t at = first * depth;
+      cpu::add_normalized_rows(in + at, added + at, number, depth, affine.channels, out + at);
+    });
+  });
+  return y;
+}
+
+std::pair<at::Tensor, at::Tensor> sum_gradient_moments(const at::Tensor& gradient, const at::Tensor& y,
+                                                       const at::Tensor& x, const Affine& affine) {
+  const at::Tensor of_addend = empty_map(x.sizes(), x);
+  return {sum_moments(gradient, y, x, affine, of_addend, {}), of_addend};
+}
+
+TakenBack take_back_sum(const at::Tensor& gradient, const at::Tensor& y, const at::Tensor& x, const Affine& affine) {
+  if (!device::takes_loops(x)) {
+    const auto [moments, of_addend] = sum_gradient_moments(gradient, y, x, affine);
+    const at::Tensor none = at::zeros_like(affine.mean);
+    return {moments, of_addend, spread(of_addend, x, affine.without_epilogue(), none, none)};
+  }
+  TakenBack result{{}, empty_map(x.sizes(), x), empty_map(x.sizes(), x)};
+  result.moments = sum_moments(gradient, y, x, affine, result.of_addend, result.of_x);
+  return result;
+}
+
+}  // namespace osprey::kernels
