@@ -46,6 +46,7 @@ CheckpointEvaluator::CheckpointEvaluator(const Root& root, const CheckpointEvalu
   categories_ = evaluation_categories(root, options.reader, model_->num_classes());
   data::SourceOptions source = data::eval_options(root, options.reader);
   source.skip_bad = options.skip_bad;
+  source.pin_memory = options.device.is_cuda();
   source_ = data::make_source(reader, source);
   options_.device = options.device;
 }

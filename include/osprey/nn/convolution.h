@@ -89,8 +89,9 @@ class ConvBlock : public ConvolutionLayer {
   std::vector<at::Tensor> forward_all(at::TensorList maps) override;
   /// The same for the last of them.
   at::Tensor forward_last(const FeatureMap& x);
-  /// What a residual unit ends with: activation(forward(x) + addend), where batch norm comes last in one pass. The
-  /// block has no activation of its own (c10::Error). addend  as large as the result
+  /// What a residual unit ends with: activation(forward(x) + addend), where batch norm comes last in one pass.
+  /// addend  as large as the result
+  /// throws  c10::Error where the block has an activation of its own
   at::Tensor forward_plus(const FeatureMap& x, const at::Tensor& addend, Activation activation);
   int64_t out_depth() const { return out_depth_; }
 
