@@ -36,7 +36,7 @@ packages=(
   protobuf-compiler libprotobuf-dev zlib1g-dev
   libopencv-core-dev libopencv-imgproc-dev libopencv-imgcodecs-dev libturbojpeg0-dev
   libeigen3-dev libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev rapidjson-dev libpugixml-dev
-  libgoogle-perftools-dev libgloo-dev libgtest-dev libgmock-dev libbenchmark-dev
+  libleveldb-dev libsnappy-dev libgoogle-perftools-dev libgloo-dev libgtest-dev libgmock-dev libbenchmark-dev
 )
 missing=()
 for package in "${packages[@]}"; do

@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
   osprey::cli::add_config_flags(app, config);
   osprey::cli::accept_logging_flags(app);
   app.add_option("--checkpoint,--trained_checkpoint_prefix,--trained_checkpoint_dir", checkpoint,
-                 "Checkpoint file or prefix, or a model directory (its newest)")
+                 "Checkpoint file or prefix, Osprey's or TensorFlow's, or a model directory (its newest)")
       ->required();
   app.add_option("--output_dir,--output_directory", output_dir, "Folder for model.pt and what belongs to it")
       ->required();

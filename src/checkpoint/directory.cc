@@ -8,6 +8,7 @@
 
 #include "checkpoint/index_file.h"
 #include "osprey/base/error.h"
+#include "osprey/checkpoint/tensorflow_checkpoint.h"
 
 namespace osprey::checkpoint {
 namespace fs = std::filesystem;
@@ -34,8 +35,6 @@ double written_at(const IndexFile& index, const Entry& entry) {
   return std::chrono::duration<double>(std::chrono::file_clock::to_sys(time).time_since_epoch()).count();
 }
 
-bool begins_with(const std::string& text, const std::string& start) { return text.rfind(start, 0) == 0; }
-
 }  // namespace
 
 std::vector<Entry> list(const fs::path& folder) {
@@ -57,20 +56,6 @@ std::optional<Entry> latest(const fs::path& folder) {
   return entries.back();
 }
 
-bool is_tensorflow(const fs::path& path) {
-  std::error_code error;
-  if (fs::is_directory(path, error)) {
-    if (fs::exists(path / "saved_model.pb", error)) return true;
-    for (const auto& item : fs::directory_iterator(path, error))
-      if (item.path().extension() == ".index" || item.path().extension() == ".meta") return true;
-    return false;
-  }
-  const std::string extension = path.extension();
-  if (extension == ".index" || extension == ".meta" || extension == ".pb" || begins_with(extension, ".data-"))
-    return true;
-  return fs::exists(path.string() + ".index", error) || fs::exists(path.string() + ".meta", error);
-}
-
 fs::path resolve(const fs::path& path) {
   std::error_code error;
   if (fs::is_directory(path, error)) {
@@ -80,9 +65,7 @@ fs::path resolve(const fs::path& path) {
     const fs::path with_extension = path.string() + kExtension;
     if (fs::exists(with_extension, error)) return with_extension;
   }
-  if (is_tensorflow(path))
-    throw CheckpointError(fmt::format("{}: is a TensorFlow checkpoint, which is not supported yet", path.string()),
-                          ExitCode::kUsage);
+  if (is_tensorflow(path)) return tensorflow_prefix(path);
   if (fs::is_regular_file(path, error)) return path;  // reading it says what it is not
   throw CheckpointError(fmt::format("{}: no checkpoint there ({})", path.string(),
                                     fs::is_directory(path, error) ? fmt::format("no file ckpt-<step>{}", kExtension)

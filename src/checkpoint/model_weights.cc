@@ -6,8 +6,33 @@
 #include <torch/csrc/autograd/grad_mode.h>
 
 #include "osprey/base/error.h"
+#include "osprey/checkpoint/tensorflow_checkpoint.h"
+#include "osprey/nn/keras_names.h"
+#include "osprey/nn/name_map.h"
 
 namespace osprey::checkpoint {
+namespace {
+
+/// What the original may call one of our variables: a slim model, a Keras model.
+std::vector<std::string> original_names(const std::string& name) {
+  std::vector<std::string> names = {nn::tf_name(name)};
+  if (const auto keras = nn::keras_name(name)) names.push_back(*keras);
+  return names;
+}
+
+/// Moves those of the original's tensors that are variables of the model to `result`, in our layouts.
+void take_over(std::map<std::string, at::Tensor>& originals, const models::DetectionModel& model,
+               const std::string& prefix, Checkpoint& result) {
+  for (const auto& [name, tensor] : models::variables(model))
+    for (const std::string& original : original_names(name))
+      if (const auto found = originals.find(original); found != originals.end()) {
+        result.tensors[prefix + name] = nn::from_tf_layout(name, found->second);
+        originals.erase(found);
+        break;
+      }
+}
+
+}  // namespace
 
 std::map<std::string, at::Tensor> with_prefix(const Checkpoint& checkpoint, const std::string& prefix) {
   std::map<std::string, at::Tensor> result;
@@ -52,8 +77,22 @@ void load_model(const Checkpoint& checkpoint, models::DetectionModel& model, boo
   for (const auto& [name, tensor] : variables) at::Tensor(tensor).copy_(stored.at(name));
 }
 
+Checkpoint read_for(const models::DetectionModel& model, const std::filesystem::path& file) {
+  if (file.extension() == kExtension || !is_tensorflow(file)) return read(file);
+  TensorFlowCheckpoint original = read_tensorflow(file);
+  Checkpoint result;
+  result.attributes["step"] = std::to_string(original.step);
+  take_over(original.variables, model, "model/", result);
+  take_over(original.averages, model, "average/", result);
+  for (const auto& [name, tensor] : original.variables) {
+    const std::string ours = nn::our_name(name);
+    result.tensors["other/" + ours] = nn::from_tf_layout(ours, tensor);
+  }
+  return result;
+}
+
 int64_t load_model(const std::filesystem::path& file, models::DetectionModel& model, bool moving_averages) {
-  const Checkpoint checkpoint = read(file);
+  const Checkpoint checkpoint = read_for(model, file);
   load_model(checkpoint, model, moving_averages, file.string());
   return checkpoint.number("step", 0);
 }

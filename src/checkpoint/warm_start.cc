@@ -68,8 +68,9 @@ std::string WarmStartReport::text(size_t max_rows) const {
 
 WarmStartReport warm_start(const std::filesystem::path& file, models::DetectionModel& model,
                            const WarmStartOptions& options) {
-  const Checkpoint checkpoint = read(file);
-  const std::map<std::string, at::Tensor> stored = with_prefix(checkpoint, "model/");
+  const Checkpoint checkpoint = read_for(model, file);
+  std::map<std::string, at::Tensor> stored = with_prefix(checkpoint, "model/");
+  stored.merge(with_prefix(checkpoint, "other/"));
   const auto sources = wanted(model, options.type), backbone = wanted(model, models::RestoreType::kClassification);
 
   WarmStartReport report;

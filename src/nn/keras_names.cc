@@ -13,13 +13,13 @@ std::map<std::string, KerasNameRule>& rules() {
 
 }  // namespace
 
-std::string keras_name(const std::string& our_name) {
+std::optional<std::string> keras_name(const std::string& our_name) {
   for (size_t end = our_name.rfind('.'); end != std::string::npos;
        end = end == 0 ? end - 1 : our_name.rfind('.', end - 1)) {
     const auto rule = rules().find(our_name.substr(0, end + 1));
     if (rule != rules().end()) return rule->second(our_name.substr(end + 1));
   }
-  throw std::out_of_range("no Keras name is known for " + our_name);
+  return std::nullopt;
 }
 
 bool add_keras_names(const std::string& scope, KerasNameRule rule) {

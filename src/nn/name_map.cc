@@ -28,10 +28,9 @@ at::Tensor to_tf_layout(const std::string& our_name, const at::Tensor& tensor) {
   return (is_depthwise(our_name) ? tensor.permute({2, 3, 0, 1}) : tensor.permute({2, 3, 1, 0})).contiguous();
 }
 
-at::Tensor from_tf_layout(const std::string& our_name, const at::Tensor& tensor, at::IntArrayRef our_shape) {
-  if (tensor.dim() != 4) return tensor.reshape(our_shape);
-  if (!is_depthwise(our_name)) return tensor.permute({3, 2, 0, 1}).contiguous();
-  return tensor.permute({2, 3, 0, 1}).reshape(our_shape);
+at::Tensor from_tf_layout(const std::string& our_name, const at::Tensor& tensor) {
+  if (tensor.dim() != 4) return tensor;
+  return (is_depthwise(our_name) ? tensor.permute({2, 3, 0, 1}) : tensor.permute({3, 2, 0, 1})).contiguous();
 }
 
 }  // namespace osprey::nn

@@ -100,21 +100,6 @@ TEST(Resolve, TakesFilesPrefixesAndFolders) {
   EXPECT_THAT([&] { resolve(folder / "ckpt-4"); }, ThrowsMessage<CheckpointError>(HasSubstr("no checkpoint there")));
 }
 
-TEST(Resolve, NamesATensorFlowCheckpoint) {
-  const TempDir folder;
-  std::ofstream(folder / "model.ckpt.index") << "x";
-  for (const std::filesystem::path path :
-       {folder / "model.ckpt", folder / "model.ckpt.index", folder.path().string()}) {
-    try {
-      resolve(path);
-      ADD_FAILURE() << path;
-    } catch (const CheckpointError& error) {
-      EXPECT_THAT(error.what(), HasSubstr("TensorFlow"));
-      EXPECT_EQ(error.exit_code(), ExitCode::kUsage);
-    }
-  }
-}
-
 TEST(BestKeeper, KeepsTheBestAndRemembersItsValue) {
   const TempDir folder;
   Directory directory(folder.path(), {.keep_last = 1});

@@ -101,7 +101,7 @@ inline at::Tensor formula_values(const std::string& tf_name, const std::vector<i
 
 /// What the original of a golden file calls one of our variables.
 inline std::string original_name(const nlohmann::json& golden, const std::string& our_name) {
-  return golden.at("runtime") == "TF2" ? nn::keras_name(our_name) : nn::tf_name(our_name);
+  return golden.at("runtime") == "TF2" ? nn::keras_name(our_name).value() : nn::tf_name(our_name);
 }
 
 /// Our names of a model's variables by those of the original.
@@ -134,7 +134,7 @@ inline void set_formula_values(torch::nn::Module& model, const nlohmann::json& g
   at::NoGradGuard no_grad;
   for (const auto& [name, tensor] : models::variables(model)) {
     const at::Tensor values = formula_values(original_name(golden, name), nn::tf_shape(name, tensor.sizes()));
-    tensor.copy_(nn::from_tf_layout(name, values, tensor.sizes()));
+    tensor.copy_(nn::from_tf_layout(name, values));
   }
 }
 

@@ -130,11 +130,7 @@ TEST(ModelStructure, TheFormulaOfTheGoldenVariablesIsUnderstood) {
       const std::string ours = nn::our_name(name);
       const std::vector<int64_t> tf_shape = check.at("shape");
       if (tf_shape.size() == 4) {
-        const bool depthwise = name.find("depthwise_weights") != std::string::npos;
-        const std::vector<int64_t> shape =
-            depthwise ? std::vector<int64_t>{tf_shape[2] * tf_shape[3], 1, tf_shape[0], tf_shape[1]}
-                      : std::vector<int64_t>{tf_shape[3], tf_shape[2], tf_shape[0], tf_shape[1]};
-        const at::Tensor tf = values.view(tf_shape), our = nn::from_tf_layout(ours, tf, shape);
+        const at::Tensor tf = values.view(tf_shape), our = nn::from_tf_layout(ours, tf);
         EXPECT_EQ(nn::tf_shape(ours, our.sizes()), tf_shape);
         EXPECT_TRUE(at::equal(nn::to_tf_layout(ours, our), tf)) << name;
       }

@@ -29,11 +29,10 @@ TEST(Convolution, AgreesWithTensorFlow) {
     for (const auto& item : cases(file, "conv")) {
       const at::Tensor x = nchw(item.at("x")), kernel = tensor(item.at("kernel_hwio")),
                        depthwise = tensor(item.at("depthwise"));
-      const at::Tensor weights =
-          nn::from_tf_layout("weights", kernel, {kernel.size(3), kernel.size(2), kernel.size(0), kernel.size(1)});
+      const at::Tensor weights = nn::from_tf_layout("weights", kernel);
       const at::Tensor depth_weights =
-          nn::from_tf_layout("depthwise_weights", depthwise,
-                             {depthwise.size(2) * depthwise.size(3), 1, depthwise.size(0), depthwise.size(1)});
+          nn::from_tf_layout("depthwise_weights", depthwise)
+              .reshape({depthwise.size(2) * depthwise.size(3), 1, depthwise.size(0), depthwise.size(1)});
       int checked = 0;
       for (const auto& [key, expected] : item.items()) {
         if (!key.starts_with("conv_") && !key.starts_with("depthwise_")) continue;

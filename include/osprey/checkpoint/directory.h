@@ -21,15 +21,10 @@ std::vector<Entry> list(const std::filesystem::path& folder);
 /// The newest checkpoint of a folder: the one that its `checkpoint` file names, else the one with the highest step.
 std::optional<Entry> latest(const std::filesystem::path& folder);
 
-/// The file that a user means by `path`: a checkpoint file, the same without its extension ("dir/ckpt-100"), or a
-/// folder, whose newest checkpoint is taken. throws CheckpointError naming the path: nothing there (ExitCode::kData),
-/// or a TensorFlow checkpoint, which cannot be
-///        read yet (ExitCode::kUsage)
+/// The file that a user means by `path`: a checkpoint file, the same without its extension ("dir/ckpt-100"), a folder,
+/// whose newest checkpoint is taken, or what `tensorflow_prefix` takes. throws CheckpointError naming the path: nothing
+/// there (ExitCode::kData), or files of TensorFlow that are no checkpoint (ExitCode::kUsage)
 std::filesystem::path resolve(const std::filesystem::path& path);
-
-/// Whether the path is a TensorFlow checkpoint: a prefix with `.index`, `.data-*` or `.meta` beside it, a folder
-/// holding such files, or a saved model.
-bool is_tensorflow(const std::filesystem::path& path);
 
 /// Which checkpoints stay.
 struct Retention {

@@ -19,7 +19,12 @@ std::map<std::string, at::Tensor> with_prefix(const Checkpoint& checkpoint, cons
 void load_model(const Checkpoint& checkpoint, models::DetectionModel& model, bool moving_averages,
                 const std::string& source);
 
-/// Reads and verifies the file, then as above; returns the step it was written at.
+/// Reads and verifies the weights for a model from what `resolve` gave: a checkpoint of Osprey as it is, or one of
+/// TensorFlow, whose variables get the model's names and layouts ("model/...", "average/..."); those that the model
+/// does not have keep their own, with dots, as a classifier's do. throws CheckpointError: missing or damaged
+Checkpoint read_for(const models::DetectionModel& model, const std::filesystem::path& file);
+
+/// Reads the file by `read_for`, then as above; returns the step it was written at.
 int64_t load_model(const std::filesystem::path& file, models::DetectionModel& model, bool moving_averages);
 
 }  // namespace osprey::checkpoint

@@ -31,7 +31,7 @@ struct WarmStartReport {
   std::string text(size_t max_rows = 40) const;
 };
 
-/// Initialises the model from a checkpoint of Osprey for a new run: weights only, the step stays 0.
+/// Initialises the model from a checkpoint of Osprey or TensorFlow for a new run: weights only, the step stays 0.
 ///
 /// The model's `restore_map(type)` says which variables may come from where; those with equal shapes are copied, and
 /// all others keep what they have. Coverage is counted over what `restore_map(kClassification)` names, the backbone, so

@@ -1,14 +1,14 @@
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace osprey::nn {
 
 /// Name of one of our variables in a Keras (TF2) model of the original, e.g. "stem_conv2d/kernel". Layouts are those of
 /// `name_map.h`. Each part of a network whose names differ registers a rule for the names below its scope; where
-/// several fit, the longest scope decides.
-/// throws std::out_of_range where no rule knows the name
-std::string keras_name(const std::string& our_name);
+/// several fit, the longest scope decides; nothing where no rule knows the name.
+std::optional<std::string> keras_name(const std::string& our_name);
 
 /// A rule gets what follows the scope and gives the whole Keras name.
 using KerasNameRule = std::function<std::string(const std::string&)>;

@@ -18,8 +18,8 @@ std::string our_name(const std::string& tf_name);
 /// Shape of one of our variables as TensorFlow stores it.
 std::vector<int64_t> tf_shape(const std::string& our_name, at::IntArrayRef our_shape);
 
-/// The values of one of our variables in TensorFlow's layout; and back, for a variable of the given shape of ours.
+/// The values of one of our variables in TensorFlow's layout; and back.
 at::Tensor to_tf_layout(const std::string& our_name, const at::Tensor& tensor);
-at::Tensor from_tf_layout(const std::string& our_name, const at::Tensor& tensor, at::IntArrayRef our_shape);
+at::Tensor from_tf_layout(const std::string& our_name, const at::Tensor& tensor);
 
 }  // namespace osprey::nn
