@@ -150,18 +150,19 @@ std::shared_ptr<LossScale> loss_scale_of(const config::ConfigNode<proto::TrainCo
       LossScaleOptions{.initial = dynamic->initial(), .growth_interval = dynamic->growth_interval()}, device);
 }
 
-/// Whether steps are recorded as a CUDA graph: with ON, or where AUTO finds nothing against it.
+/// Whether steps are recorded as a CUDA graph: with ON, or where AUTO finds nothing against it. Of several replicas
+/// only with ON: a recorded sum waits for a replica that is silent as long as it takes.
 StepRecording recording_of(const config::Pipeline& pipeline, const config::ConfigNode<proto::TrainConfig>& train,
                            const at::Device& device, bool several) {
   const auto accelerator = train.child("accelerator", train->accelerator());
   if (accelerator->cuda_graph() == proto::Accelerator::OFF) return StepRecording::kOff;
+  const bool required = accelerator->cuda_graph() == proto::Accelerator::ON;
+  if (several && !required) return StepRecording::kOff;
   std::string obstacle;
-  if (several) obstacle = "is for one replica that trains alone";
   if (!device.is_cuda() || !StepGraph::available()) obstacle = "needs a GPU, and a build with kernels for it";
   for (const auto& part : config::dynamic_parts(pipeline))
     if (part.in_step)
       obstacle = fmt::format("is not for a step with {}, which {}", part.remark.path, part.remark.message);
-  const bool required = accelerator->cuda_graph() == proto::Accelerator::ON;
   if (required && !obstacle.empty()) accelerator.fail("cuda_graph", "ON " + obstacle);
   return required ? StepRecording::kRequired : obstacle.empty() ? StepRecording::kIfPossible : StepRecording::kOff;
 }
