@@ -101,6 +101,12 @@ class Checker {
     const auto& eval = config_.eval_config();
     at_least("eval_config.batch_size", eval.batch_size(), 1u);
     fraction("eval_config.min_score_threshold", eval.min_score_threshold());
+    if (eval.has_eval_every_n_epochs()) {
+      above_zero("eval_config.eval_every_n_epochs", eval.eval_every_n_epochs());
+      if (eval.eval_every_n_steps() > 0)
+        findings_.add("eval_config.eval_every_n_epochs", "cannot stand beside eval_every_n_steps; keep one of the two");
+    }
+    at_least("eval_config.eval_from_epoch", eval.eval_from_epoch(), 0.f);
     at_least("eval_config.max_num_boxes_to_visualize", eval.max_num_boxes_to_visualize(), 0);
     fraction("eval_config.recall_lower_bound", eval.recall_lower_bound());
     fraction("eval_config.recall_upper_bound", eval.recall_upper_bound());

@@ -71,12 +71,15 @@ class MemoryHook final : public Hook {
   int64_t steps_ = 0;
 };
 
-TrainerOptions trainer_options(const Assembly& assembly, int64_t num_steps) {
+TrainerOptions trainer_options(const Assembly& assembly, int64_t num_steps, int64_t num_examples) {
+  const auto& eval = assembly.pipeline.message->eval_config();
+  const auto steps = [&](double epochs) { return steps_for(epochs, num_examples, assembly.batch_size); };
   TrainerOptions result;
   result.num_steps = num_steps;
   result.checkpoint_every_n = assembly.train().checkpoint().every_n_steps();
   result.checkpoint_every_secs = assembly.train().checkpoint().every_n_secs();
-  result.eval_every_n = assembly.pipeline.message->eval_config().eval_every_n_steps();
+  result.eval_every_n = eval.has_eval_every_n_epochs() ? steps(eval.eval_every_n_epochs()) : eval.eval_every_n_steps();
+  result.eval_from = steps(eval.eval_from_epoch());
   result.look_every_n = assembly.train().log_every_n_steps();
   result.cuda_graph = assembly.cuda_graph;
   result.step = assembly.step;
@@ -162,7 +165,7 @@ RunOutcome train(config::Pipeline pipeline, const JobOptions& options) {
   if (!options.use_fake_data) parts.evaluate = evaluation_of(assembly, folder, replicas);
   if (!is_chief) {
     replicas->meet();  // the chief has more to prepare
-    return run(parts, trainer_options(assembly, num_steps));
+    return run(parts, trainer_options(assembly, num_steps, source->num_examples()));
   }
 
   save_description(assembly, options, folder, *source, num_steps);
@@ -198,7 +201,7 @@ RunOutcome train(config::Pipeline pipeline, const JobOptions& options) {
 
   if (replicas != nullptr) replicas->meet();
   const double started = now();
-  const RunOutcome outcome = run(parts, trainer_options(assembly, num_steps));
+  const RunOutcome outcome = run(parts, trainer_options(assembly, num_steps, source->num_examples()));
   if (source->num_skipped() > 0)
     SPDLOG_WARN("{} records were left out because they could not be used", source->num_skipped());
   SPDLOG_INFO("{} at step {} after {} steps in {}",

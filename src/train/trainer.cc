@@ -49,8 +49,7 @@ class Loop {
       step();
       ++outcome.steps;
       const bool saves = wants_checkpoint();
-      const bool evaluates =
-          signal_ == 0 && (options_.eval_every_n > 0 ? due(state_.step, options_.eval_every_n) || done() : saves);
+      const bool evaluates = signal_ == 0 && wants_evaluation(saves);
       std::filesystem::path file;
       if (saves) file = save();
       if (evaluates) evaluate(file);
@@ -78,6 +77,12 @@ class Loop {
   }
   bool wants_checkpoint() const {
     return done() || signal_ != 0 || overdue_ || due(state_.step, options_.checkpoint_every_n);
+  }
+  /// saves  whether a checkpoint is written now
+  bool wants_evaluation(bool saves) const {
+    if (done()) return true;
+    return state_.step >= options_.eval_from &&
+           (options_.eval_every_n > 0 ? due(state_.step, options_.eval_every_n) : saves);
   }
   void wait_for_chief() {
     watchdog_.enter("", 0);
@@ -119,8 +124,7 @@ class Loop {
   /// Whether all went well. A device is asked now and then and answers with the next step, on all replicas with the
   /// same one; before anything is written it has to answer for this step.
   bool seems_healthy(const StepResult& result) {
-    if (!kernels::device::reading_waits(result.healthy) || wants_checkpoint() ||
-        due(state_.step, options_.eval_every_n)) {
+    if (!kernels::device::reading_waits(result.healthy) || wants_checkpoint() || wants_evaluation(/*saves=*/false)) {
       asked_.reset();
       return result.ok();
     }

@@ -76,7 +76,8 @@ TEST(Validate, EveryFieldOutOfRangeIsReportedInOneRun) {
       "model { ssd { num_classes: 0 } }\n"
       "train_config {\n  batch_size: 0\n  max_bad_fraction: 1.5\n  gradient_accumulation_steps: 0\n"
       "  fine_tune_checkpoint_type: \"detecton\"\n  gradient_clipping_by_norm: nan\n  num_steps: 4 num_epochs: 2\n}\n"
-      "eval_config { min_score_threshold: -0.1 recall_lower_bound: 0.9 recall_upper_bound: 0.5 }\n"
+      "eval_config { min_score_threshold: -0.1 recall_lower_bound: 0.9 recall_upper_bound: 0.5\n"
+      "  eval_every_n_steps: 4 eval_every_n_epochs: 2 eval_from_epoch: -1 }\n"
       "eval_input_reader {\n  sample_1_of_n_examples: 0\n  sample_from_datasets_weights: -1\n"
       "  tf_record_input_reader { }\n  label_map_path: \"C:\\temp\"\n}\n");
   EXPECT_THAT(all,
@@ -88,7 +89,9 @@ TEST(Validate, EveryFieldOutOfRangeIsReportedInOneRun) {
                     HasSubstr("train_config.num_epochs: cannot stand beside num_steps")));
   EXPECT_THAT(
       all,
-      AllOf(HasSubstr("eval_config.min_score_threshold"), HasSubstr("eval_config.recall_lower_bound: must not exceed"),
+      AllOf(HasSubstr("eval_config.eval_every_n_epochs: cannot stand beside eval_every_n_steps"),
+            HasSubstr("eval_config.eval_from_epoch: must be >= 0, got -1"),
+            HasSubstr("eval_config.min_score_threshold"), HasSubstr("eval_config.recall_lower_bound: must not exceed"),
             HasSubstr("eval_input_reader[0].sample_1_of_n_examples"),
             HasSubstr("eval_input_reader[0].sample_from_datasets_weights[0]"), HasSubstr("names no input_path"),
             HasSubstr("eval_input_reader[0].label_map_path: holds a control character")));

@@ -29,6 +29,7 @@ struct TrainerOptions {
   int64_t checkpoint_every_n = 1000;  ///< and at the end, and after a signal; 0: only then
   double checkpoint_every_secs = 0;   ///< a checkpoint also after so long without one; 0: not for that reason
   int64_t eval_every_n = 0;           ///< 0: at every checkpoint
+  int64_t eval_from = 0;              ///< the first step after which an evaluation may be made, but for the last one
   int64_t look_every_n = 1;  ///< on a GPU, steps between two questions whether all went well; on a CPU always 1
   StepRecording cuda_graph = StepRecording::kOff;
   StepOptions step;

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Fetches COCO 2017 (https://cocodataset.org, 20 GB) and makes records of it, with the names that the configs of the TF Object
+# Detection API have: then train_detector --pipeline_config ITS.config --data_dir DIR needs no other path.
+#   scripts/coco2017.sh DIR [--train NAME:SHARDS] [--val NAME:SHARDS] [--build build/release]
+# --train  default mscoco_train.record:100     --val  default mscoco_val.record:10
+# Ends at once what is there already, and goes on with a file that came in part. About 60 GB of disk; the pictures (DIR/train2017,
+# DIR/val2017) and zip files may go afterwards. COCO_URL is another place to fetch from, COCO_JOBS how many threads make records.
+set -euo pipefail
+here=$(cd "$(dirname "$0")/.." && pwd)
+usage() { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+fail() { echo "coco2017.sh: $1" >&2; exit "${2:-3}"; }
+[ $# -ge 1 ] && [[ $1 != -* ]] || usage
+folder=$1 train=mscoco_train.record:100 val=mscoco_val.record:10 build=$here/build/release
+shift
+while [ $# -gt 0 ]; do
+  [ $# -ge 2 ] || usage
+  case "$1" in
+    --train) train=$2 ;;
+    --val) val=$2 ;;
+    --build) build=$2 ;;
+    *) usage ;;
+  esac
+  shift 2
+done
+for shards in "${train##*:}" "${val##*:}"; do
+  [[ $shards =~ ^[1-9][0-9]*$ ]] || fail "'$shards' is no number of shards (NAME:SHARDS)" 2
+done
+for program in curl unzip; do
+  command -v $program >/dev/null || fail "needs $program (apt-get install $program)" 2
+done
+[ -x "$build/bin/create_records" ] || fail "$build/bin/create_records is not there; build first (README.md), or say where: --build" 2
+url=${COCO_URL:-http://images.cocodataset.org}
+mkdir -p "$folder"
+
+# fetch PATH: one zip file of the site, unpacked into the folder; what it holds is there only when all of it is
+fetch() {
+  local zip=$folder/$(basename "$1")
+  [ -e "$zip.unpacked" ] && return
+  echo "coco2017.sh: fetching $url/$1"
+  curl --fail --location --silent --show-error --continue-at - --output "$zip" "$url/$1" ||
+    fail "$url/$1 cannot be fetched; run this again to go on"
+  unzip -q -o "$zip" -d "$folder" || fail "$zip cannot be unpacked (cut short, or no space left on the disk?); remove it and run this again"
+  touch "$zip.unpacked"
+}
+
+# records SPLIT NAME:SHARDS
+records() {
+  local name=${2%:*} shards=${2##*:}
+  [ -e "$folder/$(printf '%s-%05d-of-%05d' "$name" $((shards - 1)) "$shards")" ] && return
+  echo "coco2017.sh: $name, $shards files"
+  "$build/bin/create_records" --format coco --input "$folder/annotations/instances_${1}2017.json" --image_dir "$folder/${1}2017" \
+    --label_map "$folder/mscoco_label_map.pbtxt" --output "$folder/$name" --num_shards "$shards" ${COCO_JOBS:+--num_workers "$COCO_JOBS"}
+}
+
+fetch annotations/annotations_trainval2017.zip
+fetch zips/val2017.zip
+records val "$val"
+fetch zips/train2017.zip
+records train "$train"
+echo "coco2017.sh: done. $folder holds the records and mscoco_label_map.pbtxt; train with --data_dir $folder"
