@@ -1,4 +1,5 @@
 #pragma once
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -49,6 +50,20 @@ inline void apply(const std::string& text, const std::vector<double>& script, Ex
   ScriptedDraws draws(script);
   augmentation(text)->apply(example, draws);
   EXPECT_TRUE(draws.used_up()) << text;
+}
+
+/// (7 y^2 + 3 x^2 + 13 x y + 11 c x + 41 c) modulo 256: a picture that any program can make.
+inline at::Tensor formula_image(int64_t height, int64_t width) {
+  const at::Tensor y = at::arange(height).view({-1, 1, 1}), x = at::arange(width).view({1, -1, 1}),
+                   c = at::arange(3).view({1, 1, -1});
+  return (y * y * 7 + x * x * 3 + x * y * 13 + c * x * 11 + c * 41).remainder(256).to(at::kByte);
+}
+
+/// Sum of values times 1 + (their index modulo 97), so that places count: the numbers that tests expect of whole
+/// pictures.
+inline int64_t checksum(const at::Tensor& image) {
+  const at::Tensor values = image.to(at::kLong).flatten();
+  return (values * (at::arange(values.numel()).remainder(97) + 1)).sum().item<int64_t>();
 }
 
 inline std::vector<Box> boxes_of(const nlohmann::json& rows) {
