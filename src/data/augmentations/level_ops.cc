@@ -31,7 +31,8 @@ Table table_of(const Value& value) {
 }
 
 at::Tensor looked_up(const at::Tensor& image, const std::array<Table, 3>& tables) {
-  const at::Tensor in = checked(image), out = at::empty_like(in);
+  const at::Tensor in = checked(image);
+  at::Tensor out = at::empty_like(in);
   const uint8_t* from = in.const_data_ptr<uint8_t>();
   uint8_t* to = out.data_ptr<uint8_t>();
   for (int64_t i = 0; i < in.numel(); i += 3)
@@ -129,7 +130,8 @@ at::Tensor solarize_add(const at::Tensor& image, int addition) {
 }
 
 at::Tensor enhance_color(const at::Tensor& image, float factor) {
-  const at::Tensor in = checked(image), out = at::empty_like(in);
+  const at::Tensor in = checked(image);
+  at::Tensor out = at::empty_like(in);
   const uint8_t* from = in.const_data_ptr<uint8_t>();
   uint8_t* to = out.data_ptr<uint8_t>();
   for (int64_t i = 0; i < in.numel(); i += 3) {
@@ -149,7 +151,8 @@ at::Tensor enhance_brightness(const at::Tensor& image, float factor) {
 }
 
 at::Tensor enhance_sharpness(const at::Tensor& image, float factor) {
-  const at::Tensor in = checked(image), out = in.clone();
+  const at::Tensor in = checked(image);
+  at::Tensor out = in.clone();
   const int64_t rows = in.size(0), columns = in.size(1), row_stride = 3 * columns;
   for (int64_t y = 1; y < rows - 1; ++y) {
     const uint8_t* from = in.const_data_ptr<uint8_t>() + y * row_stride;
