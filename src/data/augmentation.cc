@@ -22,9 +22,12 @@ std::unique_ptr<Augmentation> build_augmentation(const config::ConfigNode<proto:
 
 std::unique_ptr<Augmenter> build_augmenter(const config::ConfigNode<proto::TrainConfig>& config) {
   std::vector<std::unique_ptr<Augmentation>> steps;
-  for (int i = 0; i < config->data_augmentation_options_size(); ++i)
-    steps.push_back(
-        build_augmentation(config.child("data_augmentation_options", i, config->data_augmentation_options(i))));
+  for (int i = 0; i < config->data_augmentation_options_size(); ++i) {
+    const auto node = config.child("data_augmentation_options", i, config->data_augmentation_options(i));
+    steps.push_back(build_augmentation(node));
+    if (steps.back()->leaves_fractions())
+      config::chosen(node, "preprocessing_step")->fail("", "leaves boxes in pixels, and batches hold fractions");
+  }
   return std::make_unique<Augmenter>(std::move(steps));
 }
 

@@ -132,6 +132,15 @@ void pad(Example& example, int64_t height, int64_t width, int64_t top, int64_t l
                          static_cast<float>(height - top) / h, static_cast<float>(width - left) / w});
 }
 
+void resize(Example& example, int64_t height, int64_t width, const ResizeOptions& image, const ResizeOptions& masks) {
+  example.image = resize(example.image, height, width, image);
+  if (!example.masks.defined()) return;
+  at::Tensor resized = at::empty({example.masks.size(0), height, width});
+  for (int64_t i = 0; i < resized.size(0); ++i)
+    resized[i].copy_(resize(example.masks[i].to(at::kFloat).unsqueeze(2), height, width, masks).squeeze(2));
+  example.masks = resized;
+}
+
 std::vector<float> mean_color(const at::Tensor& image) {
   const at::Tensor mean = image.to(at::kFloat).mean(at::IntArrayRef{0, 1}).contiguous();
   return {mean.const_data_ptr<float>(), mean.const_data_ptr<float>() + mean.numel()};

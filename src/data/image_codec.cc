@@ -184,7 +184,7 @@ at::Tensor upright(const at::Tensor& image, int orientation) {
   }
 }
 
-std::string encode_jpeg(const at::Tensor& image, int quality) {
+std::string encode_jpeg(const at::Tensor& image, int quality, Chroma chroma) {
   TORCH_CHECK(image.dim() == 3 && image.size(2) == 3 && image.scalar_type() == at::kByte,
               "encode_jpeg wants [H, W, 3] uint8, got ", image.sizes(), " ", image.scalar_type());
   TORCH_CHECK(quality >= 1 && quality <= 100, "JPEG quality ", quality, " is not in 1..100");
@@ -193,9 +193,10 @@ std::string encode_jpeg(const at::Tensor& image, int quality) {
   if (!handle) throw std::bad_alloc();
   unsigned char* bytes = nullptr;
   unsigned long size = 0;
+  const bool full = chroma == Chroma::kByQuality && quality > 95;
   const int status = tjCompress2(handle.get(), pixels.data_ptr<uint8_t>(), static_cast<int>(pixels.size(1)), 0,
                                  static_cast<int>(pixels.size(0)), TJPF_RGB, &bytes, &size,
-                                 quality > 95 ? TJSAMP_444 : TJSAMP_420, quality, TJFLAG_ACCURATEDCT);
+                                 full ? TJSAMP_444 : TJSAMP_420, quality, TJFLAG_ACCURATEDCT);
   std::unique_ptr<unsigned char, void (*)(unsigned char*)> owned(bytes, &tjFree);
   if (status != 0) throw DataError(std::string("cannot encode a JPEG: ") + tjGetErrorStr2(handle.get()));
   return {reinterpret_cast<const char*>(bytes), size};

@@ -62,6 +62,13 @@ TEST(Validate, RangesOfQueuesAndOfTheTimeBetweenCheckpoints) {
               HasSubstr("train_config.checkpoint.every_n_secs: must be >= 0, got -1"));
 }
 
+TEST(Validate, ScoresThatAreAugmentedMustBeLoaded) {
+  const std::string step = "train_config { data_augmentation_options { convert_class_logits_to_softmax {} } }";
+  EXPECT_THAT(validation_error(step), HasSubstr("data_augmentation_options[0].convert_class_logits_to_softmax: needs "
+                                                "train_input_reader.load_multiclass_scores: true"));
+  EXPECT_EQ(validation_error(step + " train_input_reader { load_multiclass_scores: true }"), "");
+}
+
 TEST(Effective, TheMessageInsideAnAnyIsWrittenOut) {
   const auto pipeline = pipeline_of(
       "train_config { data_augmentation_options { custom { [type.googleapis.com/osprey.protos.RandomHorizontalFlip] "

@@ -1,11 +1,9 @@
 #include <fmt/format.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <regex>
 
 #include "augmentation_support.h"
-#include "osprey/base/error.h"
 #include "osprey/data/color_ops.h"
 #include "osprey/data/example_ops.h"
 
@@ -88,7 +86,7 @@ void check_color(const json& inputs, const std::string& name, const json& expect
   else if (is("rgb_to_gray_random"))
     apply("random_rgb_to_gray {}", {0}, example);
   else if (is("rgb_to_gray(1"))
-    example.image = data::luma(example.image);
+    apply("rgb_to_gray {}", {}, example);
   else if (is("pixel_value_scale")) {
     const at::Tensor factors = tensor(expected["coef"]).flatten().to(at::kDouble);
     apply("random_pixel_value_scale {}", {factors.data_ptr<double>(), factors.data_ptr<double>() + factors.numel()},
@@ -237,14 +235,11 @@ TEST(Augmentations, AgreeWithTheOriginalInEveryExample) {
   }
 }
 
-TEST(Augmentations, EveryStepIsBuiltOrRefusedByName) {
+TEST(Augmentations, EveryStepOfTheOriginalIsBuilt) {
   for (const auto& file : golden_files("augmentations.json")) {
     for (const json& step : read_json(file).value("steps", json::array())) {
-      const std::string name = step["step"];
       const std::string message = "osprey.protos." + step["message"].get<std::string>();
-      if (data::Augmentation::Registry::instance().has(message)) continue;
-      EXPECT_THAT([&] { augmentation(name + " {}"); },
-                  ::testing::ThrowsMessage<ConfigError>(::testing::HasSubstr(name)));
+      EXPECT_TRUE(data::Augmentation::Registry::instance().has(message)) << step["step"];
     }
   }
 }

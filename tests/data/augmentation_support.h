@@ -1,4 +1,5 @@
 #pragma once
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -49,6 +50,24 @@ inline void apply(const std::string& text, const std::vector<double>& script, Ex
   ScriptedDraws draws(script);
   augmentation(text)->apply(example, draws);
   EXPECT_TRUE(draws.used_up()) << text;
+}
+
+/// (7 y^2 + 3 x^2 + 13 x y + 11 c x + 41 c) modulo 256: a picture that any program can make.
+inline at::Tensor formula_image(int64_t height, int64_t width) {
+  at::Tensor image = at::empty({height, width, 3}, at::kByte);
+  uint8_t* value = image.data_ptr<uint8_t>();
+  for (int64_t y = 0; y < height; ++y)
+    for (int64_t x = 0; x < width; ++x)
+      for (int64_t c = 0; c < 3; ++c)
+        *value++ = static_cast<uint8_t>(7 * y * y + 3 * x * x + 13 * x * y + 11 * c * x + 41 * c);
+  return image;
+}
+
+/// Sum of values times 1 + (their index modulo 97), so that places count: the numbers that tests expect of whole
+/// pictures.
+inline int64_t checksum(const at::Tensor& image) {
+  const at::Tensor values = image.to(at::kLong).flatten();
+  return (values * (at::arange(values.numel()).remainder(97) + 1)).sum().item<int64_t>();
 }
 
 inline std::vector<Box> boxes_of(const nlohmann::json& rows) {

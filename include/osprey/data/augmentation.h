@@ -23,6 +23,8 @@ class Augmentation {
   virtual void apply(Example& example, RandomDraws& draws) const = 0;
   /// Whether pixel values may leave 0..255 or stop being levels, so that rounding them to uint8 would destroy them.
   virtual bool leaves_levels() const { return false; }
+  /// Whether boxes and keypoints stop being fractions of the image, which is what batches hold.
+  virtual bool leaves_fractions() const { return false; }
 };
 
 /// The chain of a config's data_augmentation_options, in their order.
@@ -42,10 +44,11 @@ class Augmenter {
 };
 
 /// Builds one step.
-/// throws ConfigError for values out of range and for steps that are not built yet, naming the field
+/// throws ConfigError for values out of range, naming the field
 std::unique_ptr<Augmentation> build_augmentation(const config::ConfigNode<proto::PreprocessingStep>& config);
 
-/// Builds all data_augmentation_options of a train_config.
+/// Builds all data_augmentation_options of a train_config, for batches.
+/// throws ConfigError as build_augmentation, and for a step whose boxes no batch can hold
 std::unique_ptr<Augmenter> build_augmenter(const config::ConfigNode<proto::TrainConfig>& config);
 
 }  // namespace osprey::data

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "osprey/core/example.h"
+#include "osprey/data/resize.h"
 
 namespace osprey::data {
 
@@ -32,6 +33,11 @@ void crop(Example& example, const PixelWindow& window, float overlap_thresh, boo
 /// Places the image on a canvas of height x width pixels, its corner at (top, left); the rest has `color`, one value
 /// per channel. The image becomes float32; masks are padded with 0.
 void pad(Example& example, int64_t height, int64_t width, int64_t top, int64_t left, const std::vector<float>& color);
+
+/// Resizes the image, which becomes float32, and the masks; boxes and keypoints are fractions of it and stay.
+/// height, width  of the result, at least 1
+void resize(Example& example, int64_t height, int64_t width, const ResizeOptions& image = {},
+            const ResizeOptions& masks = {ResizeMethod::kNearest});
 
 /// Expresses boxes and keypoints relative to a window given as fractions of the image.
 void change_frame(Example& example, const Box& window);

@@ -37,8 +37,10 @@ at::Tensor decode_grey(std::string_view encoded);
 /// Turns a stored picture upright. image [H, W, ...]; orientation 1..8 as in EXIF (1: nothing to do).
 at::Tensor upright(const at::Tensor& image, int orientation);
 
-/// Encodes [H, W, 3] uint8 RGB; quality 1..100, chroma at half resolution up to 95 and in full above.
-std::string encode_jpeg(const at::Tensor& image, int quality = 95);
+/// Resolution of the two colour channels of a JPEG: half up to quality 95 and in full above, or half at any quality.
+enum class Chroma { kByQuality, kHalf };
+/// Encodes [H, W, 3] uint8 RGB; quality 1..100.
+std::string encode_jpeg(const at::Tensor& image, int quality = 95, Chroma chroma = Chroma::kByQuality);
 /// Encodes [H, W, 3] uint8 RGB or [H, W] uint8 grey, without loss.
 std::string encode_png(const at::Tensor& image);
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <string>
 
 #include "osprey/config/node.h"
@@ -8,6 +9,9 @@ namespace osprey::data {
 /// Range checks that many augmentations share.
 inline void check_probability(const config::Node& node, const char* field, float value) {
   if (!(value >= 0 && value <= 1)) node.fail(field, "must be in [0, 1], got " + std::to_string(value));
+}
+inline void check_at_least(const config::Node& node, const char* field, int64_t value, int64_t least) {
+  if (value < least) node.fail(field, "must be >= " + std::to_string(least) + ", got " + std::to_string(value));
 }
 inline void check_range(const config::Node& node, const char* low_field, float low, const char* high_field, float high,
                         float least) {

@@ -57,6 +57,15 @@ class RandomGray final : public Augmentation {
   float probability_;
 };
 
+// One channel stays; a batch repeats it for networks that read three.
+class Gray final : public Augmentation {
+ public:
+  void apply(Example& example, RandomDraws&) const override {
+    make_float(example);
+    example.image = luma(example.image);
+  }
+};
+
 std::unique_ptr<Augmentation> make_brightness(const ConfigNode<proto::RandomAdjustBrightness>& cfg) {
   if (!(cfg->max_delta() >= 0)) cfg.fail("max_delta", "must be >= 0");
   return std::make_unique<RandomAdjust>(&adjust_brightness, -cfg->max_delta(), cfg->max_delta());
@@ -81,11 +90,13 @@ std::unique_ptr<Augmentation> make_gray(const ConfigNode<proto::RandomRGBtoGray>
   check_probability(cfg, "probability", cfg->probability());
   return std::make_unique<RandomGray>(cfg->probability());
 }
+std::unique_ptr<Augmentation> make_plain_gray(const ConfigNode<proto::RGBtoGray>&) { return std::make_unique<Gray>(); }
 OSPREY_REGISTER(Augmentation, &make_brightness);
 OSPREY_REGISTER(Augmentation, &make_contrast);
 OSPREY_REGISTER(Augmentation, &make_hue);
 OSPREY_REGISTER(Augmentation, &make_saturation);
 OSPREY_REGISTER(Augmentation, &make_distort);
 OSPREY_REGISTER(Augmentation, &make_gray);
+OSPREY_REGISTER(Augmentation, &make_plain_gray);
 }  // namespace
 }  // namespace osprey::data

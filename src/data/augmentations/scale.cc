@@ -13,13 +13,6 @@ namespace osprey::data {
 namespace {
 using config::ConfigNode;
 
-at::Tensor scaled_masks(const at::Tensor& masks, int64_t height, int64_t width, const ResizeOptions& options) {
-  at::Tensor out = at::empty({masks.size(0), height, width});
-  for (int64_t i = 0; i < masks.size(0); ++i)
-    out[i].copy_(resize(masks[i].to(at::kFloat).unsqueeze(2), height, width, options).squeeze(2));
-  return out;
-}
-
 // Boxes that do not touch the image are dropped, the others clipped.
 void keep_touching(Example& example) {
   std::vector<int64_t> kept;
@@ -70,9 +63,8 @@ class ImageScale final : public Augmentation {
       return std::max<int64_t>(1, static_cast<int64_t>(static_cast<float>(side) * scale));
     };
     const int64_t height = scaled(example.image.size(0)), width = scaled(example.image.size(1));
-    example.image = resize(example.image, height, width, {ResizeMethod::kBilinear, /*align_corners=*/true});
-    if (example.masks.defined())
-      example.masks = scaled_masks(example.masks, height, width, {ResizeMethod::kNearest, /*align_corners=*/true});
+    resize(example, height, width, {ResizeMethod::kBilinear, /*align_corners=*/true},
+           {ResizeMethod::kNearest, /*align_corners=*/true});
   }
 
  private:
@@ -94,8 +86,7 @@ class ScaleCropAndPadToSquare final : public Augmentation {
       return static_cast<int64_t>(std::max(0.0f, static_cast<float>(size - side_)) * draws.uniform(0, 1));
     };
     const int64_t top = offset(height), left = offset(width);
-    example.image = resize(example.image, height, width);
-    if (example.masks.defined()) example.masks = scaled_masks(example.masks, height, width, {});
+    resize(example, height, width, {}, /*masks=*/{});
     cut_square(example, top, left, side_, {height, width});
   }
 
