@@ -48,6 +48,13 @@ device::RowShares<device::kDepthwiseWidth, kThreads> DepthwiseOnDevice::shares(i
   return {runs, window_.depth, most_blocks, /*least_rows=*/1};
 }
 
+/// Makes a map of so many lines and pixels; `x` says where.
+template <class Make>
+void DepthwiseOnDevice::launch_runs(const at::Tensor& x, int64_t lines, int64_t pixels, const Make& make) const {
+  const device::DepthwiseRuns<Make> kernel{shares<256>(lines, pixels, device::kBlocksOfPass), make};
+  device::launch(x, kernel.shares.blocks(), kernel);
+}
+
 /// With the stride that the window has, or 1 where it is turned.
 at::Tensor DepthwiseOnDevice::convolve(const at::Tensor& x, Turned turned,
                                        const device::DepthwiseWindow& window) const {
@@ -55,10 +62,9 @@ at::Tensor DepthwiseOnDevice::convolve(const at::Tensor& x, Turned turned,
   with_types([&](auto* type, auto kernel) {
     using T = std::remove_pointer_t<decltype(type)>;
     const auto run = [&](auto stride) {
-      const device::DepthwiseForward<T, kernel, stride> convolution{
-          shares<256>(window.lines, window.pixels, device::kBlocksOfPass), window, device::data<const T>(x),
-          taps.const_data_ptr<float>(), device::data<T>(y)};
-      device::launch(x, convolution.shares.blocks(), convolution);
+      launch_runs(x, window.lines, window.pixels,
+                  device::DepthwiseForward<T, kernel, stride>{window, device::data<const T>(x),
+                                                              taps.const_data_ptr<float>(), device::data<T>(y)});
     };
     stride_ == 1 ? run(std::integral_constant<int, 1>()) : run(std::integral_constant<int, 2>());
   });
@@ -75,10 +81,9 @@ at::Tensor DepthwiseOnDevice::gradient_of_map(const at::Tensor& gradient) const 
   const at::Tensor result = empty_map(x_.sizes(), x_), taps = of_taps(Turned::kNo);
   with_types([&](auto* type, auto kernel) {
     using T = std::remove_pointer_t<decltype(type)>;
-    const device::DepthwiseGradient<T, kernel, 2> gather{
-        shares<256>(window_.height, window_.width, device::kBlocksOfPass), window_, device::data<const T>(gradient),
-        taps.const_data_ptr<float>(), device::data<T>(result)};
-    device::launch(gradient, gather.shares.blocks(), gather);
+    launch_runs(gradient, window_.height, window_.width,
+                device::DepthwiseGradient<T, kernel, 2>{window_, device::data<const T>(gradient),
+                                                        taps.const_data_ptr<float>(), device::data<T>(result)});
   });
   return result;
 }

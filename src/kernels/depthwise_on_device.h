@@ -31,6 +31,8 @@ class DepthwiseOnDevice {
   at::Tensor convolve(const at::Tensor& x, Turned turned, const device::DepthwiseWindow& window) const;
   template <class Run>
   void with_types(Run run) const;
+  template <class Make>
+  void launch_runs(const at::Tensor& x, int64_t lines, int64_t pixels, const Make& make) const;
   template <int kThreads>
   device::RowShares<device::kDepthwiseWidth, kThreads> shares(int64_t lines, int64_t pixels, int64_t most_blocks) const;
 

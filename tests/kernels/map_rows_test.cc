@@ -80,21 +80,17 @@ void expect_depthwise(int64_t most_blocks) {
   defined.backward(gradient.to(at::kDouble));
 
   const at::Tensor y = at::empty_like(gradient);
-  const DepthwiseForward<float, 3, kStride> forward{{runs(kLines, kPixels), kDepth, most_blocks, 1},
-                                                    window,
-                                                    x.const_data_ptr<float>(),
-                                                    taps.const_data_ptr<float>(),
-                                                    y.mutable_data_ptr<float>()};
+  const DepthwiseRuns<DepthwiseForward<float, 3, kStride>> forward{
+      {runs(kLines, kPixels), kDepth, most_blocks, 1},
+      {window, x.const_data_ptr<float>(), taps.const_data_ptr<float>(), y.mutable_data_ptr<float>()}};
   launch(x, forward.shares.blocks(), forward);
   expect_close(y, defined.to(at::kFloat), 1e-5, 1e-5, "y");
 
   if constexpr (kStride == 2) {  // elsewhere it is a convolution like the above
     const at::Tensor of_x = at::empty_like(x);
-    const DepthwiseGradient<float, 3, 2> gather{{runs(kHeight, kWidth), kDepth, most_blocks, 1},
-                                                window,
-                                                gradient.const_data_ptr<float>(),
-                                                taps.const_data_ptr<float>(),
-                                                of_x.mutable_data_ptr<float>()};
+    const DepthwiseRuns<DepthwiseGradient<float, 3, 2>> gather{
+        {runs(kHeight, kWidth), kDepth, most_blocks, 1},
+        {window, gradient.const_data_ptr<float>(), taps.const_data_ptr<float>(), of_x.mutable_data_ptr<float>()}};
     launch(x, gather.shares.blocks(), gather);
     expect_close(of_x, exact.grad().to(at::kFloat), 1e-5, 1e-5, "gradient of x");
   }

@@ -54,27 +54,33 @@ OSPREY_INLINE void write_pixels(const float (&sums)[kCount][kDepthwiseWidth], in
   }
 }
 
-/// y = what the window sees, times the weights. Rows of the shares are runs of pixels of the result.
-template <class T, int kKernel, int kStride>
-struct DepthwiseForward {
-  static constexpr int kThreads = 256, kWidth = kDepthwiseWidth, kRun = kDepthwiseRun;
+/// Makes a map by runs of its pixels, which are the rows of the shares: make(number of a run, first channel).
+template <class Make>
+struct DepthwiseRuns {
+  static constexpr int kThreads = 256;
   using Shared = Nothing;
-  RowShares<kWidth> shares;
-  DepthwiseWindow window;
-  const T* x;
-  const float* weights;  ///< [taps, depth]
-  T* y;
+  RowShares<kDepthwiseWidth> shares;
+  Make make;
 
   template <class Block>
   OSPREY_INLINE void operator()(const Block& block, Shared&) const {
     block.run([&](int thread) {
       const auto share = shares.of(block.index, thread);
-      for (int64_t i = 0; i < share.count; ++i) convolve(share.row + i * shares.lanes, share.channel);
+      for (int64_t i = 0; i < share.count; ++i) make(share.row + i * shares.lanes, share.channel);
     });
   }
+};
 
- private:
-  OSPREY_INLINE void convolve(int64_t number, int64_t channel) const {
+/// y = what the window sees, times the weights.
+template <class T, int kKernel, int kStride>
+struct DepthwiseForward {
+  static constexpr int kWidth = kDepthwiseWidth, kRun = kDepthwiseRun;
+  DepthwiseWindow window;
+  const T* x;
+  const float* weights;  ///< [taps, depth]
+  T* y;
+
+  OSPREY_INLINE void operator()(int64_t number, int64_t channel) const {
     const RunOfPixels<kRun> run(number, window.lines, window.pixels);
     float sums[kRun][kWidth] = {};
     OSPREY_UNROLL
@@ -100,34 +106,16 @@ struct DepthwiseForward {
 };
 
 /// The gradient of the map where windows jump (elsewhere it is a convolution with the weights turned around): each
-/// pixel asks whose window has seen it. Rows of the shares are runs of pixels of the map.
+/// pixel asks whose window has seen it.
 template <class T, int kKernel, int kStride>
 struct DepthwiseGradient {
-  static constexpr int kThreads = 256, kWidth = kDepthwiseWidth, kRun = kDepthwiseRun;
-  using Shared = Nothing;
-  RowShares<kWidth> shares;
+  static constexpr int kWidth = kDepthwiseWidth, kRun = kDepthwiseRun;
   DepthwiseWindow window;
   const T* gradient;
   const float* weights;  ///< [taps, depth]
   T* result;
 
-  template <class Block>
-  OSPREY_INLINE void operator()(const Block& block, Shared&) const {
-    block.run([&](int thread) {
-      const auto share = shares.of(block.index, thread);
-      for (int64_t i = 0; i < share.count; ++i) gather(share.row + i * shares.lanes, share.channel);
-    });
-  }
-
- private:
-  /// The target of a window whose tap number `tap` lies on `source`; -1: there is none.
-  OSPREY_INLINE int target(int64_t source, int64_t before, int tap, int64_t targets) const {
-    const int from_first = static_cast<int>(source + before) - tap;
-    if (from_first < 0 || from_first % kStride != 0) return -1;
-    const int number = from_first / kStride;
-    return number < targets ? number : -1;
-  }
-  OSPREY_INLINE void gather(int64_t number, int64_t channel) const {
+  OSPREY_INLINE void operator()(int64_t number, int64_t channel) const {
     const RunOfPixels<kRun> run(number, window.height, window.width);
     float sums[kRun][kWidth] = {};
     for (int r = 0; r < kKernel; ++r) {
@@ -149,6 +137,15 @@ struct DepthwiseGradient {
     }
     write_pixels(sums, run.first, window.width, window.depth,
                  result + (run.picture * window.height + run.line) * window.width * window.depth + channel);
+  }
+
+ private:
+  /// The target of a window whose tap number `tap` lies on `source`; -1: there is none.
+  OSPREY_INLINE int target(int64_t source, int64_t before, int tap, int64_t targets) const {
+    const int from_first = static_cast<int>(source + before) - tap;
+    if (from_first < 0 || from_first % kStride != 0) return -1;
+    const int number = from_first / kStride;
+    return number < targets ? number : -1;
   }
 };
 
