@@ -371,7 +371,7 @@ void add_maps() {
           kernels::pending_sum_backward(gradient, sum, map);
         };
       },
-      5 * 4.0 * 8 * 128 * 75 * 75);
+      4 * 4.0 * 8 * 128 * 75 * 75);
   add(
       "convolution_weight_gradient",
       [] {

@@ -7,7 +7,7 @@
 
 #include "kernels/batch_norm_steps.h"
 #include "kernels/device/channels.h"
-#include "kernels/kept_epilogue.h"
+#include "kernels/kept_arguments.h"
 #include "kernels/maps.h"
 #include "kernels/operator.h"
 #include "kernels/with_elements.h"

@@ -61,13 +61,6 @@ at::Tensor add_normalized(const at::Tensor& x, const Affine& affine, const at::T
 std::pair<at::Tensor, at::Tensor> sum_gradient_moments(const at::Tensor& gradient, const at::Tensor& y,
                                                        const at::Tensor& x, const Affine& affine);
 
-struct TakenBack {
-  at::Tensor moments, of_addend;  ///< as above
-  at::Tensor of_x;                ///< like x: scale * g
-};
-/// The same, and the gradient of x with the statistics held fast.
-TakenBack take_back_sum(const at::Tensor& gradient, const at::Tensor& y, const at::Tensor& x, const Affine& affine);
-
 /// What the moments of gradients of a normalised map make of those of its statistics and parameters, [C] float32 each.
 struct ChannelGradients {
   at::Tensor mean, inverse_deviation, gamma, beta;

@@ -9,35 +9,6 @@
 /// Of batch_norm_steps.h those in which a map is added.
 namespace osprey::kernels {
 
-namespace {
-
-/// of_x  undefined: not wanted
-at::Tensor sum_moments(const at::Tensor& gradient, const at::Tensor& y, const at::Tensor& x, const Affine& affine,
-                       const at::Tensor& of_addend, const at::Tensor& of_x) {
-  at::Tensor moments;
-  const int64_t depth = x.size(1);
-  with_elements(x.scalar_type(), [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
-    const T *in = device::data<const T>(x), *made = device::data<const T>(y), *wanted = device::data<const T>(gradient);
-    T *const addends = device::data<T>(of_addend), *const inputs = device::data<T>(of_x);
-    if (!device::takes_loops(x)) {
-      with_width<T>(x, {wanted, made, in, addends}, [&](auto width) {
-        moments =
-            column_sums_on_device(x, device::SumGradientMoments<T, width>{wanted, made, in, affine.channels, addends});
-      });
-      return;
-    }
-    moments = column_sums(MapRows(x), [&](int64_t first, int64_t number, float* scratch, double* sum, double* product) {
-      const int64_t at = first * depth;
-      cpu::take_back_sum_rows(wanted + at, made + at, in + at, number, depth, affine.channels, scratch, sum, product,
-                              addends + at, inputs == nullptr ? nullptr : inputs + at);
-    });
-  });
-  return moments;
-}
-
-}  // namespace
-
 at::Tensor add_normalized(const at::Tensor& x, const Affine& affine, const at::Tensor& addend) {
   const at::Tensor y = empty_map(x.sizes(), x);
   const int64_t depth = x.size(1);
@@ -58,18 +29,26 @@ at::Tensor add_normalized(const at::Tensor& x, const Affine& affine, const at::T
 std::pair<at::Tensor, at::Tensor> sum_gradient_moments(const at::Tensor& gradient, const at::Tensor& y,
                                                        const at::Tensor& x, const Affine& affine) {
   const at::Tensor of_addend = empty_map(x.sizes(), x);
-  return {sum_moments(gradient, y, x, affine, of_addend, {}), of_addend};
-}
-
-TakenBack take_back_sum(const at::Tensor& gradient, const at::Tensor& y, const at::Tensor& x, const Affine& affine) {
-  if (!device::takes_loops(x)) {
-    const auto [moments, of_addend] = sum_gradient_moments(gradient, y, x, affine);
-    const at::Tensor none = at::zeros_like(affine.mean);
-    return {moments, of_addend, spread(of_addend, x, affine.without_epilogue(), none, none)};
-  }
-  TakenBack result{{}, empty_map(x.sizes(), x), empty_map(x.sizes(), x)};
-  result.moments = sum_moments(gradient, y, x, affine, result.of_addend, result.of_x);
-  return result;
+  const int64_t depth = x.size(1);
+  at::Tensor moments;
+  with_elements(x.scalar_type(), [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const T *in = device::data<const T>(x), *made = device::data<const T>(y), *wanted = device::data<const T>(gradient);
+    T* const addends = device::data<T>(of_addend);
+    if (!device::takes_loops(x)) {
+      with_width<T>(x, {wanted, made, in, addends}, [&](auto width) {
+        moments =
+            column_sums_on_device(x, device::SumGradientMoments<T, width>{wanted, made, in, affine.channels, addends});
+      });
+      return;
+    }
+    moments = column_sums(MapRows(x), [&](int64_t first, int64_t number, float* scratch, double* sum, double* product) {
+      const int64_t at = first * depth;
+      cpu::take_back_sum_rows(wanted + at, made + at, in + at, number, depth, affine.channels, scratch, sum, product,
+                              addends + at);
+    });
+  });
+  return {moments, of_addend};
 }
 
 }  // namespace osprey::kernels

@@ -99,7 +99,7 @@ cpu::ConvolvedGradients composed_backward(const cpu::ThroughStatistics& gradient
                                           const std::optional<Affine>& affine, const at::Tensor& weights,
                                           const Plan& plan, bool of_x) {
   const WithoutAutocast scope;
-  const Affine plain(gradient.y, {}, {}, gradient.mean, at::ones_like(gradient.mean), Epilogue{});
+  const Affine plain(gradient.y, gradient.scale, {}, gradient.mean, at::ones_like(gradient.mean), Epilogue{});
   const at::Tensor x = map.to(at::kFloat), total = spread(gradient.gradient.to(at::kFloat), gradient.y.to(at::kFloat),
                                                           plain, gradient.slope, gradient.offset);
   const at::Tensor values = affine ? normalize(x, *affine) : x;
@@ -148,12 +148,12 @@ std::pair<at::Tensor, at::Tensor> through_statistics(const at::Tensor& y, const 
 }
 
 SixTensors convolve_backward_operator(const Optional& gradient_y, const Optional& gradient_mean,
-                                      const Optional& gradient_inverse_deviation, const at::Tensor& y,
-                                      const at::Tensor& y_mean, const at::Tensor& y_inverse_deviation,
-                                      const at::Tensor& given, const Optional& mean, const Optional& inverse_deviation,
-                                      const Optional& gamma, const Optional& beta, double low, double high,
-                                      int64_t curve, const at::Tensor& weights, int64_t stride, at::IntArrayRef padding,
-                                      bool of_x) {
+                                      const Optional& gradient_inverse_deviation, const Optional& scale,
+                                      const at::Tensor& y, const at::Tensor& y_mean,
+                                      const at::Tensor& y_inverse_deviation, const at::Tensor& given,
+                                      const Optional& mean, const Optional& inverse_deviation, const Optional& gamma,
+                                      const Optional& beta, double low, double high, int64_t curve,
+                                      const at::Tensor& weights, int64_t stride, at::IntArrayRef padding, bool of_x) {
   const Plan plan(given, weights, window_of(stride, padding));
   TORCH_CHECK(y.sizes() == at::IntArrayRef(plan.sizes) && y.scalar_type() == given.scalar_type() &&
                   (!gradient_y || gradient_y->sizes() == y.sizes()),
@@ -174,7 +174,8 @@ SixTensors convolve_backward_operator(const Optional& gradient_y, const Optional
   const at::Tensor gradient =
       gradient_y ? channels_last(gradient_y->to(result_y.scalar_type())) : at::zeros_like(result_y);
   const auto [slope, offset] = through_statistics(y, gradient_mean, gradient_inverse_deviation, y_inverse_deviation);
-  const cpu::ThroughStatistics through{gradient, result_y, y_mean, slope, offset};
+  const cpu::ThroughStatistics through{gradient, result_y, y_mean, scale ? scale->contiguous() : at::ones_like(y_mean),
+                                       slope,    offset};
   cpu::ConvolvedGradients result;
   if (!plan.takes_loops(x)) {
     result = composed_backward(through, x, affine, weights, plan, of_x);
@@ -202,9 +203,9 @@ TORCH_LIBRARY_FRAGMENT(osprey, library) {
          &convolve_operator);
   define(library,
          "normalized_convolution_backward(Tensor? gradient_y, Tensor? gradient_mean, Tensor? "
-         "gradient_inverse_deviation, Tensor y, Tensor y_mean, Tensor y_inverse_deviation, Tensor x, Tensor? mean, "
-         "Tensor? inverse_deviation, Tensor? gamma, Tensor? beta, float low, float high, int curve, Tensor weights, "
-         "int stride, int[] padding, bool of_x) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+         "gradient_inverse_deviation, Tensor? scale, Tensor y, Tensor y_mean, Tensor y_inverse_deviation, Tensor x, "
+         "Tensor? mean, Tensor? inverse_deviation, Tensor? gamma, Tensor? beta, float low, float high, int curve, "
+         "Tensor weights, int stride, int[] padding, bool of_x) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
          &convolve_backward_operator);
 }
 
@@ -232,17 +233,18 @@ MapWithStatistics normalized_convolution(const PendingMap& input, const at::Tens
 NormalizedConvolutionGradients normalized_convolution_backward(const MapWithStatistics& gradient,
                                                                const MapWithStatistics& result, const PendingMap& input,
                                                                const at::Tensor& weights, const SlidingWindow& window,
-                                                               bool of_x) {
+                                                               const ConvolutionGradientOptions& options) {
   const at::NoGradGuard no_gradients;
   static const auto operation = find_operator("normalized_convolution_backward", &convolve_backward_operator);
-  const auto [x, mean, inverse_deviation, gamma, beta, of_weights] = operation.call(
-      if_defined(gradient.y), if_defined(gradient.mean), if_defined(gradient.inverse_deviation), result.y, result.mean,
-      result.inverse_deviation, input.x, if_defined(input.mean), if_defined(input.inverse_deviation),
-      if_defined(input.gamma), if_defined(input.beta), input.epilogue.low, input.epilogue.high,
-      static_cast<int64_t>(input.epilogue.curve), weights, window.stride, window.padding, of_x);
+  const auto [x, mean, inverse_deviation, gamma, beta, of_weights] =
+      operation.call(if_defined(gradient.y), if_defined(gradient.mean), if_defined(gradient.inverse_deviation),
+                     if_defined(options.scale), result.y, result.mean, result.inverse_deviation, input.x,
+                     if_defined(input.mean), if_defined(input.inverse_deviation), if_defined(input.gamma),
+                     if_defined(input.beta), input.epilogue.low, input.epilogue.high,
+                     static_cast<int64_t>(input.epilogue.curve), weights, window.stride, window.padding, options.of_x);
   NormalizedConvolutionGradients all;
   all.weights = of_weights;
-  if (of_x || input.mean.defined()) all.x = x;
+  if (options.of_x || input.mean.defined()) all.x = x;
   if (input.mean.defined())
     std::tie(all.mean, all.inverse_deviation, all.gamma, all.beta) = std::tie(mean, inverse_deviation, gamma, beta);
   return all;

@@ -4,7 +4,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
-#include "kernels/kept_epilogue.h"
+#include "kernels/kept_arguments.h"
 #include "kernels/window_of.h"
 #include "osprey/kernels/normalized_convolution.h"
 
@@ -27,20 +27,17 @@ class NormalizedConvolutionNode : public torch::autograd::Function<NormalizedCon
     context->save_for_backward({x, input.mean, input.inverse_deviation, input.gamma, input.beta, weights, result.y,
                                 result.mean, result.inverse_deviation});
     keep(context, epilogue);
-    context->saved_data["stride"] = window.stride;
-    context->saved_data["padding"] = std::vector<int64_t>(window.padding.begin(), window.padding.end());
+    keep(context, window);
     context->set_materialize_grads(false);
     return {result.y, result.mean, result.inverse_deviation};
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
-    const SlidingWindow window =
-        window_of(context->saved_data["stride"].toInt(), context->saved_data["padding"].toIntVector());
     const NormalizedConvolutionGradients all =
         normalized_convolution_backward({gradients[0], gradients[1], gradients[2]}, {saved[6], saved[7], saved[8]},
                                         {saved[0], saved[1], saved[2], saved[3], saved[4], kept_epilogue(context)},
-                                        saved[5], window, context->needs_input_grad(0));
+                                        saved[5], kept_window(context), {.of_x = context->needs_input_grad(0)});
     return {all.x,
             all.mean,
             all.inverse_deviation,

@@ -5,7 +5,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/batch_norm_steps.h"
-#include "kernels/kept_epilogue.h"
+#include "kernels/kept_arguments.h"
 #include "kernels/maps.h"
 #include "kernels/operator.h"
 #include "kernels/pending_steps.h"
@@ -17,7 +17,6 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using Optional = std::optional<at::Tensor>;
 using FiveTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
-using SixTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 constexpr auto kClamp = static_cast<int64_t>(Epilogue::Curve::kClamp);
 
@@ -60,23 +59,31 @@ at::Tensor sum_operator(const at::Tensor& given, const at::Tensor& mean, const a
   return add_normalized(map.x, affine_of(map).value(), channels_last(addend));
 }
 
-SixTensors sum_backward_operator(const at::Tensor& gradient, const at::Tensor& sum, const at::Tensor& given,
-                                 const at::Tensor& mean, const at::Tensor& inverse_deviation, const Optional& gamma,
-                                 const Optional& beta, double low, double high) {
-  check_like(given, sum, "a sum");
+FiveTensors sum_backward_operator(const at::Tensor& gradient, const Optional& sum, const at::Tensor& given,
+                                  const at::Tensor& mean, const at::Tensor& inverse_deviation, const Optional& gamma,
+                                  const Optional& beta, double low, double high) {
+  if (sum) check_like(given, *sum, "a sum");
   TORCH_CHECK(gradient.sizes() == given.sizes(), "expected a gradient of size ", given.sizes(), ", got ",
               gradient.sizes());
-  const auto result = [](const at::Tensor& of_x, const ChannelGradients& of, const at::Tensor& of_addend) {
-    return SixTensors(of_x, of.mean, of.inverse_deviation, of.gamma, of.beta, of_addend);
+  at::Tensor of_addend = empty_map({0, 0, 0, 0}, given);
+  const auto result = [&](const ChannelGradients& of) {
+    return FiveTensors(of_addend, of.mean, of.inverse_deviation, of.gamma, of.beta);
   };
-  if (given.is_meta())
-    return result(empty_map(given.sizes(), given), empty_channels(given), empty_map(given.sizes(), given));
+  if (given.is_meta()) {
+    if (sum) of_addend = empty_map(given.sizes(), given);
+    return result(empty_channels(given));
+  }
   const PendingMap map = pending_map(channels_last(given), mean, inverse_deviation, gamma, beta, low, high, kClamp);
   check_normalizable(map.x);
   const Affine affine = affine_of(map).value();
-  const TakenBack taken =
-      take_back_sum(channels_last(gradient.to(given.scalar_type())), channels_last(sum), map.x, affine);
-  return result(taken.of_x, gradients_of_channels(map.x, taken.moments, affine, inverse_deviation), taken.of_addend);
+  const at::Tensor of_sum = channels_last(gradient.to(given.scalar_type()));
+  at::Tensor moments;
+  if (sum) {
+    std::tie(moments, of_addend) = sum_gradient_moments(of_sum, channels_last(*sum), map.x, affine);
+  } else {
+    moments = gradient_moments(of_sum, map.x, affine.without_epilogue());
+  }
+  return result(gradients_of_channels(map.x, moments, affine, inverse_deviation));
 }
 
 class PendingValuesNode : public torch::autograd::Function<PendingValuesNode> {
@@ -121,13 +128,9 @@ class PendingSumNode : public torch::autograd::Function<PendingSumNode> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
     const PendingMap map{saved[0], saved[1], saved[2], saved[3], saved[4], kept_epilogue(context)};
-    PendingSumGradients all;
-    if (saved[5].defined()) {
-      all = pending_sum_backward(gradients[0], saved[5], map);
-    } else {  // nothing is clamped: what flows to the sum flows to both
-      all = {pending_values_backward(gradients[0], map), gradients[0]};
-    }
-    return {all.x,
+    const PendingSumGradients all = pending_sum_backward(gradients[0], saved[5], map);
+    const at::Tensor scale = map.gamma.defined() ? map.gamma * map.inverse_deviation : map.inverse_deviation;
+    return {(all.addend * scale.view({1, -1, 1, 1})).to(map.x.scalar_type()),
             all.mean,
             all.inverse_deviation,
             saved[3].defined() ? all.gamma : at::Tensor(),
@@ -162,8 +165,8 @@ TORCH_LIBRARY_FRAGMENT(osprey, library) {
          "float low, float high) -> Tensor",
          &sum_operator, &differentiable_sum);
   define(library,
-         "pending_sum_backward(Tensor gradient, Tensor sum, Tensor x, Tensor mean, Tensor inverse_deviation, Tensor? "
-         "gamma, Tensor? beta, float low, float high) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+         "pending_sum_backward(Tensor gradient, Tensor? sum, Tensor x, Tensor mean, Tensor inverse_deviation, Tensor? "
+         "gamma, Tensor? beta, float low, float high) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
          &sum_backward_operator);
 }
 
@@ -200,10 +203,10 @@ PendingSumGradients pending_sum_backward(const at::Tensor& gradient, const at::T
   const at::NoGradGuard no_gradients;
   check_clamps(input.epilogue);
   static const auto operation = find_operator("pending_sum_backward", &sum_backward_operator);
-  const auto [x, mean, inverse_deviation, gamma, beta, addend] =
-      operation.call(gradient, sum, input.x, input.mean, input.inverse_deviation, if_defined(input.gamma),
+  const auto [addend, mean, inverse_deviation, gamma, beta] =
+      operation.call(gradient, if_defined(sum), input.x, input.mean, input.inverse_deviation, if_defined(input.gamma),
                      if_defined(input.beta), input.epilogue.low, input.epilogue.high);
-  return {{x, mean, inverse_deviation, gamma, beta}, addend};
+  return {sum.defined() ? addend : gradient, mean, inverse_deviation, gamma, beta};
 }
 
 }  // namespace osprey::kernels

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "nn/batch_norm_activation.h"
+#include "osprey/kernels/activated_convolution.h"
 #include "osprey/kernels/parameter_update.h"
 
 namespace osprey::nn {
@@ -37,6 +38,14 @@ bool BatchNorm::can_be_left(Activation activation) const {
 kernels::PendingMap BatchNorm::leave(const kernels::MapWithStatistics& map, Activation activation) {
   keep_aside(map.mean, map.inverse_deviation, map.y.numel() / map.y.size(1));
   return {map.y, map.mean, map.inverse_deviation, gamma_, beta_, epilogue_of(activation).value()};
+}
+
+at::Tensor BatchNorm::forward(const kernels::PendingMap& input, const at::Tensor& weights,
+                              const kernels::SlidingWindow& window, const at::Tensor& addend, Activation activation) {
+  const kernels::BatchNormed result = kernels::activated_convolution(
+      input, weights, window, {gamma_, beta_, options_.epsilon, clamp_of(activation).value()}, addend);
+  keep_aside(result.mean, result.inverse_deviation, result.y.numel() / result.y.size(1));
+  return result.y;
 }
 
 void BatchNorm::keep_aside(const at::Tensor& mean, const at::Tensor& inverse_deviation, int64_t values_per_channel) {

@@ -1,5 +1,6 @@
 #include "osprey/nn/convolution.h"
 
+#include "nn/batch_norm_activation.h"
 #include "nn/convolution_operation.h"
 #include "osprey/nn/multiply_adds.h"
 
@@ -154,13 +155,23 @@ at::Tensor ConvBlock::forward_last(const FeatureMap& x) {
 
 at::Tensor ConvBlock::forward_plus(const FeatureMap& x, const at::Tensor& addend, Activation activation) {
   TORCH_CHECK(activation_ == Activation::kNone, "a block with an activation of its own is no end of a residual unit");
-  if (!batch_norm_ || leaves_batch_norm(x)) return forward(x).plus(addend, activation);
+  if (clamp_of(activation) && leaves_batch_norm(x)) return in_one(x, addend, activation);
+  if (!batch_norm_) return activate_(step_by_step(x.values()).add_(addend), activation);
   return batch_norm_->forward(convolve(x.values(), weights_, biases_, convolution_), activation, addend);
 }
 
 bool ConvBlock::leaves_batch_norm(const FeatureMap& x) const {
   return batch_norm_ && batch_norm_->can_be_left(activation_) && !biases_.defined() &&
          takes_normalized_operation(x.pending().x, weights_, convolution_, window_over(x.pending().x, convolution_));
+}
+
+at::Tensor ConvBlock::in_one(const FeatureMap& x, const at::Tensor& addend, Activation activation) {
+  kernels::PendingMap input = x.pending();
+  const kernels::SlidingWindow window = window_over(input.x, convolution_);
+  input.x = as_autocast(input.x);
+  const at::Tensor y = batch_norm_->forward(input, weights_, window, addend.to(input.x.scalar_type()), activation);
+  count_multiply_adds(y.numel() * (weights_.numel() / weights_.size(0)));
+  return y;
 }
 
 FeatureMap ConvBlock::forward(const FeatureMap& x) {

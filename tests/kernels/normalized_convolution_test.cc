@@ -156,8 +156,7 @@ TEST(NormalizedConvolution, LeavesOutGradientsThatNobodyWants) {
     const NormalizedConvolutionGradients all = normalized_convolution_backward({gradient, {}, {}}, result, plain,
                                                                                weights, window),
                                          some = normalized_convolution_backward({gradient, {}, {}}, result, plain,
-                                                                                weights, window,
-                                                                                /*of_x=*/false);
+                                                                                weights, window, {.of_x = false});
     EXPECT_TRUE(all.x.defined());
     EXPECT_FALSE(some.x.defined());
     EXPECT_TRUE(at::equal(all.weights, some.weights));
@@ -169,6 +168,25 @@ TEST(NormalizedConvolution, LeavesOutGradientsThatNobodyWants) {
             {at::full_like(result.y, 1.0 / static_cast<double>(result.y.numel() / result.y.size(1))), {}, {}}, result,
             plain, weights, window);
     expect_close(none.x, same.x, 1e-7, 1e-5, "through the mean");
+  }
+}
+
+TEST(NormalizedConvolution, MultipliesTheGradientOfItsResult) {
+  at::manual_seed(34);
+  const PendingMap input = pending(map({2, 8, 6, 5}), relu6());
+  for (const at::Tensor& weights : {at::randn({8, 1, 3, 3}), at::randn({4, 8, 1, 1}), at::randn({4, 8, 3, 3})}) {
+    const SlidingWindow window{1, weights.size(2) == 3 ? std::array<int64_t, 4>{1, 1, 1, 1} : std::array<int64_t, 4>{}};
+    const MapWithStatistics result = normalized_convolution(input, weights, window, kEpsilon);
+    const at::Tensor scale = at::rand({weights.size(0)}) - 0.5, mean = at::randn_like(scale);
+    MapWithStatistics gradient{at::randn_like(result.y), mean, mean.flip(0)};
+    const NormalizedConvolutionGradients ours =
+        normalized_convolution_backward(gradient, result, input, weights, window, {.scale = scale});
+    gradient.y = gradient.y * scale.view({1, -1, 1, 1});
+    const NormalizedConvolutionGradients wanted =
+        normalized_convolution_backward(gradient, result, input, weights, window);
+    expect_close(ours.x, wanted.x, 1e-5, 1e-5, "x");
+    expect_close(ours.weights, wanted.weights, 1e-5, 1e-5, "weights");
+    expect_close(ours.gamma, wanted.gamma, 1e-5, 1e-5, "gamma");
   }
 }
 
@@ -204,9 +222,11 @@ TEST(PendingSum, IsTheSumOfWhatIsNormalisedAndTheRest) {
       const at::Tensor sum = pending_sum(input, addend), gradient = at::randn_like(sum);
       expect_close(sum, wanted.detach().to(at::kFloat), 1e-6, 1e-5, "sum");
       (wanted * gradient).sum().backward();
-      const PendingSumGradients ours = pending_sum_backward(gradient, sum, input);
+      const bool clamps = epilogue != none;
+      const PendingSumGradients ours = pending_sum_backward(gradient, clamps ? sum : at::Tensor(), input);
+      const at::Tensor scale = with_parameters ? input.gamma * input.inverse_deviation : input.inverse_deviation;
       expect_gradient(ours.addend, exact, "addend");
-      expect_gradient(ours.x, composed.x, "x");
+      expect_gradient(ours.addend * scale.view({1, -1, 1, 1}), composed.x, "x");
       expect_gradient(ours.mean, composed.mean, "mean");
       expect_gradient(ours.inverse_deviation, composed.inverse_deviation, "inverse deviation");
       if (with_parameters) expect_gradient(ours.gamma, composed.gamma, "gamma");

@@ -52,7 +52,7 @@ SAMPLES = {
     "winograd_convolution": ([torch.randn(2, 16, side, 11).to(memory_format=torch.channels_last).requires_grad_() for side in (14, 3)],
                              torch.randn(23, 16, 3, 3, requires_grad=True), torch.randn(23, requires_grad=True), False),
     "normalized_convolution": (maps().requires_grad_(), *pending(), torch.randn(23, 19, 1, 1, requires_grad=True), 1, [0, 0, 0, 0], 1e-3),
-    "normalized_convolution_backward": (maps(), torch.rand(19), None, maps(), torch.rand(19), torch.rand(19) + 0.5, maps(), *pending(),
+    "normalized_convolution_backward": (maps(), torch.rand(19), None, torch.rand(19), maps(), torch.rand(19), torch.rand(19) + 0.5, maps(), *pending(),
                                         torch.randn(19, 1, 3, 3), 1, [1, 1, 1, 1], True),
     "pending_values": (maps().requires_grad_(), *pending()),
     "pending_values_backward": (maps(), maps(), *pending()),
@@ -69,6 +69,7 @@ SAMPLES = {
 MORE = [
     ("batch_norm_activation", (maps().requires_grad_(), None, channels(), None, 1e-3, 0.0, 6.0, 1)),
     ("batch_norm_activation_backward", (maps(), maps(), torch.rand(19), None, None, torch.rand(19), torch.rand(19), 0.0, 6.0, 1)),
+    ("pending_sum_backward", (maps(), None, maps(), *pending()[:-3], 0.0, 6.0)),
 ]
 
 registered = {name.split("::")[1].split(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("osprey::")}

@@ -204,18 +204,21 @@ std::vector<Sample> samples() {
                          return stack;
                        },
                        relative, relative, distance});
-        all.push_back(
-            {"normalized_convolution_backward",
-             [=] {
-               const auto of_y = [=] { return at::randn(sizes).contiguous(at::MemoryFormat::ChannelsLast).to(type); };
-               const auto channel = [=](double from) { return at::rand({depth}) + from; };
-               Stack stack = {of_y(), channel(-0.5), channel(-0.5), of_y(), channel(-0.5), channel(0.5), map(type)};
-               for (const IValue& value : pending(any)) stack.push_back(value);
-               stack.insert(stack.end(), {at::randn(weights) * 0.3, stride, padding, any});
-               return stack;
-             },
-             // sums over 231 places, or of 9600 products, of numbers that are differences themselves
-             std::max(relative, 1e-4), std::max(relative, 1e-4), distance});
+        all.push_back({"normalized_convolution_backward",
+                       [=] {
+                         const auto of_y = [=] {
+                           return at::randn(sizes).contiguous(at::MemoryFormat::ChannelsLast).to(type);
+                         };
+                         const auto channel = [=](double from) { return at::rand({depth}) + from; };
+                         const auto scale = [=] { return any ? IValue(channel(0.5)) : IValue(); };
+                         Stack stack = {of_y(), channel(-0.5), channel(-0.5), scale(),
+                                        of_y(), channel(-0.5), channel(0.5),  map(type)};
+                         for (const IValue& value : pending(any)) stack.push_back(value);
+                         stack.insert(stack.end(), {at::randn(weights) * 0.3, stride, padding, any});
+                         return stack;
+                       },
+                       // sums over 231 places, or of 9600 products, of numbers that are differences themselves
+                       std::max(relative, 1e-4), std::max(relative, 1e-4), distance});
       }
   for (const Kind& kind : kinds) {
     const auto [type, relative] = kind;
@@ -241,11 +244,13 @@ std::vector<Sample> samples() {
       return stack;
     };
     all.push_back({"pending_sum", [=] { return pending_clamp({map(type)}, true); }, relative, relative});
-    all.push_back({"pending_sum_backward",
-                   [=] {
-                     return pending_clamp({map(type), map(type), map(type)}, false);
-                   },
-                   relative, std::max(relative, 1e-4)});
+    for (const bool clamped : {true, false})
+      all.push_back({"pending_sum_backward",
+                     [=] {
+                       const IValue sum = clamped ? IValue(map(type)) : IValue();
+                       return pending_clamp({map(type), sum, map(type)}, false);
+                     },
+                     relative, std::max(relative, 1e-4)});
     all.push_back({"convolution_weight_gradient", [=] {
                      return Stack{tensors({at::randn({2, 8, 5, 6}).to(type)}),
                                   tensors({at::randn({2, 4, 10, 12}).to(type)}), std::vector<int64_t>{3, 3}, int64_t{2},

@@ -38,26 +38,6 @@ at::Tensor variable(const torch::nn::Module& module, const std::string& name) {
   return module.named_parameters()[name];
 }
 
-TEST(FeatureMap, PlusIsTheActivationOfTheSum) {
-  const kernels::PendingMap normalised{ramp({2, 5, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast),
-                                       at::full({5}, 0.1),
-                                       at::full({5}, 2.0),
-                                       at::full({5}, 1.5),
-                                       at::full({5}, -0.2),
-                                       {}};
-  kernels::PendingMap activated = normalised;
-  activated.epilogue.low = 0;
-  const at::Tensor addend = ramp({2, 5, 3, 3}) * 4;
-  for (const kernels::PendingMap& pending : {normalised, activated, kernels::PendingMap{.x = addend.cos()}})
-    for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kRelu6, Activation::kSwish}) {
-      kernels::PendingMap own = pending;
-      own.x = pending.x.clone();  // it may be written over
-      const at::Tensor values = FeatureMap(own).values().clone();
-      expect_close(FeatureMap(own).plus(addend, activation), activate(values + addend, activation), 1e-6, 1e-6,
-                   fmt::format("{}", static_cast<int>(activation)));
-    }
-}
-
 TEST(SqueezeExcite, WeighsChannelsByTheirMeans) {
   for (const auto gate : {SqueezeExciteOptions::Gate::kSigmoid, SqueezeExciteOptions::Gate::kHardSigmoid}) {
     SqueezeExcite block({.depth = 6, .squeezed_depth = 2, .gate = gate}, plain());

@@ -37,14 +37,18 @@ bool takes_normalized_convolution(const at::Tensor& x, const at::Tensor& weights
 MapWithStatistics normalized_convolution(const PendingMap& input, const at::Tensor& weights,
                                          const SlidingWindow& window, double epsilon);
 
+struct ConvolutionGradientOptions {
+  bool of_x = true;  ///< false: where nothing is pending, no gradient of the input is made
+  at::Tensor scale;  ///< [O] float32 that the gradient of y has still to be multiplied with; undefined: 1
+};
+
 /// Its gradients.
 /// gradient  of the result, each part may be undefined: 0
 /// result    as `normalized_convolution` gave it
-/// of_x      false: where nothing is pending, no gradient of the input is made
 /// operator  osprey::normalized_convolution_backward
 NormalizedConvolutionGradients normalized_convolution_backward(const MapWithStatistics& gradient,
                                                                const MapWithStatistics& result, const PendingMap& input,
                                                                const at::Tensor& weights, const SlidingWindow& window,
-                                                               bool of_x = true);
+                                                               const ConvolutionGradientOptions& options = {});
 
 }  // namespace osprey::kernels

@@ -36,12 +36,14 @@ PendingGradients pending_values_backward(const at::Tensor& gradient, const Pendi
 /// operator osprey::pending_sum
 at::Tensor pending_sum(const PendingMap& input, const at::Tensor& addend);
 
-struct PendingSumGradients : PendingGradients {
-  at::Tensor addend;
+struct PendingSumGradients {
+  at::Tensor addend;  ///< like x; times gamma * inverse_deviation it is that of x
+  at::Tensor mean, inverse_deviation, gamma, beta;
 };
 /// Its gradients.
 /// gradient  like x
-/// sum       as `pending_sum` gave it: where it is one of the limits, nothing flows
+/// sum       as `pending_sum` gave it: where it is one of the limits, nothing flows; undefined: all flows, and the
+///           addend's is `gradient` itself
 /// operator  osprey::pending_sum_backward
 PendingSumGradients pending_sum_backward(const at::Tensor& gradient, const at::Tensor& sum, const PendingMap& input);
 

@@ -40,6 +40,10 @@ class BatchNorm : public Layer {
   /// Takes note of the statistics of a map and leaves the rest to whoever reads it.
   kernels::PendingMap leave(const kernels::MapWithStatistics& map, Activation activation);
   double epsilon() const { return options_.epsilon; }
+  /// Of what a convolution makes of `input`, in one with it (kernels/activated_convolution.h).
+  /// activation  can be left, and is a clamp
+  at::Tensor forward(const kernels::PendingMap& input, const at::Tensor& weights, const kernels::SlidingWindow& window,
+                     const at::Tensor& addend, Activation activation);
 
   /// Whether forward uses, and updates from, the statistics of the batch.
   bool uses_batch_statistics() const { return is_training() && options_.train; }

@@ -98,6 +98,8 @@ class ConvBlock : public ConvolutionLayer {
  private:
   /// Whether batch norm can be left pending.
   bool leaves_batch_norm(const FeatureMap& x) const;
+  /// The convolution, its batch norm, which can be left pending, the sum, and an activation that is a clamp, in one.
+  at::Tensor in_one(const FeatureMap& x, const at::Tensor& addend, Activation activation);
   /// Batch norm and activation.
   at::Tensor finish(const at::Tensor& y);
   /// These after the convolution.

@@ -1,6 +1,5 @@
 #pragma once
 #include "osprey/kernels/pending_map.h"
-#include "osprey/nn/activation.h"
 
 namespace osprey::nn {
 
@@ -14,10 +13,6 @@ class FeatureMap {
 
   /// [B, C, H, W]; gradients flow to all that the map consists of.
   at::Tensor values() const { return kernels::pending_values(map_); }
-  /// activation(values + addend), of which the first term is needed by nobody else: in one pass where there is one.
-  /// addend   as large as the values
-  /// returns  of the type of the values
-  at::Tensor plus(const at::Tensor& addend, Activation activation) const;
   bool is_pending() const { return map_.mean.defined(); }
   const kernels::PendingMap& pending() const { return map_; }
 

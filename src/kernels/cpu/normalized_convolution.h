@@ -10,11 +10,11 @@
 namespace osprey::kernels::cpu {
 
 /// What is added to the gradient of a map because its statistics have one, too:
-/// total = gradient + slope * (y - mean) + offset.
+/// total = scale * gradient + slope * (y - mean) + offset.
 struct ThroughStatistics {
-  const at::Tensor &gradient, &y;  ///< [B, O, H', W'] of the type of x, channels_last
-  const at::Tensor& mean;          ///< [O] of y
-  at::Tensor slope, offset;        ///< [O]
+  const at::Tensor &gradient, &y;   ///< [B, O, H', W'] of the type of x, channels_last
+  const at::Tensor& mean;           ///< [O] of y
+  at::Tensor scale, slope, offset;  ///< [O]
 };
 
 struct Convolved {

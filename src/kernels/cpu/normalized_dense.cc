@@ -238,7 +238,7 @@ ConvolvedGradients normalized_dense_backward(const ThroughStatistics& gradient, 
     const int64_t first = part * B / parts, count = (part + 1) * B / parts - first;
     const auto some = [&](const at::Tensor& maps) { return count == B ? maps : maps.narrow(0, first, count); };
     const at::Tensor of_y = some(gradient.gradient), y = some(gradient.y);
-    const ThroughStatistics through{of_y, y, gradient.mean, gradient.slope, gradient.offset};
+    const ThroughStatistics through{of_y, y, gradient.mean, gradient.scale, gradient.slope, gradient.offset};
     ConvolvedGradients found;
     with_factors(x.scalar_type(), [&](auto* type, auto* factor) {
       found = dense_backward_of<std::remove_pointer_t<decltype(type)>, std::remove_pointer_t<decltype(factor)>>(

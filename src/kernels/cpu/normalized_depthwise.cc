@@ -214,6 +214,7 @@ ConvolvedGradients normalized_depthwise_backward(const ThroughStatistics& gradie
   with_elements(x.scalar_type(), [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const auto *const mean = gradient.mean.const_data_ptr<float>(),
+                      *const scale = gradient.scale.const_data_ptr<float>(),
                       *const slope = gradient.slope.const_data_ptr<float>(),
                       *const offset = gradient.offset.const_data_ptr<float>();
     result = depthwise_backward_of<T>(
@@ -224,7 +225,7 @@ ConvolvedGradients normalized_depthwise_backward(const ThroughStatistics& gradie
             fetch_line(y, line + 1, group);
           }
           add_through_statistics(of.line(line), y.line(line), y.pixels, group.depth, y.step, mean + group.first,
-                                 slope + group.first, offset + group.first, to);
+                                 scale + group.first, slope + group.first, offset + group.first, to);
         });
   });
   return result;

@@ -47,8 +47,8 @@ void make_total(const ThroughStatistics& from, int64_t first, int64_t rows, Numb
   const auto make = [&](int64_t row, int64_t count, float* result) {
     const int64_t begin = first + row * depth;
     add_through_statistics(device::data<const T>(from.gradient) + begin, device::data<const T>(from.y) + begin, count,
-                           depth, /*step=*/depth, from.mean.const_data_ptr<float>(), from.slope.const_data_ptr<float>(),
-                           from.offset.const_data_ptr<float>(), result);
+                           depth, /*step=*/depth, from.mean.const_data_ptr<float>(), from.scale.const_data_ptr<float>(),
+                           from.slope.const_data_ptr<float>(), from.offset.const_data_ptr<float>(), result);
   };
   if constexpr (std::is_same_v<Number, float>) {
     make(0, rows, total);

@@ -148,7 +148,8 @@ OSPREY_INLINE void gradients(const T* __restrict gradient, const T* __restrict x
 
 template <class T>
 OSPREY_INLINE void add_linear(const T* gradient, const T* x, int64_t rows, int64_t depth, int64_t step,
-                              const float* mean, const float* slope, const float* offset, float* result) {
+                              const float* mean, const float* scale, const float* slope, const float* offset,
+                              float* result) {
   for_rows(
       0, rows, [=](auto some, int64_t row) __attribute__((always_inline)) {
         const T *const g = gradient + row * step, *const from = x + row * step;
@@ -157,7 +158,8 @@ OSPREY_INLINE void add_linear(const T* gradient, const T* x, int64_t rows, int64
         for (int64_t c = 0; c < depth; ++c)
 #pragma GCC unroll 4
           for (int r = 0; r < decltype(some)::value; ++r)
-            to[r * depth + c] = load(g + r * step + c) + slope[c] * (load(from + r * step + c) - mean[c]) + offset[c];
+            to[r * depth + c] =
+                scale[c] * load(g + r * step + c) + (slope[c] * (load(from + r * step + c) - mean[c]) + offset[c]);
       });
 }
 
@@ -223,12 +225,10 @@ OSPREY_INLINE void add_normalized(const T* x, const T* addend, int64_t rows, int
       });
 }
 
-/// kScales  whether scale * g is wanted, too
-template <bool kScales, class T>
-OSPREY_INLINE void take_back_sum_of(const T* gradient, const T* y, const T* x, int64_t rows, int64_t depth,
-                                    const ChannelAffine& affine, float* scratch, double* sum, double* product,
-                                    T* of_addend, T* result) {
-  const float *const mean = affine.mean, *const scale = affine.scale;
+template <class T>
+OSPREY_INLINE void take_back_sum(const T* gradient, const T* y, const T* x, int64_t rows, int64_t depth,
+                                 const ChannelAffine& affine, float* scratch, double* sum, double* product, T* result) {
+  const float* const mean = affine.mean;
   const Clamp clamp{affine.epilogue.low, affine.epilogue.high};
   with_sums(
       rows, depth, scratch, sum,
@@ -237,23 +237,11 @@ OSPREY_INLINE void take_back_sum_of(const T* gradient, const T* y, const T* x, i
         for (int r = 0; r < decltype(some)::value; ++r) {
           const int64_t at = (row + r) * depth + c;
           const float g = clamp.back(load(y + at), load(gradient + at));
-          store(of_addend + at, g);
-          if constexpr (kScales) store(result + at, scale[c] * g);
+          store(result + at, g);
           a += g;
           b += g * (load(x + at) - mean[c]);
         }
       });
-}
-
-template <class T>
-OSPREY_INLINE void take_back_sum(const T* gradient, const T* y, const T* x, int64_t rows, int64_t depth,
-                                 const ChannelAffine& affine, float* scratch, double* sum, double* product,
-                                 T* of_addend, T* result) {
-  if (result != nullptr) {
-    take_back_sum_of<true>(gradient, y, x, rows, depth, affine, scratch, sum, product, of_addend, result);
-  } else {
-    take_back_sum_of<false>(gradient, y, x, rows, depth, affine, scratch, sum, product, of_addend, result);
-  }
 }
 
 }  // namespace
@@ -278,16 +266,15 @@ OSPREY_INLINE void take_back_sum(const T* gradient, const T* y, const T* x, int6
       rows, depth, affine, panels, panel_step)                                                                      \
   OSPREY_DISPATCH(add_through_statistics, add_linear,                                                               \
                   (const T* gradient, const T* x, int64_t rows, int64_t depth, int64_t step, const float* mean,     \
-                   const float* slope, const float* offset, float* result),                                         \
-                  gradient, x, rows, depth, step, mean, slope, offset, result)                                      \
+                   const float* scale, const float* slope, const float* offset, float* result),                     \
+                  gradient, x, rows, depth, step, mean, scale, slope, offset, result)                               \
   OSPREY_DISPATCH(add_normalized_rows, add_normalized,                                                              \
                   (const T* x, const T* addend, int64_t rows, int64_t depth, const ChannelAffine& affine, T* y), x, \
                   addend, rows, depth, affine, y)                                                                   \
-  OSPREY_DISPATCH(                                                                                                  \
-      take_back_sum_rows, take_back_sum,                                                                            \
-      (const T* gradient, const T* y, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,         \
-       float* scratch, double* sum, double* product, T* of_addend, T* result),                                      \
-      gradient, y, x, rows, depth, affine, scratch, sum, product, of_addend, result)
+  OSPREY_DISPATCH(take_back_sum_rows, take_back_sum,                                                                \
+                  (const T* gradient, const T* y, const T* x, int64_t rows, int64_t depth,                          \
+                   const ChannelAffine& affine, float* scratch, double* sum, double* product, T* result),           \
+                  gradient, y, x, rows, depth, affine, scratch, sum, product, result)
 #define OSPREY_DISPATCH_TAKING_BACK(G, T)                                                                 \
   OSPREY_DISPATCH(take_back_rows, take_back,                                                              \
                   (const G* gradient, const T* x, int64_t rows, int64_t depth, int64_t step,              \

@@ -55,13 +55,16 @@ void gradient_rows(const Bfloat16* gradient, const Bfloat16* x, int64_t rows, in
 void gradient_rows(const Float16* gradient, const Float16* x, int64_t rows, int64_t depth, const ChannelAffine& affine,
                    const float* slope, const float* offset, Float16* result);
 
-/// result = gradient + slope * (x - mean) + offset.   mean, slope, offset  [depth]
+/// result = scale * gradient + slope * (x - mean) + offset.   mean, scale, slope, offset  [depth]
 void add_through_statistics(const float* gradient, const float* x, int64_t rows, int64_t depth, int64_t step,
-                            const float* mean, const float* slope, const float* offset, float* result);
+                            const float* mean, const float* scale, const float* slope, const float* offset,
+                            float* result);
 void add_through_statistics(const Bfloat16* gradient, const Bfloat16* x, int64_t rows, int64_t depth, int64_t step,
-                            const float* mean, const float* slope, const float* offset, float* result);
+                            const float* mean, const float* scale, const float* slope, const float* offset,
+                            float* result);
 void add_through_statistics(const Float16* gradient, const Float16* x, int64_t rows, int64_t depth, int64_t step,
-                            const float* mean, const float* slope, const float* offset, float* result);
+                            const float* mean, const float* scale, const float* slope, const float* offset,
+                            float* result);
 
 /// y = (x - mean) * scale + shift + addend, clamped as the epilogue says.
 void add_normalized_rows(const float* x, const float* addend, int64_t rows, int64_t depth, const ChannelAffine& affine,
@@ -71,17 +74,13 @@ void add_normalized_rows(const Bfloat16* x, const Bfloat16* addend, int64_t rows
 void add_normalized_rows(const Float16* x, const Float16* addend, int64_t rows, int64_t depth,
                          const ChannelAffine& affine, Float16* y);
 
-/// With g the gradient of that y where it has not been clamped: of_addend = g, sum += g, product += g * (x - mean),
-/// result = scale * g.   result  may be null
+/// With g the gradient of that y where it has not been clamped: result = g, sum += g, product += g * (x - mean).
 void take_back_sum_rows(const float* gradient, const float* y, const float* x, int64_t rows, int64_t depth,
-                        const ChannelAffine& affine, float* scratch, double* sum, double* product, float* of_addend,
-                        float* result);
+                        const ChannelAffine& affine, float* scratch, double* sum, double* product, float* result);
 void take_back_sum_rows(const Bfloat16* gradient, const Bfloat16* y, const Bfloat16* x, int64_t rows, int64_t depth,
-                        const ChannelAffine& affine, float* scratch, double* sum, double* product, Bfloat16* of_addend,
-                        Bfloat16* result);
+                        const ChannelAffine& affine, float* scratch, double* sum, double* product, Bfloat16* result);
 void take_back_sum_rows(const Float16* gradient, const Float16* y, const Float16* x, int64_t rows, int64_t depth,
-                        const ChannelAffine& affine, float* scratch, double* sum, double* product, Float16* of_addend,
-                        Float16* result);
+                        const ChannelAffine& affine, float* scratch, double* sum, double* product, Float16* result);
 
 /// With g the gradient times the slope of the curve: sum += g, product += g * (x - mean), result = scale * g.
 /// gradient  floats, or of the numbers of the map

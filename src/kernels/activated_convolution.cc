@@ -1,0 +1,82 @@
+#include "osprey/kernels/activated_convolution.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "kernels/if_defined.h"
+#include "kernels/kept_arguments.h"
+#include "osprey/kernels/normalized_convolution.h"
+
+namespace osprey::kernels {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+using Optional = std::optional<at::Tensor>;
+
+/// The node of the graph of gradients. It keeps what the convolution reads and makes, and the result where it has been
+/// clamped.
+class ActivatedConvolutionNode : public torch::autograd::Function<ActivatedConvolutionNode> {
+ public:
+  static variable_list forward(AutogradContext* context, const at::Tensor& x, const Optional& mean,
+                               const Optional& inverse_deviation, const Optional& gamma, const Optional& beta,
+                               const at::Tensor& weights, const Optional& own_gamma, const Optional& own_beta,
+                               const at::Tensor& addend, const Epilogue& epilogue, const SlidingWindow& window,
+                               double epsilon, const Epilogue& clamp) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const PendingMap input{x, or_none(mean), or_none(inverse_deviation), or_none(gamma), or_none(beta), epilogue};
+    const MapWithStatistics made = normalized_convolution(input, weights, window, epsilon);
+    const PendingMap own{made.y, made.mean, made.inverse_deviation, or_none(own_gamma), or_none(own_beta), clamp};
+    const at::Tensor result = pending_sum(own, addend);
+    context->save_for_backward({x, input.mean, input.inverse_deviation, input.gamma, input.beta, weights, made.y,
+                                made.mean, made.inverse_deviation, own.gamma, own.beta,
+                                clamp == Epilogue{} ? at::Tensor() : result});
+    keep(context, epilogue);
+    keep(context, clamp, "own ");
+    keep(context, window);
+    context->mark_non_differentiable({made.mean, made.inverse_deviation});
+    return {result, made.mean, made.inverse_deviation};
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const PendingMap input{saved[0], saved[1], saved[2], saved[3], saved[4], kept_epilogue(context)},
+        own{saved[6], saved[7], saved[8], saved[9], saved[10], kept_epilogue(context, "own ")};
+    const PendingSumGradients of = pending_sum_backward(gradients[0], saved[11], own);
+    const at::Tensor scale = own.gamma.defined() ? own.gamma * own.inverse_deviation : own.inverse_deviation;
+    const NormalizedConvolutionGradients all = normalized_convolution_backward(
+        {of.addend, of.mean, of.inverse_deviation}, {own.x, own.mean, own.inverse_deviation}, input, saved[5],
+        kept_window(context), {.of_x = context->needs_input_grad(0), .scale = scale});
+    const auto of_parameter = [](const at::Tensor& parameter, const at::Tensor& gradient) {
+      return parameter.defined() ? gradient : at::Tensor();
+    };
+    return {all.x,
+            all.mean,
+            all.inverse_deviation,
+            of_parameter(input.gamma, all.gamma),
+            of_parameter(input.beta, all.beta),
+            all.weights,
+            of_parameter(own.gamma, of.gamma),
+            of_parameter(own.beta, of.beta),
+            of.addend,
+            {},
+            {},
+            {},
+            {}};
+  }
+};
+
+}  // namespace
+
+BatchNormed activated_convolution(const PendingMap& input, const at::Tensor& weights, const SlidingWindow& window,
+                                  const OwnBatchNorm& batch_norm, const at::Tensor& addend) {
+  TORCH_CHECK(batch_norm.clamp.curve == Epilogue::Curve::kClamp, "a convolution's own activation is a clamp");
+  const variable_list result = ActivatedConvolutionNode::apply(
+      input.x, if_defined(input.mean), if_defined(input.inverse_deviation), if_defined(input.gamma),
+      if_defined(input.beta), weights, if_defined(batch_norm.gamma), if_defined(batch_norm.beta), addend,
+      input.epilogue, window, batch_norm.epsilon, batch_norm.clamp);
+  return {result[0], result[1], result[2]};
+}
+
+}  // namespace osprey::kernels
