@@ -21,8 +21,12 @@ class Scan {
     scan_reader("train_input_reader", config_.train_input_reader());
     for (int i = 0; i < config_.eval_input_reader_size(); ++i)
       scan_reader(fmt::format("eval_input_reader[{}]", i), config_.eval_input_reader(i));
-    if (config_.eval_config().eval_instance_masks()) list("eval_config.eval_instance_masks");
-    if (config_.eval_config().parameterized_metric_size() > 0) list("eval_config.parameterized_metric");
+    if (config_.train_config().use_multiclass_scores()) refuse("train_config.use_multiclass_scores");
+    const proto::EvalConfig& eval = config_.eval_config();
+    if (eval.force_no_resize()) refuse("eval_config.force_no_resize");
+    if (eval.eval_instance_masks()) list("eval_config.eval_instance_masks");
+    if (eval.parameterized_metric_size() > 0) list("eval_config.parameterized_metric");
+    if (eval.keypoint_edge_size() > 0) list("eval_config.keypoint_edge");
     return {refused_.all(), listed_.all()};
   }
 
@@ -38,6 +42,7 @@ class Scan {
     if (model.has_center_net()) refuse("model.center_net");
     if (model.has_experimental_model()) refuse("model.experimental_model");
     if (model.has_ssd() && model.ssd().has_mask_head_config()) refuse("model.ssd.mask_head_config");
+    if (model.ssd().return_raw_detections_during_predict()) list("model.ssd.return_raw_detections_during_predict");
   }
 
   void scan_graph_rewriter() {
@@ -81,16 +86,34 @@ std::string fate(const proto::TrainEvalPipelineConfig& config, const FieldValue&
       {"osprey.protos.TrainConfig.max_number_of_boxes",
        "is used where a reader sets no max_number_of_boxes of its own"},
       {"osprey.protos.TrainConfig.fine_tune_checkpoint_version", "only decides between TF1 and TF2 arithmetic"},
+      {"osprey.protos.TrainConfig.run_fine_tune_checkpoint_dummy_computation",
+       "is ignored: variables are there before they are restored"},
+      {"osprey.protos.TrainConfig.retain_original_images", "is ignored: what is drawn is kept"},
+      {"osprey.protos.TrainConfig.summarize_gradients", "is ignored: summaries show the norm of all gradients"},
+      {"osprey.protos.BatchNonMaxSuppression.use_partitioned_nms", "is ignored: the result is the same"},
+      {"osprey.protos.BatchNonMaxSuppression.use_cpu_nms", "is ignored: the result is the same"},
+      {"osprey.protos.EvalConfig.eval_interval_secs",
+       "is ignored: eval_detector --watch sees a checkpoint within a second; see eval_every_n_steps"},
+      {"osprey.protos.EvalConfig.save_graph", "is ignored: there is no graph to save"},
+      {"osprey.protos.EvalConfig.eval_master", "is ignored: evaluation runs in this process"},
+      {"osprey.protos.EvalConfig.retain_original_images", "is ignored: what is drawn is kept"},
       {"osprey.protos.EvalConfig.num_examples", "is ignored: every example is evaluated"},
       {"osprey.protos.EvalConfig.max_evals", "is ignored: evaluation runs once per checkpoint"},
       {"osprey.protos.InputReader.queue_capacity", "is ignored: queues are bounded by memory"},
       {"osprey.protos.InputReader.min_after_dequeue", "is ignored: shuffling is a permutation of all examples"},
+      {"osprey.protos.InputReader.shuffle_buffer_size", "is ignored: shuffling is a permutation of all examples"},
+      {"osprey.protos.InputReader.filenames_shuffle_buffer_size",
+       "is ignored: shuffling is a permutation of all examples"},
+      {"osprey.protos.InputReader.read_block_length", "is ignored: records are read through an index"},
+      {"osprey.protos.InputReader.include_source_id", "is ignored: ids are kept in any case"},
+      {"osprey.protos.InputReader.frame_index", "is ignored: records hold single images"},
       {"osprey.protos.InputReader.prefetch_size", "is ignored: see num_prefetch_batches"},
       {"osprey.protos.InputReader.num_parallel_map_calls", "is ignored: threads are chosen from the machine"},
       {"osprey.protos.InputReader.num_readers", "is ignored: threads are chosen from the machine"},
       {"osprey.protos.InputReader.num_parallel_batches", "is ignored: threads are chosen from the machine"},
   };
   const std::string& name = value.field->full_name();
+  if (value.field->name() == "anchorwise_output") return "is ignored: losses are those of anchors";
   if (name == "osprey.protos.TrainConfig.from_detection_checkpoint") {
     const std::string type = fine_tune_checkpoint_type(config.train_config());
     if (config.train_config().has_fine_tune_checkpoint_type()) return "is ignored: fine_tune_checkpoint_type is set";

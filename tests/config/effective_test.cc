@@ -193,6 +193,31 @@ TEST(Deprecated, FieldsAreMappedOrListedOnce) {
             has_bfloat16_arithmetic() ? proto::TrainConfig::BF16 : proto::TrainConfig::FP32);
 }
 
+TEST(Deprecated, WhatNothingReadsIsListed) {
+  const auto pipeline = pipeline_of(
+      "model { ssd { loss { classification_loss { weighted_sigmoid { anchorwise_output: true } } }\n"
+      "  post_processing { batch_non_max_suppression { use_cpu_nms: true use_partitioned_nms: true } } } }\n"
+      "train_config { run_fine_tune_checkpoint_dummy_computation: true retain_original_images: true\n"
+      "  summarize_gradients: true }\n"
+      "train_input_reader { shuffle_buffer_size: 3 filenames_shuffle_buffer_size: 3 read_block_length: 3\n"
+      "  include_source_id: true frame_index: 1 }\n"
+      "eval_config { eval_interval_secs: 5 save_graph: true eval_master: \"a\" retain_original_images: true }\n");
+  const auto remarks = deprecated_fields(pipeline);
+  EXPECT_EQ(remarks.size(), 15u);
+  for (const auto& remark : remarks) EXPECT_THAT(remark.message, HasSubstr("is ignored: ")) << remark.path;
+}
+
+TEST(Unsupported, WhatWouldChangeNumbersIsRefusedAndTheRestIsListed) {
+  const auto pipeline = pipeline_of(
+      "model { ssd { return_raw_detections_during_predict: true } }\n"
+      "train_config { use_multiclass_scores: true }\n"
+      "eval_config { force_no_resize: true keypoint_edge { start: 0 end: 1 } }\n");
+  const Unsupported found = unsupported_choices(pipeline, Purpose::kTrain);
+  EXPECT_THAT(paths(found.refused), ElementsAre("train_config.use_multiclass_scores", "eval_config.force_no_resize"));
+  EXPECT_THAT(paths(found.listed),
+              ElementsAre("model.ssd.return_raw_detections_during_predict", "eval_config.keypoint_edge"));
+}
+
 TEST(Resolve, PrecisionIsChosenByTheMachineOnlyWhereTheConfigLeavesItToIt) {
   const auto choice = [](const std::string& text, bool on_gpu) {
     return precision(pipeline_of("train_config { " + text + " }").message->train_config(), on_gpu);
