@@ -37,9 +37,12 @@ fetch() {
   local zip=$folder/$(basename "$1")
   [ -e "$zip.unpacked" ] && return
   echo "coco2017.sh: fetching $url/$1"
-  curl --fail --location --silent --show-error --continue-at - --output "$zip" "$url/$1" ||
-    fail "$url/$1 cannot be fetched; run this again to go on"
-  unzip -q -o "$zip" -d "$folder" || fail "$zip cannot be unpacked (cut short, or no space left on the disk?); remove it and run this again"
+  if [ ! -e "$zip" ]; then  # a file of that name is whole
+    curl --fail --location --silent --show-error --continue-at - --output "$zip.part" "$url/$1" ||
+      fail "$url/$1 cannot be fetched; run this again to go on"
+    mv "$zip.part" "$zip"
+  fi
+  unzip -q -o "$zip" -d "$folder" || fail "$zip cannot be unpacked (damaged, or no space left on the disk?); remove it and run this again"
   touch "$zip.unpacked"
 }
 

@@ -30,7 +30,7 @@ TensorFlowCheckpoint by_names(const std::map<std::string, at::Tensor>& tensors) 
   for (const auto& [name, tensor] : tensors) {
     const size_t slash = name.rfind('/');
     const std::string owner = slash == std::string::npos ? "" : name.substr(0, slash);
-    if (name == kStep)
+    if (name == kStep && tensor.numel() == 1)
       result.step = tensor.item<int64_t>();
     else if (name.ends_with(kAverage))
       result.averages.emplace(owner, tensor);
@@ -63,7 +63,7 @@ TensorFlowCheckpoint by_objects(const fs::path& index, const TensorBundle& bundl
       if (found == bundle.tensors.end()) continue;
       const at::Tensor& tensor = found->second;
       const auto average = averaged.find(node);
-      if (variable.full_name() == kStep)
+      if (variable.full_name() == kStep && tensor.numel() == 1)
         result.step = tensor.item<int64_t>();
       else if (average != averaged.end())
         result.averages.emplace(name_of(average->second), tensor);

@@ -25,9 +25,8 @@ void put_size(at::Tensor& sizes, int64_t row, ImageSize size) {
   row_of<int64_t>(sizes, row)[1] = size.width;
 }
 
-void put_picture(Batch& batch, int64_t row, const at::Tensor& image, const BatchShape& shape,
+void put_picture(Batch& batch, int64_t row, const at::Tensor& picture, const BatchShape& shape,
                  const ImageResizer& resizer) {
-  const at::Tensor picture = image.size(2) == 1 ? image.expand({-1, -1, 3}) : image;  // made grey by augmentation
   const at::Tensor canvas = batch.images.permute({0, 2, 3, 1})[row];
   const ImageSize size{picture.size(0), picture.size(1)};
   const bool fits = size.height <= shape.image.height && size.width <= shape.image.width;

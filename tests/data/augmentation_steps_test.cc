@@ -5,7 +5,6 @@
 
 #include "augmentation_support.h"
 #include "osprey/base/error.h"
-#include "osprey/data/collate.h"
 #include "osprey/data/color_ops.h"
 #include "osprey/data/resize.h"
 
@@ -215,19 +214,18 @@ TEST(PatchGaussian, TheShareThatIsLeftAloneStaysAndBadValuesAreNamed) {
   expect_refused("random_patch_gaussian { max_gaussian_stddev: -1 }", "max_gaussian_stddev");
 }
 
-TEST(RgbToGray, LeavesOneChannelThatABatchRepeats) {
-  Example example = with_boxes({});
-  apply("rgb_to_gray {}", {}, example);
-  EXPECT_EQ(example.image.sizes(), (std::vector<int64_t>{16, 24, 1}));
-  EXPECT_TRUE(at::equal(example.image, luma(formula_image(16, 24).to(at::kFloat))));
-
-  const auto config = config::parse<proto::ImageResizer>("fixed_shape_resizer { height: 16 width: 24 }", "test");
-  const auto resizer = build_image_resizer(config.node());
-  const BatchShape shape{.image = {16, 24}, .float_images = true};
-  Batch batch = empty_batch(shape);
-  put(batch, 0, example, 0, shape, *resizer);
-  for (int64_t channel = 0; channel < 3; ++channel)
-    EXPECT_TRUE(at::equal(batch.images[0][channel], example.image.squeeze(2))) << channel;
+TEST(RgbToGray, LeavesThreeEqualChannelsThatEveryOtherStepTakes) {
+  Example gray = with_boxes({});
+  apply("rgb_to_gray {}", {}, gray);
+  EXPECT_TRUE(at::equal(gray.image, luma(formula_image(16, 24).to(at::kFloat)).expand({-1, -1, 3})));
+  for (const char* const step :
+       {"random_adjust_hue {}", "random_distort_color {}", "random_rgb_to_gray { probability: 1 }", "rgb_to_gray {}",
+        "random_jpeg_quality {}", "autoaugment_image { policy_name: 'test' }", "random_pad_image {}"}) {
+    Example example = gray;
+    KeyedDraws draws({1, 2, 3, 4});
+    ASSERT_NO_THROW(augmentation(step)->apply(example, draws)) << step;
+    EXPECT_EQ(example.image.size(2), 3) << step;
+  }
 }
 
 TEST(ScaleBoxesToPixelCoordinates, ScalesBoxesAndKeypointsAndIsRefusedForBatches) {

@@ -138,31 +138,28 @@ TEST(Trainer, TheTimeOfAnEvaluationIsNoReasonToSaveAgain) {
   EXPECT_THAT(evaluated, ElementsAre(1, 4));
 }
 
-TEST(Trainer, EvaluationHasItsOwnRhythmWhereAsked) {
+/// The steps after which a run is evaluated.
+std::vector<int64_t> evaluations(const TrainerOptions& options) {
   ToyRun toy({});
   const auto source = make_toy_source(4);
   Recorder recorder;
   TrainerParts parts = parts_of(toy, *source);
   parts.hooks = {&recorder};
   parts.evaluate = [](const TrainState&) { return Metrics{}; };
-  run(parts, {.num_steps = 8, .checkpoint_every_n = 2, .eval_every_n = 3});
-  EXPECT_THAT(recorder.evaluated, ElementsAre(3, 6, 8));
+  run(parts, options);
+  return recorder.evaluated;
+}
+
+TEST(Trainer, EvaluationHasItsOwnRhythmWhereAsked) {
+  EXPECT_THAT(evaluations({.num_steps = 8, .checkpoint_every_n = 2, .eval_every_n = 3}), ElementsAre(3, 6, 8));
 }
 
 TEST(Trainer, EvaluationBeginsWhereAskedAndIsMadeAtTheEndInAnyCase) {
-  for (const auto& [options, expected] : std::vector<std::pair<TrainerOptions, std::vector<int64_t>>>{
-           {{.num_steps = 8, .checkpoint_every_n = 2, .eval_from = 5}, {6, 8}},
-           {{.num_steps = 8, .checkpoint_every_n = 2, .eval_every_n = 3, .eval_from = 6}, {6, 8}},
-           {{.num_steps = 4, .checkpoint_every_n = 2, .eval_every_n = 1, .eval_from = 9}, {4}}}) {
-    ToyRun toy({});
-    const auto source = make_toy_source(4);
-    Recorder recorder;
-    TrainerParts parts = parts_of(toy, *source);
-    parts.hooks = {&recorder};
-    parts.evaluate = [](const TrainState&) { return Metrics{}; };
-    run(parts, options);
-    EXPECT_EQ(recorder.evaluated, expected) << options.eval_from;
-  }
+  EXPECT_THAT(evaluations({.num_steps = 8, .checkpoint_every_n = 2, .eval_from = 5}), ElementsAre(6, 8));
+  EXPECT_THAT(evaluations({.num_steps = 8, .checkpoint_every_n = 2, .eval_every_n = 3, .eval_from = 6}),
+              ElementsAre(6, 8));
+  EXPECT_THAT(evaluations({.num_steps = 4, .checkpoint_every_n = 2, .eval_every_n = 1, .eval_from = 9}),
+              ElementsAre(4));
 }
 
 TEST(Trainer, EvaluatingChangesNothingInTheRun) {

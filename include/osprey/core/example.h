@@ -17,8 +17,7 @@ struct Example {
   std::string id;         ///< source_id of the record; "" where it has none
   std::string file_name;  ///< name of the original picture; "" where the record has none
   std::string encoded;    ///< encoded picture; empty once decoded
-  at::Tensor image;       ///< [H, W, 3] RGB, uint8 or, while augmented, float32 in 0..255; [H, W, 1] once made grey by
-                          ///< rgb_to_gray; undefined until decoded
+  at::Tensor image;       ///< [H, W, 3] uint8, or float32 in 0..255 while augmented; RGB; undefined until decoded
   int64_t original_height = 0, original_width = 0;  ///< size of the picture in the record, pixels
 
   std::vector<Box> boxes;            ///< [N] normalised to the image as it is now

@@ -17,7 +17,6 @@ class AutoAugment final : public Augmentation {
     }
   }
   void apply(Example& example, RandomDraws& draws) const override {
-    TORCH_CHECK(example.image.size(2) == 3, "autoaugment_image needs an RGB image, got ", example.image.sizes());
     example.image = example.image.clamp(0, 255).to(at::kByte);
     for (const PolicyOperation& operation : lists_[draws.integer(0, static_cast<int64_t>(lists_.size()))])
       operation(example, draws);

@@ -44,26 +44,23 @@ class RandomDistort final : public Augmentation {
   std::vector<RandomAdjust> chain_;
 };
 
-class RandomGray final : public Augmentation {
- public:
-  explicit RandomGray(float probability) : probability_(probability) {}
-  void apply(Example& example, RandomDraws& draws) const override {
-    if (draws.uniform(0, 1) >= probability_) return;
-    make_float(example);
-    example.image = luma(example.image).expand({-1, -1, 3}).contiguous();
-  }
-
- private:
-  float probability_;
-};
-
-// One channel stays; a batch repeats it for networks that read three.
 class Gray final : public Augmentation {
  public:
   void apply(Example& example, RandomDraws&) const override {
     make_float(example);
-    example.image = luma(example.image);
+    example.image = luma(example.image).expand({-1, -1, 3}).contiguous();
   }
+};
+
+class RandomGray final : public Augmentation {
+ public:
+  explicit RandomGray(float probability) : probability_(probability) {}
+  void apply(Example& example, RandomDraws& draws) const override {
+    if (draws.uniform(0, 1) < probability_) Gray().apply(example, draws);
+  }
+
+ private:
+  float probability_;
 };
 
 std::unique_ptr<Augmentation> make_brightness(const ConfigNode<proto::RandomAdjustBrightness>& cfg) {
@@ -86,17 +83,17 @@ std::unique_ptr<Augmentation> make_distort(const ConfigNode<proto::RandomDistort
   if (cfg->color_ordering() != 0 && cfg->color_ordering() != 1) cfg.fail("color_ordering", "must be 0 or 1");
   return std::make_unique<RandomDistort>(cfg->color_ordering() == 0);
 }
-std::unique_ptr<Augmentation> make_gray(const ConfigNode<proto::RandomRGBtoGray>& cfg) {
+std::unique_ptr<Augmentation> make_gray(const ConfigNode<proto::RGBtoGray>&) { return std::make_unique<Gray>(); }
+std::unique_ptr<Augmentation> make_random_gray(const ConfigNode<proto::RandomRGBtoGray>& cfg) {
   check_probability(cfg, "probability", cfg->probability());
   return std::make_unique<RandomGray>(cfg->probability());
 }
-std::unique_ptr<Augmentation> make_plain_gray(const ConfigNode<proto::RGBtoGray>&) { return std::make_unique<Gray>(); }
 OSPREY_REGISTER(Augmentation, &make_brightness);
 OSPREY_REGISTER(Augmentation, &make_contrast);
 OSPREY_REGISTER(Augmentation, &make_hue);
 OSPREY_REGISTER(Augmentation, &make_saturation);
 OSPREY_REGISTER(Augmentation, &make_distort);
 OSPREY_REGISTER(Augmentation, &make_gray);
-OSPREY_REGISTER(Augmentation, &make_plain_gray);
+OSPREY_REGISTER(Augmentation, &make_random_gray);
 }  // namespace
 }  // namespace osprey::data

@@ -15,7 +15,6 @@ class JpegQuality final : public Augmentation {
   void apply(Example& example, RandomDraws& draws) const override {
     if (draws.uniform(0, 1) < random_coef_) return;
     const int64_t quality = draws.integer(least_, most_);
-    TORCH_CHECK(example.image.size(2) == 3, "random_jpeg_quality needs an RGB image, got ", example.image.sizes());
     const at::Tensor levels = example.image.clamp(0, 255).to(at::kByte);
     // Quality 0 is 1 to every encoder.
     const std::string encoded = encode_jpeg(levels, std::max(1, static_cast<int>(quality)), Chroma::kHalf);
