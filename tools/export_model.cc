@@ -9,7 +9,7 @@
 int main(int argc, char** argv) {
   CLI::App app{"Writes the served form of a trained model and checks it against the checkpoint."};
   osprey::cli::ConfigFlags config;
-  std::string checkpoint, output_dir, input_type = "image_tensor";
+  std::string checkpoint, output_dir, input_type = "image_tensor", memory_format = "channels_last";
   osprey::ExportOptions options;
   osprey::cli::add_config_flags(app, config);
   osprey::cli::accept_logging_flags(app);
@@ -24,6 +24,10 @@ int main(int argc, char** argv) {
   app.add_option("--parity_images", options.parity_images, "Evaluation pictures on which the export is compared")
       ->check(osprey::cli::at_least(1))
       ->capture_default_str();
+  app.add_option("--memory_format,--data_format", memory_format,
+                 "How maps lie in memory inside the served model; contiguous and channels_first are the same")
+      ->check(CLI::IsMember({"channels_last", "contiguous", "channels_first"}))
+      ->capture_default_str();
   app.add_option("--input_type", input_type, "Form of the input; uint8 pictures are the one there is")
       ->check(CLI::IsMember({"image_tensor"}))
       ->capture_default_str();
@@ -32,6 +36,7 @@ int main(int argc, char** argv) {
       [&] {
         const auto pipeline = osprey::config::load_pipeline(config.pipeline_config, config.overrides);
         osprey::config::check(pipeline, osprey::config::Purpose::kExport);
+        if (memory_format != "channels_last") options.memory_format = at::MemoryFormat::Contiguous;
         const osprey::ExportReport report = osprey::export_model(pipeline, checkpoint, output_dir, options);
         if (report.left_to_rounding > 0)
           SPDLOG_WARN(

@@ -114,7 +114,7 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
   const fs::path folder(output_dir), unchecked = folder / ".model.pt.unchecked";
   if (failed) throw DataError(output_dir + ": cannot be created: " + failed.message());
   try {
-    served_module(*model, resize, options.batch_size).save(unchecked.string());
+    served_module(*model, resize, options.batch_size, options.memory_format).save(unchecked.string());
   } catch (const c10::Error& error) {
     throw DataError(unchecked.string() + ": cannot be written: " + error.what_without_backtrace());
   }
@@ -135,6 +135,7 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
   card.model_type = ssd->feature_extractor().type();
   card.step = step;
   card.batch_size = options.batch_size;
+  card.memory_format = options.memory_format == at::MemoryFormat::Contiguous ? "contiguous" : "channels_last";
   card.input_height = resize.height;
   card.input_width = resize.width;
   google::protobuf::TextFormat::Printer printer;

@@ -20,6 +20,7 @@ std::string to_json(const ModelCard& card) {
                    {"layout", "NHWC, RGB"},
                    {"batch_size", card.batch_size},
                    {"picture_size", "any; pictures of one batch share it"}};
+  json["memory_format"] = card.memory_format;
   json["preprocessing"] = {{"where", "inside the model"},
                            {"height", card.input_height},
                            {"width", card.input_width},
@@ -47,6 +48,7 @@ ModelCard read_model_card(const std::string& file) {
     card.moving_averages = json.at("moving_averages");
     card.num_classes = json.at("num_classes");
     card.batch_size = json.at("input").at("batch_size");
+    card.memory_format = json.value("memory_format", "channels_last");  // cards of earlier versions do not name it
     card.input_height = json.at("preprocessing").at("height");
     card.input_width = json.at("preprocessing").at("width");
     card.resizer = json.at("preprocessing").at("image_resizer");

@@ -9,6 +9,7 @@ struct ModelCard {
   std::string model_type;  ///< e.g. "ssd_mobilenet_v1"
   int64_t step = 0;        ///< of the checkpoint
   int64_t batch_size = 1;
+  std::string memory_format;                  ///< of the maps inside: "channels_last" or "contiguous"
   int64_t input_height = 0, input_width = 0;  ///< the canvas inside; pictures may have any size
   std::string resizer;                        ///< text format of the image_resizer
   int64_t num_classes = 0;

@@ -14,7 +14,7 @@ namespace {
 
 /// The network from normalised canvas to candidates, traced. Its weights need no gradient, so they are constants of the
 /// graph.
-torch::jit::Module traced_network(models::DetectionModel& model, int64_t batch_size) {
+torch::jit::Module traced_network(models::DetectionModel& model, int64_t batch_size, at::MemoryFormat memory_format) {
   const auto [height, width] = model.input_size();
   const at::Tensor images = at::zeros({batch_size, 3, height, width}).contiguous(at::MemoryFormat::ChannelsLast);
   const at::Tensor shapes = at::tensor({height, width}, at::kLong).repeat({batch_size, 1});
@@ -22,7 +22,9 @@ torch::jit::Module traced_network(models::DetectionModel& model, int64_t batch_s
     Batch batch;
     batch.images = inputs.at(0).toTensor();
     batch.true_shapes = inputs.at(1).toTensor();
-    const models::Candidates found = model.candidates(model.predict(model.preprocess(batch)));
+    models::ModelInput input = model.preprocess(batch);
+    input.images = input.images.contiguous(memory_format);  // convolutions give maps of the format that they read
+    const models::Candidates found = model.candidates(model.predict(input));
     // One form for boxes that all classes share and for boxes per class.
     const at::Tensor boxes = found.boxes.dim() == 3 ? found.boxes.unsqueeze(2) : found.boxes;
     return {c10::ivalue::Tuple::create({boxes.to(at::kFloat), found.scores.to(at::kFloat)})};
@@ -37,10 +39,13 @@ torch::jit::Module traced_network(models::DetectionModel& model, int64_t batch_s
   torch::jit::FoldFrozenConvBatchnorm(graph);
   torch::jit::EliminateDeadCode(graph);
   // The constants are the model's own parameters; detached, they stay without gradient when the parameters get it back.
+  // A convolution's map takes the format of its weights where the two differ.
   for (torch::jit::Node* node : graph->nodes())
     if (node->kind() == c10::prim::Constant && node->hasAttribute(c10::attr::value) &&
-        node->kindOf(c10::attr::value) == torch::jit::AttributeKind::t)
-      node->t_(c10::attr::value, node->t(c10::attr::value).detach());
+        node->kindOf(c10::attr::value) == torch::jit::AttributeKind::t) {
+      const at::Tensor value = node->t(c10::attr::value).detach();
+      node->t_(c10::attr::value, value.dim() == 4 ? value.contiguous(memory_format) : value);
+    }
 
   torch::jit::Module net("osprey.Network");
   graph->insertInput(0, "self")->setType(net.type());
@@ -51,7 +56,8 @@ torch::jit::Module traced_network(models::DetectionModel& model, int64_t batch_s
 
 }  // namespace
 
-torch::jit::Module served_module(models::DetectionModel& model, const ServedResize& resize, int64_t batch_size) {
+torch::jit::Module served_module(models::DetectionModel& model, const ServedResize& resize, int64_t batch_size,
+                                 at::MemoryFormat memory_format) {
   TORCH_CHECK(!model.is_training(), "the model to be served must be in evaluation mode");
   const at::NoGradGuard no_gradients;
   std::vector<bool> wanted;
@@ -60,7 +66,7 @@ torch::jit::Module served_module(models::DetectionModel& model, const ServedResi
     parameter.set_requires_grad(false);
   }
   torch::jit::Module served("osprey.Detector");
-  served.register_module("net", traced_network(model, batch_size));
+  served.register_module("net", traced_network(model, batch_size, memory_format));
   size_t index = 0;
   for (at::Tensor& parameter : model.parameters()) parameter.set_requires_grad(wanted[index++]);
 

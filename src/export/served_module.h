@@ -17,6 +17,8 @@ struct ServedResize {
 /// A TorchScript module that does what resizer and model do together, from uint8 pictures to detections; see
 /// `export_model` for its inputs and outputs. The model must be in evaluation mode; its weights become constants, batch
 /// norms after convolutions are folded into them.
-torch::jit::Module served_module(models::DetectionModel& model, const ServedResize& resize, int64_t batch_size);
+/// memory_format  of the maps inside: channels_last or contiguous
+torch::jit::Module served_module(models::DetectionModel& model, const ServedResize& resize, int64_t batch_size,
+                                 at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast);
 
 }  // namespace osprey

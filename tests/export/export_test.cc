@@ -1,4 +1,5 @@
 #include <ATen/ATen.h>
+#include <ATen/record_function.h>
 #include <gmock/gmock.h>
 #include <torch/csrc/jit/serialization/import.h>
 
@@ -82,6 +83,7 @@ struct Variant {
   std::vector<std::string> changes;
   ServedResize resize;
   int64_t batch_size;
+  at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;
 };
 
 void PrintTo(const Variant& variant, std::ostream* out) { *out << variant.name; }
@@ -91,7 +93,7 @@ class ServedModule : public ::testing::TestWithParam<Variant> {};
 TEST_P(ServedModule, FindsWhatTheModelFinds) {
   const config::Pipeline pipeline = toy_pipeline(GetParam().changes);
   const auto model = evaluated_model(pipeline);
-  torch::jit::Module served = served_module(*model, GetParam().resize, GetParam().batch_size);
+  torch::jit::Module served = served_module(*model, GetParam().resize, GetParam().batch_size, GetParam().memory_format);
   const ExportReport report = compare(*model, *resizer_of(pipeline), served, GetParam().batch_size, pictures(), 1e-4);
   EXPECT_EQ(report.images, 3);
   EXPECT_GE(report.detections, 60) << "too few detections to show anything";
@@ -102,6 +104,7 @@ const std::string kNms = "model.ssd.post_processing.batch_non_max_suppression.";
 INSTANTIATE_TEST_SUITE_P(
     Variants, ServedModule,
     ::testing::Values(Variant{"HardSuppression", {}, {96, 96, 0, 0}, 1}, Variant{"Batch", {}, {96, 96, 0, 0}, 2},
+                      Variant{"Contiguous", {}, {96, 96, 0, 0}, 2, at::MemoryFormat::Contiguous},
                       Variant{"SoftSuppression", {kNms + "soft_nms_sigma=0.3"}, {96, 96, 0, 0}, 1},
                       Variant{"ClassAgnostic", {kNms + "use_class_agnostic_nms=true"}, {96, 96, 0, 0}, 1},
                       Variant{"FewPerClass", {kNms + "max_detections_per_class=8"}, {96, 96, 0, 0}, 1},
@@ -142,6 +145,31 @@ TEST(ServedModule, UsesNoOperatorOfOursOrOfAnotherLibrary) {
   for (const torch::jit::Module& part : served.modules())
     for (const auto& method : part.get_methods()) visit({method.graph()->block()});
   EXPECT_EQ(spaces, (std::set<std::string>{"aten", "prim"}));
+}
+
+/// How a served network's convolutions are given their maps; runs it once.
+std::set<at::MemoryFormat> formats_of_convolutions(const torch::jit::Module& served) {
+  static std::set<at::MemoryFormat> seen;
+  seen.clear();
+  const auto note = [](const at::RecordFunction& function) -> std::unique_ptr<at::ObserverContext> {
+    if (std::string_view(function.name()) != "aten::_convolution") return nullptr;
+    const size_t count = function.operator_schema()->arguments().size();
+    const at::Tensor map = function.inputs().slice(function.inputs().size() - count)[0].toTensor();
+    if (map.size(2) * map.size(3) > 1) seen.insert(map.suggest_memory_format());  // one pixel has no format
+    return nullptr;
+  };
+  const auto handle = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(note).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
+  torch::jit::Module(served).forward({at::zeros({1, 96, 96, 3}, at::kByte)});
+  at::removeCallback(handle);
+  return seen;
+}
+
+TEST(ServedModule, MapsHaveTheMemoryFormatThatWasAskedFor) {
+  const auto model = evaluated_model(toy_pipeline());
+  for (const at::MemoryFormat format : {at::MemoryFormat::ChannelsLast, at::MemoryFormat::Contiguous})
+    EXPECT_THAT(formats_of_convolutions(served_module(*model, {96, 96, 0, 0}, 1, format)),
+                ::testing::ElementsAre(format));
 }
 
 TEST(CpuConvolutions, GiveWhatTheGraphGave) {
@@ -215,6 +243,14 @@ TEST(Export, FolderServesThroughTheDetector) {
   ASSERT_EQ(many.size(), 3u);
   EXPECT_EQ(many[1].size(), one.size());
   EXPECT_TRUE(detector.detect(pictures()[1], /*min_score=*/2).empty());
+
+  // The same with maps of the other format, which the processor's own convolutions take as well.
+  ExportOptions contiguous;
+  contiguous.memory_format = at::MemoryFormat::Contiguous;
+  export_model(pipeline, folder / "ckpt-5", folder / "contiguous", contiguous);
+  const auto other = Detector(folder / "contiguous").detect(pictures()[1]);
+  ASSERT_EQ(other.size(), one.size());
+  for (size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(other[i].score, one[i].score, 1e-4) << i;
 
   torch::jit::Module("another.Model").save(folder / "exported/model.pt");
   EXPECT_THAT([&] { Detector another(folder / "exported"); },

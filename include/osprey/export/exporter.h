@@ -1,4 +1,6 @@
 #pragma once
+#include <c10/core/MemoryFormat.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -8,7 +10,8 @@
 namespace osprey {
 
 struct ExportOptions {
-  int64_t batch_size = 1;          ///< of the served model; pictures of one batch share their size
+  int64_t batch_size = 1;  ///< of the served model; pictures of one batch share their size
+  at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;  ///< of the maps inside; or Contiguous
   int64_t parity_images = 4;       ///< how many pictures the check takes from eval_input_reader
   double parity_tolerance = 1e-3;  ///< largest difference of a score, or of a coordinate as a fraction of the picture
 };
