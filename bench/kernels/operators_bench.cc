@@ -188,6 +188,14 @@ void add_updates() {
   add("update_parameters/adam", update(kernels::UpdateRule::kAdam, 2, {0.9f, 0.99f, 1e-6f, 1}), 7 * 4 * count);
   add("update_parameters/average", update(kernels::UpdateRule::kAverage, 0, {1e-3f}), 3 * 4 * count);
   add(
+      "finish_gradients",
+      [] {
+        return [gradients = parameters(), all = parameters(),
+                penalties = at::tensor({0.0f, 1e-5f}).repeat({160, 1}).to(device),
+                one = at::ones({}, floats())] { kernels::finish_gradients(gradients, all, penalties, one); };
+      },
+      3 * 4 * count);
+  add(
       "tensor_norms", [] { return [all = parameters()] { kernels::tensor_norms(all); }; }, 4 * count);
   add(
       "scale_tensors",

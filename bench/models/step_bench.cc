@@ -17,6 +17,7 @@
 #include "osprey/config/pipeline.h"
 #include "osprey/models/builder.h"
 #include "osprey/optim/builder.h"
+#include "osprey/optim/gradients.h"
 #include "osprey/train/step.h"
 #include "work_counter.h"
 
@@ -144,6 +145,7 @@ int run(int argc, char** argv) {
   const auto train = pipeline.root().child("train_config", pipeline.message->train_config());
   const auto optimizer = optim::build_optimizer(train.child("optimizer", train->optimizer()), parameters,
                                                 optim::arithmetic_of(pipeline.root()));
+  optim::GradientPipeline gradients(parameters, {}, model->regularized_weights());
   const Batch batch = constant_batch(*model, flags.batch_size, device);
 
   const auto run_step = [&](auto& meter, int64_t number) {
@@ -162,7 +164,7 @@ int run(int argc, char** argv) {
         return 0;
       });
       meter.measure("regularization", [&] {
-        model->add_regularization_gradients();
+        gradients.finish();
         return model->regularization_loss();
       });
       return meter.measure("update", [&] {

@@ -138,28 +138,91 @@ void update_operator(at::TensorList values, at::TensorList gradients, at::Tensor
   TORCH_CHECK(false, "there is no update rule ", rule);
 }
 
-at::Tensor norms_operator(at::TensorList tensors) {
-  const auto count = static_cast<int64_t>(tensors.size());
-  const auto options = (tensors.empty() ? at::TensorOptions() : tensors[0].options()).dtype(at::kDouble);
-  for (const at::Tensor& tensor : tensors) check(tensor, "tensors");
-  at::Tensor norms = at::zeros({count}, options);
-  if (tensors.empty() || tensors[0].is_meta()) return norms;
-  double* const result = norms.mutable_data_ptr<double>();
-  if (!device::takes_loops(tensors[0])) {
-    for_each_table<1>({tensors}, [&](const auto& table, size_t first) {
-      const at::Tensor sums = at::empty({table.blocks()}, options);
-      device::launch(norms, table.blocks(), device::SquareSums{table, sums.mutable_data_ptr<double>()});
-      device::launch(norms, table.size, device::Norms{table, sums.const_data_ptr<double>(), result + first});
-    });
-    return norms;
-  }
+/// [n] float64 on the device of the tensors, zeros.
+at::Tensor no_norms(at::TensorList tensors) {
+  const auto options = tensors.empty() ? at::TensorOptions() : tensors[0].options();
+  return at::zeros({static_cast<int64_t>(tensors.size())}, options.dtype(at::kDouble));
+}
+
+/// Norms of tensors by a kernel that leaves sums of squares of the blocks of a table: make_kernel(table, number of its
+/// first tensor, sums).
+template <int kCompanions, class MakeKernel>
+void norms_on_device(const std::array<at::TensorList, kCompanions>& lists, const at::Tensor& norms,
+                     MakeKernel make_kernel) {
+  for_each_table<kCompanions>(lists, [&](const auto& table, size_t first) {
+    using Table = std::decay_t<decltype(table)>;
+    const at::Tensor sums = at::empty({table.blocks()}, norms.options());
+    device::launch(norms, table.blocks(), make_kernel(table, first, sums.mutable_data_ptr<double>()));
+    device::launch(
+        norms, table.size,
+        device::Norms<Table>{table, sums.const_data_ptr<double>(), norms.mutable_data_ptr<double>() + first});
+  });
+}
+
+/// The same by loops: sum_of(part, sum) makes that of a part.
+template <class SumOf>
+void norms_by_loops(at::TensorList tensors, const at::Tensor& norms, SumOf sum_of) {
   const std::vector<Part> parts = parts_of(tensors);
   std::vector<double> sums(parts.size());
-  for_each(parts, [&](const Part& part) {
-    cpu::square_sum(tensors[part.tensor].const_data_ptr<float>() + part.first, part.count, &sums[&part - parts.data()]);
-  });
+  for_each(parts, [&](const Part& part) { sum_of(part, &sums[&part - parts.data()]); });
+  double* const result = norms.mutable_data_ptr<double>();
   for (size_t i = 0; i < parts.size(); ++i) result[parts[i].tensor] += sums[i];
-  for (int64_t i = 0; i < count; ++i) result[i] = std::sqrt(result[i]);
+  for (int64_t i = 0; i < norms.size(0); ++i) result[i] = std::sqrt(result[i]);
+}
+
+at::Tensor norms_operator(at::TensorList tensors) {
+  for (const at::Tensor& tensor : tensors) check(tensor, "tensors");
+  at::Tensor norms = no_norms(tensors);
+  if (tensors.empty() || tensors[0].is_meta()) return norms;
+  if (!device::takes_loops(tensors[0])) {
+    norms_on_device<1>({tensors}, norms, [](const auto& table, size_t, double* sums) {
+      return device::SquareSums{table, sums};
+    });
+  } else {
+    norms_by_loops(tensors, norms, [&](const Part& part, double* sum) {
+      cpu::square_sum(tensors[part.tensor].const_data_ptr<float>() + part.first, part.count, sum);
+    });
+  }
+  return norms;
+}
+
+at::Tensor finish_operator(at::TensorList gradients, at::TensorList parameters, const at::Tensor& penalties,
+                           const std::optional<at::Tensor>& divisor) {
+  const auto count = static_cast<int64_t>(gradients.size());
+  TORCH_CHECK(parameters.size() == gradients.size(), "expected a parameter per gradient, ", count, ", got ",
+              parameters.size());
+  TORCH_CHECK(penalties.scalar_type() == at::kFloat && penalties.is_contiguous() &&
+                  penalties.sizes() == at::IntArrayRef({count, 2}),
+              "expected ", count, " x 2 float32 penalties, got ", penalties.toString(), " ", penalties.sizes());
+  TORCH_CHECK(!divisor || (divisor->scalar_type() == at::kFloat && divisor->numel() == 1),
+              "divisor must be one float32");
+  std::vector<at::Tensor> laid_out;  // parameters in the layout of their gradients
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    check(gradients[i], "gradients");
+    TORCH_CHECK(parameters[i].scalar_type() == at::kFloat && parameters[i].device() == gradients[i].device() &&
+                    parameters[i].sizes() == gradients[i].sizes(),
+                "parameters must be like the gradient, ", gradients[i].sizes(), ", got ", parameters[i].toString(), " ",
+                parameters[i].sizes());
+    laid_out.push_back(same_layout(parameters[i], gradients[i]) ? parameters[i]
+                                                                : at::empty_like(gradients[i]).copy_(parameters[i]));
+  }
+  at::Tensor norms = no_norms(gradients);
+  if (gradients.empty() || gradients[0].is_meta()) return norms;
+  const float *const of_each = penalties.const_data_ptr<float>(), *const by = divisor ? divisor->const_data_ptr<float>()
+                                                                                      : nullptr;
+  if (!device::takes_loops(gradients[0])) {
+    norms_on_device<2>({gradients, at::TensorList(laid_out)}, norms,
+                       [&](const auto& table, size_t first, double* sums) {
+                         return device::FinishGradients{table, of_each + 2 * first, by, sums};
+                       });
+  } else {
+    norms_by_loops(gradients, norms, [&](const Part& part, double* sum) {
+      const float* const own = of_each + 2 * part.tensor;
+      cpu::finish_rows(static_cast<float*>(gradients[part.tensor].data_ptr()) + part.first,
+                       laid_out[part.tensor].const_data_ptr<float>() + part.first, part.count,
+                       GradientRule{by != nullptr ? *by : 1.0f, own[0], own[1]}, sum);
+    });
+  }
   return norms;
 }
 
@@ -187,6 +250,9 @@ TORCH_LIBRARY_FRAGMENT(osprey, library) {
          "update_parameters(Tensor(a!)[] values, Tensor[] gradients, Tensor(b!)[] first_slots, "
          "Tensor(c!)[] second_slots, int rule, Tensor numbers, Tensor? proceed) -> ()",
          &update_operator);
+  define(library,
+         "finish_gradients(Tensor(a!)[] gradients, Tensor[] parameters, Tensor penalties, Tensor? divisor) -> Tensor",
+         &finish_operator);
   define(library, "tensor_norms(Tensor[] tensors) -> Tensor", &norms_operator);
   define(library, "scale_tensors(Tensor(a!)[] tensors, Tensor factors) -> ()", &scale_operator);
 }
@@ -203,6 +269,13 @@ void update_parameters(UpdateRule rule, const ParameterLists& lists, const at::T
   TORCH_CHECK(lists.slots.size() <= 2, "expected at most 2 slots, got ", lists.slots.size());
   operation.call(lists.values, lists.gradients, slots(0), slots(1), static_cast<int64_t>(rule), numbers,
                  if_defined(proceed));
+}
+
+at::Tensor finish_gradients(const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& parameters,
+                            const at::Tensor& penalties, const at::Tensor& divisor) {
+  const at::NoGradGuard no_gradients;
+  static const auto operation = find_operator("finish_gradients", &finish_operator);
+  return operation.call(gradients, parameters, penalties, if_defined(divisor));
 }
 
 at::Tensor tensor_norms(const std::vector<at::Tensor>& tensors) {

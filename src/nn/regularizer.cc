@@ -14,12 +14,10 @@ struct Group {
 };
 
 /// Weights with the same penalty together, for which a few operations do.
-template <class Wanted>  // whether a weight takes part
-std::vector<Group> groups_of(const std::vector<RegularizedWeight>& weights, Wanted wanted) {
+std::vector<Group> groups_of(const std::vector<RegularizedWeight>& weights) {
   std::vector<Group> groups;
   for (const RegularizedWeight& item : weights) {
-    if (item.regularizer.kind == Regularizer::Kind::kNone || item.regularizer.weight == 0 || !wanted(item.weight))
-      continue;
+    if (item.regularizer.kind == Regularizer::Kind::kNone || item.regularizer.weight == 0) continue;
     auto group = std::find_if(groups.begin(), groups.end(),
                               [&](const Group& other) { return other.regularizer == item.regularizer; });
     if (group == groups.end()) group = groups.insert(groups.end(), {item.regularizer, {}});
@@ -33,7 +31,7 @@ std::vector<Group> groups_of(const std::vector<RegularizedWeight>& weights, Want
 at::Tensor regularization_loss(const std::vector<RegularizedWeight>& weights) {
   const at::NoGradGuard no_gradients;
   at::Tensor total;
-  for (const auto& [regularizer, members] : groups_of(weights, [](const at::Tensor&) { return true; })) {
+  for (const auto& [regularizer, members] : groups_of(weights)) {
     const bool squared = regularizer.kind == Regularizer::Kind::kL2;
     const at::Tensor sum =
         squared ? kernels::tensor_norms(members).square().sum() : at::stack(at::_foreach_norm(members, 1)).sum();
@@ -41,19 +39,6 @@ at::Tensor regularization_loss(const std::vector<RegularizedWeight>& weights) {
     total = total.defined() ? total + loss : loss;
   }
   return total;
-}
-
-void add_regularization_gradients(const std::vector<RegularizedWeight>& weights) {
-  const at::NoGradGuard no_gradients;
-  for (const auto& [regularizer, members] : groups_of(weights, [](const at::Tensor& w) { return w.requires_grad(); })) {
-    std::vector<at::Tensor> gradients;
-    for (const at::Tensor& weight : members) {
-      if (!weight.grad().defined()) weight.mutable_grad() = at::zeros_like(weight);
-      gradients.push_back(weight.grad());
-    }
-    const bool squared = regularizer.kind == Regularizer::Kind::kL2;
-    at::_foreach_add_(gradients, squared ? members : at::_foreach_sign(members), regularizer.weight);
-  }
 }
 
 }  // namespace osprey::nn

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
+
 #include "optim/numbers.h"
 #include "osprey/kernels/parameter_update.h"
 
@@ -14,6 +16,29 @@ std::vector<at::Tensor> gradients_of(const NamedTensors& parameters) {
   for (const auto& entry : parameters)
     if (entry.second.grad().defined()) gradients.push_back(entry.second.grad());
   return gradients;
+}
+
+/// The regularizer of each parameter, one of no weight where there is none.
+std::vector<nn::Regularizer> regularizers_of(const NamedTensors& parameters,
+                                             const std::vector<nn::RegularizedWeight>& regularized) {
+  std::vector<nn::Regularizer> result;
+  for (const auto& [name, parameter] : parameters) {
+    const auto found =
+        std::find_if(regularized.begin(), regularized.end(),
+                     [&, &parameter = parameter](const auto& item) { return item.weight.is_same(parameter); });
+    result.push_back(found != regularized.end() && parameter.requires_grad() &&
+                             found->regularizer.kind != nn::Regularizer::Kind::kNone
+                         ? found->regularizer
+                         : nn::Regularizer());
+  }
+  return result;
+}
+
+/// What a mean is divided by: at least 1, times the scale; undefined where there is neither.
+at::Tensor divisor_of(const at::Tensor& normalizer, const at::Tensor& scale) {
+  if (!normalizer.defined()) return scale;
+  const at::Tensor count = normalizer.detach().to(at::kFloat).clamp_min(1).reshape({});
+  return scale.defined() ? count * scale : count;
 }
 
 /// max_norm / max(norm, max_norm); NaN where the norm is not finite.
@@ -29,13 +54,35 @@ bool is_bias(const std::string& name) {
 
 }  // namespace
 
-GradientPipeline::GradientPipeline(NamedTensors trained, const GradientOptions& options)
-    : trained_(std::move(trained)), options_(options) {
+GradientPipeline::GradientPipeline(NamedTensors trained, const GradientOptions& options,
+                                   const std::vector<nn::RegularizedWeight>& regularized)
+    : trained_(std::move(trained)), options_(options), regularizers_(regularizers_of(trained_, regularized)) {
   for (const auto& entry : trained_) is_bias_.push_back(is_bias(entry.first));
 }
 
-GradientNorms GradientPipeline::measure() const {
-  const at::Tensor norms = kernels::tensor_norms(gradients_of(trained_));
+GradientNorms GradientPipeline::finish(const at::Tensor& normalizer, const at::Tensor& scale) {
+  const at::NoGradGuard no_gradients;
+  std::vector<at::Tensor> gradients, parameters;
+  std::vector<double> penalties;  // l1 and l2 of each
+  for (size_t i = 0; i < trained_.size(); ++i) {
+    const at::Tensor& parameter = trained_[i].second;
+    const auto [kind, weight] = regularizers_[i];
+    if (!parameter.grad().defined()) {
+      if (weight == 0) continue;
+      parameter.mutable_grad() = at::zeros_like(parameter);
+    }
+    gradients.push_back(parameter.grad());
+    parameters.push_back(parameter);
+    penalties.push_back(kind == nn::Regularizer::Kind::kL1 ? weight : 0);
+    penalties.push_back(kind == nn::Regularizer::Kind::kL2 ? weight : 0);
+  }
+  const auto count = static_cast<int64_t>(gradients.size());
+  if (!penalties_.defined() || penalties_.numel() != 2 * count) {
+    penalties_ = at::Tensor();
+    write(penalties, gradients.empty() ? at::Tensor(at::zeros({})) : gradients[0], penalties_);
+  }
+  const at::Tensor norms =
+      kernels::finish_gradients(gradients, parameters, penalties_.view({count, 2}), divisor_of(normalizer, scale));
   return {norms, norms.isfinite().all()};
 }
 
@@ -62,17 +109,6 @@ at::Tensor GradientPipeline::apply(const GradientNorms& measured) {
   }
   if (factors.defined()) kernels::scale_tensors(gradients_of(trained_), factors.to(at::kFloat).contiguous());
   return total.to(at::kFloat);
-}
-
-void divide_gradients(const NamedTensors& parameters, const at::Tensor& normalizer, const at::Tensor& scale) {
-  const at::NoGradGuard no_gradients;
-  at::Tensor divisor = scale;
-  if (normalizer.defined()) {
-    const at::Tensor count = normalizer.detach().to(at::kFloat).clamp_min(1).reshape({});
-    divisor = scale.defined() ? count * scale : count;
-  }
-  const auto gradients = gradients_of(parameters);
-  if (divisor.defined() && !gradients.empty()) at::_foreach_div_(gradients, divisor);
 }
 
 at::Tensor clip_by_global_norm(const std::vector<at::Tensor>& gradients, double max_norm) {

@@ -256,7 +256,11 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
   const auto optimizer = train.child("optimizer", train->optimizer());
   result.state.optimizer = optim::build_optimizer(optimizer, variables.trained, arithmetic);
   result.state.average = optim::build_moving_average(optimizer, variables.trained, arithmetic);
-  result.gradients = std::make_unique<optim::GradientPipeline>(variables.trained, optim::gradient_options(train));
+  result.step.add_regularization = train->add_regularization_loss();
+  result.gradients = std::make_unique<optim::GradientPipeline>(variables.trained, optim::gradient_options(train),
+                                                               result.step.add_regularization
+                                                                   ? result.state.model->regularized_weights()
+                                                                   : std::vector<nn::RegularizedWeight>());
   if (options.replicas != nullptr) {
     result.gradient_sum =
         std::make_unique<GradientSum>(*options.replicas, optim::tensors_of(variables.trained), exchange_options(train));
@@ -267,7 +271,6 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
   result.step.precision = precision_of(result, device, options.replicas);
   result.state.loss_scale = loss_scale_of(train, result.step.precision, device);
   result.cuda_graph = recording_of(result.pipeline, train, device, options.replicas != nullptr);
-  result.step.add_regularization = train->add_regularization_loss();
   return result;
 }
 

@@ -116,8 +116,6 @@ StepResult device_step(TrainState& state, const Batch& batch, optim::GradientPip
   const GradientSums sums = accumulate_gradients(model, batch, options, scale);
 
   const at::NoGradGuard no_gradients;
-  const optim::NamedTensors& parameters = state.optimizer->parameters();
-  optim::divide_gradients(parameters, sums.normalizer, scale);
   at::Tensor total = at::zeros({}, batch.images.options().dtype(at::kFloat));
   for (const NamedScalar& term : sums.terms) {
     result.losses.push_back(
@@ -126,14 +124,13 @@ StepResult device_step(TrainState& state, const Batch& batch, optim::GradientPip
   }
   if (options.add_regularization) {
     const at::Tensor penalty = model.regularization_loss();
-    model.add_regularization_gradients();
     result.losses.push_back({"Loss/regularization_loss", penalty});
     total = total + penalty;
   }
   if (scale.defined()) result.losses.push_back({"loss_scale", scale.clone()});
   result.losses.push_back({"Loss/total_loss", total});
 
-  const optim::GradientNorms measured = gradients.measure();
+  const optim::GradientNorms measured = gradients.finish(sums.normalizer, scale);
   const at::Tensor finite = measured.finite.logical_and(total.isfinite());
   at::Tensor healthy = finite;
   if (state.loss_scale != nullptr) {

@@ -40,7 +40,7 @@ class Parrot final : public models::DetectionModel {
   models::Candidates candidates(const Predictions&) override { return {}; }
   const boxes::NmsOptions& nms_options() const override { return nms_; }
   at::Tensor regularization_loss() override { return at::zeros({}); }
-  void add_regularization_gradients() override {}
+  std::vector<nn::RegularizedWeight> regularized_weights() const override { return {}; }
   std::map<std::string, std::string> restore_map(models::RestoreType) const override { return {}; }
   void commit_statistics(const at::Tensor&) override {}
   void discard_statistics() override {}

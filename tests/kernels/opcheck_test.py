@@ -59,6 +59,8 @@ SAMPLES = {
     "pending_sum": (maps().requires_grad_(), *pending()[:-3], maps().requires_grad_(), 0.0, 6.0),
     "pending_sum_backward": (maps(), maps(), maps(), *pending()[:-3], 0.0, 6.0),
     "update_parameters": ([torch.rand(500)], [torch.rand(500)], [torch.rand(500)], [], 0, torch.tensor([0.9, 1.0, -0.1]), None),
+    "finish_gradients": ([torch.randn(900), torch.randn(3, 4)], [torch.randn(900), torch.randn(3, 4)], torch.tensor([[0.0, 0.1], [0.2, 0.0]]),
+                         torch.tensor(3.0)),
     "tensor_norms": ([torch.randn(900), torch.randn(3, 4)],),
     "scale_tensors": ([torch.randn(900), torch.randn(3, 4)], torch.rand(2)),
     "batch_non_max_suppression": (boxes(2, 400), torch.rand(2, 400, 5), torch.tensor([0.0, 0.0, 1.0, 1.0]), None, None, [], 0.3,

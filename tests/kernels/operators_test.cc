@@ -309,6 +309,13 @@ std::vector<Sample> samples() {
   all.push_back({"update_parameters", [] { return update(UpdateRule::kRmsProp, 2, {0.9f, 0.9f, 0.1f, 1e-3f}); }});
   all.push_back({"update_parameters", [] { return update(UpdateRule::kAdam, 2, {0.9f, 0.99f, 0.1f, 1e-3f}); }});
   all.push_back({"update_parameters", [] { return update(UpdateRule::kAverage, 0, {0.1f}); }});
+  for (const bool divided : {true, false})
+    all.push_back({"finish_gradients", [=] {
+                     return Stack{tensors({at::randn({9000}), at::randn({2, 3}), at::randn({5})}),
+                                  tensors({at::randn({9000}), at::randn({2, 3}), at::randn({5})}),
+                                  at::tensor({0.0f, 0.1f, 0.2f, 0.0f, 0.0f, 0.0f}).view({3, 2}),
+                                  divided ? c10::IValue(at::full({}, 3.0f)) : c10::IValue()};
+                   }});
   all.push_back({"tensor_norms", [] { return Stack{tensors({at::randn({9000}), at::randn({2, 3})})}; }});
   all.push_back({"scale_tensors",
                  [] {

@@ -13,6 +13,7 @@ namespace osprey::kernels {
 namespace {
 
 using ::osprey::testing::expect_close;
+using ::testing::HasSubstr;
 using Tensors = std::vector<at::Tensor>;
 
 /// Parameters of several layouts and sizes, one of them larger than what a thread takes at a time.
@@ -155,6 +156,60 @@ TEST(TensorNorms, DoNotDependOnTheNumberOfThreads) {
   at::set_num_threads(threads);
 }
 
+TEST(FinishGradients, DividesPenalisesAndMeasuresInAnyLayout) {
+  at::manual_seed(3);
+  Tensors values, gradients, exact;
+  at::Tensor penalties = at::zeros({300, 2});
+  const at::Tensor divisor = at::full({}, 7.0f);
+  for (int64_t i = 0; i < 300; ++i) {
+    const auto shape = i == 17 ? std::vector<int64_t>{8, 5, 3, 3} : std::vector<int64_t>{i % 7 * 1000 + i % 3};
+    values.push_back(at::randn(shape));
+    if (i == 17) values[17] = values[17].contiguous(at::MemoryFormat::ChannelsLast);
+    if (i == 20) values[20].zero_();
+    gradients.push_back(at::randn(shape));
+    const double l1 = i % 4 == 0 ? 0.25 : 0, l2 = i % 4 == 1 ? 0.5 : 0;
+    penalties[i][0] = l1;
+    penalties[i][1] = l2;
+    exact.push_back(gradients.back() / 7 + l1 * values.back().sign() + l2 * values.back());
+  }
+  const at::Tensor norms = finish_gradients(gradients, values, penalties, divisor);
+  for (size_t i = 0; i < values.size(); ++i) {
+    expect_close(gradients[i], exact[i], 1e-6, 1e-6, "gradient " + std::to_string(i));
+    EXPECT_DOUBLE_EQ(norms[static_cast<int64_t>(i)].item<double>(), tensor_norms({gradients[i]})[0].item<double>())
+        << i;
+  }
+  const Tensors before = {gradients[8].clone()};
+  finish_gradients({gradients[8]}, {values[8]}, at::zeros({1, 2}));
+  EXPECT_TRUE(gradients[8].equal(before[0]));
+  EXPECT_EQ(finish_gradients({}, {}, at::zeros({0, 2})).size(0), 0);
+}
+
+TEST(FinishGradients, LeavesValuesWithoutPenaltyUnread) {
+  Tensors gradients = {at::ones({20}), at::ones({20})};
+  const Tensors values = {at::full({20}, NAN), at::full({20}, INFINITY)};
+  const at::Tensor norms = finish_gradients(gradients, values, at::tensor({0.0f, 0.0f, 0.0f, 0.5f}).view({2, 2}));
+  EXPECT_TRUE(gradients[0].equal(at::ones({20})));
+  EXPECT_TRUE(norms[0].isfinite().item<bool>());
+  EXPECT_FALSE(norms[1].isfinite().item<bool>());
+}
+
+TEST(FinishGradients, NamesWhatDoesNotFit) {
+  const Tensors gradients = {at::zeros({2, 3})}, other = {at::zeros({3, 2})};
+  const auto message = [&](const Tensors& g, const Tensors& w, const at::Tensor& penalties, const at::Tensor& divisor) {
+    try {
+      finish_gradients(g, w, penalties, divisor);
+    } catch (const c10::Error& error) {
+      return std::string(error.what_without_backtrace());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(message(gradients, {}, at::zeros({1, 2}), {}), HasSubstr("expected a parameter per gradient, 1, got 0"));
+  EXPECT_THAT(message(gradients, other, at::zeros({1, 2}), {}), HasSubstr("must be like the gradient, [2, 3], got"));
+  EXPECT_THAT(message(gradients, gradients, at::zeros({2}), {}), HasSubstr("expected 1 x 2 float32 penalties, got"));
+  EXPECT_THAT(message(gradients, gradients, at::zeros({1, 2}), at::zeros({2})),
+              HasSubstr("divisor must be one float32"));
+}
+
 TEST(ParameterUpdate, NamesWhatDoesNotFit) {
   const Tensors values = {at::zeros({2, 3})}, gradients = {at::zeros({2, 3})}, other = {at::zeros({3, 2})};
   const auto message = [&](const Tensors& w, const Tensors& g, const std::vector<Tensors>& slots,
@@ -166,7 +221,6 @@ TEST(ParameterUpdate, NamesWhatDoesNotFit) {
     }
     return "";
   };
-  using ::testing::HasSubstr;
   EXPECT_THAT(message(values, other, {gradients}, 3), HasSubstr("gradients must be like the parameter, [2, 3]"));
   EXPECT_THAT(message(values, gradients, {other}, 3), HasSubstr("slots must be like"));
   EXPECT_THAT(message(values, gradients, {}, 3), HasSubstr("expected 1 slots"));

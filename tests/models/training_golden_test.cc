@@ -4,6 +4,7 @@
 #include "osprey/models/ssd_meta_arch.h"
 #include "osprey/nn/dropout.h"
 #include "osprey/optim/builder.h"
+#include "osprey/optim/gradients.h"
 #include "osprey/protos/optimizer.pb.h"
 
 namespace osprey {
@@ -53,7 +54,9 @@ Step run_step(
   }
   total.backward();
   without_penalty();
-  trained.model->add_regularization_gradients();
+  optim::NamedTensors parameters;
+  for (const auto& item : trained.model->named_parameters()) parameters.emplace_back(item.key(), item.value());
+  optim::GradientPipeline(parameters, {}, trained.model->regularized_weights()).finish();
   step.regularization = trained.model->regularization_loss().item<double>();
   step.total = total.item<double>() + step.regularization;
   return step;

@@ -43,7 +43,7 @@ TEST(GradientPipeline, ScalesBiasesThenFreezesThenClips) {
   const auto config =
       train_config("bias_grad_multiplier: 2 freeze_variables: '.*BatchNorm' gradient_clipping_by_norm: 1");
   GradientPipeline pipeline(build_variable_filter(config.node(), all).trained, gradient_options(config.node()));
-  EXPECT_NEAR(pipeline.apply(pipeline.measure()).item<double>(), std::sqrt(34.0), 1e-5);
+  EXPECT_NEAR(pipeline.apply(pipeline.finish()).item<double>(), std::sqrt(34.0), 1e-5);
   EXPECT_NEAR(all[0].second.grad().item<double>(), 3 / std::sqrt(34.0), 1e-6);
   EXPECT_NEAR(all[3].second.grad().item<double>(), 4 / std::sqrt(34.0), 1e-6);
   EXPECT_EQ(all[1].second.grad().item<double>(), 100);
@@ -53,7 +53,7 @@ TEST(GradientPipeline, ClipsEachVariableByItsOwnNormWhenAsked) {
   const NamedTensors all = {{"a.weights", parameter({3, 4})}, {"b.weights", parameter({0.3f, 0.4f})}};
   const auto config = train_config("gradient_clipping_by_norm: 1 gradient_clipping_mode: PER_VARIABLE");
   GradientPipeline pipeline(all, gradient_options(config.node()));
-  EXPECT_NEAR(pipeline.apply(pipeline.measure()).item<double>(), std::sqrt(25.25), 1e-5);
+  EXPECT_NEAR(pipeline.apply(pipeline.finish()).item<double>(), std::sqrt(25.25), 1e-5);
   EXPECT_TRUE(all[0].second.grad().allclose(at::tensor({0.6f, 0.8f})));
   EXPECT_TRUE(all[1].second.grad().allclose(at::tensor({0.3f, 0.4f})));
 }
@@ -61,7 +61,7 @@ TEST(GradientPipeline, ClipsEachVariableByItsOwnNormWhenAsked) {
 TEST(GradientPipeline, WithoutOptionsGradientsStayAsTheyAre) {
   const NamedTensors all = {{"a.biases", parameter({3, 4})}, {"b.weights", at::zeros({2}).requires_grad_(true)}};
   GradientPipeline pipeline(all, {});
-  EXPECT_NEAR(pipeline.apply(pipeline.measure()).item<double>(), 5, 1e-6);
+  EXPECT_NEAR(pipeline.apply(pipeline.finish()).item<double>(), 5, 1e-6);
   EXPECT_TRUE(all[0].second.grad().equal(at::tensor({3.f, 4.f})));
 }
 
@@ -70,7 +70,7 @@ TEST(GradientPipeline, ANormThatIsNotFiniteSpoilsEveryGradient) {
   GradientOptions options;
   options.clip_norm = 1;
   GradientPipeline pipeline(all, options);
-  pipeline.apply(pipeline.measure());
+  pipeline.apply(pipeline.finish());
   EXPECT_TRUE(all[1].second.grad().isnan().all().item<bool>());
 }
 
@@ -120,19 +120,56 @@ TEST(VariableFilter, ABrokenPatternAndNothingLeftAreConfigErrors) {
 }
 
 TEST(GradientPipeline, FiniteSeesNanInfinityAndNothingElse) {
-  const auto finite = [](const NamedTensors& all) { return GradientPipeline(all, {}).measure().finite.item<bool>(); };
+  const auto finite = [](const NamedTensors& all) { return GradientPipeline(all, {}).finish().finite.item<bool>(); };
   EXPECT_TRUE(finite({{"a", parameter({1e30f, -1e30f})}}));
   EXPECT_FALSE(finite({{"a", parameter({1, NAN})}, {"b", parameter({1})}}));
   EXPECT_FALSE(finite({{"a", parameter({1})}, {"b", parameter({-INFINITY})}}));
   EXPECT_TRUE(finite({}));
 }
 
-TEST(Gradients, AreDividedByTheNormalizerButNeverByLessThanOne) {
-  const NamedTensors all = {{"a", parameter({8})}};
-  divide_gradients(all, at::full({}, 4));
-  EXPECT_EQ(all[0].second.grad().item<float>(), 2);
-  divide_gradients(all, at::full({}, 0));
-  EXPECT_EQ(all[0].second.grad().item<float>(), 2);
+TEST(GradientPipeline, DividesByTheNormalizerButNeverByLessThanOneAndByTheScale) {
+  const NamedTensors all = {{"a", parameter({8, -6})}};
+  const auto gradient = [&](const at::Tensor& normalizer, const at::Tensor& scale) {
+    all[0].second.mutable_grad() = at::tensor({8.0f, -6.0f});
+    const GradientNorms found = GradientPipeline(all, {}).finish(normalizer, scale);
+    EXPECT_NEAR(found.norms[0].item<double>(), all[0].second.grad().to(at::kDouble).norm().item<double>(), 1e-12);
+    return all[0].second.grad()[0].item<float>();
+  };
+  EXPECT_EQ(gradient(at::full({}, 4), {}), 2);
+  EXPECT_EQ(gradient(at::full({}, 0), {}), 8);
+  EXPECT_EQ(gradient(at::full({}, 4), at::full({}, 8.0f)), 0.25f);
+  EXPECT_EQ(gradient({}, at::full({}, 8.0f)), 1);
+}
+
+TEST(GradientPipeline, AddsTheGradientsOfPenaltiesAfterTheDivision) {
+  using nn::Regularizer;
+  const auto weight = [](std::initializer_list<float> values) { return at::tensor(values).requires_grad_(true); };
+  const NamedTensors trained = {{"l2", weight({1, -2, 3})},
+                                {"l1", weight({2, 0, -3})},
+                                {"none", weight({5})},
+                                {"without_gradient", weight({4})},
+                                {"unused", weight({4})}};
+  const at::Tensor frozen = at::tensor({4.0f});
+  for (size_t i = 0; i < 3; ++i) trained[i].second.mutable_grad() = at::full_like(trained[i].second, 4).detach();
+  GradientPipeline pipeline(trained, {},
+                            {{trained[0].second, {Regularizer::Kind::kL2, 0.5}},
+                             {trained[1].second, {Regularizer::Kind::kL1, 0.25}},
+                             {trained[3].second, {Regularizer::Kind::kL2, 0.5}},
+                             {trained[4].second, {Regularizer::Kind::kNone, 1}},
+                             {frozen, {Regularizer::Kind::kL2, 0.5}}});
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    const GradientNorms found = pipeline.finish(at::full({}, 2));
+    EXPECT_EQ(found.norms.size(0), 4);
+    if (repeat > 0) continue;
+    EXPECT_TRUE(trained[0].second.grad().equal(at::tensor({2.5f, 1.0f, 3.5f})));
+    EXPECT_TRUE(trained[1].second.grad().equal(at::tensor({2.25f, 2.0f, 1.75f})));
+    EXPECT_TRUE(trained[2].second.grad().equal(at::tensor({2.0f})));
+    EXPECT_TRUE(trained[3].second.grad().equal(at::tensor({2.0f})));
+    EXPECT_NEAR(found.norms[0].item<double>(), std::sqrt(2.5 * 2.5 + 1 + 3.5 * 3.5), 1e-12);
+  }
+  EXPECT_TRUE(trained[0].second.grad().equal(at::tensor({1.75f, -0.5f, 3.25f})));
+  EXPECT_FALSE(trained[4].second.grad().defined());
+  EXPECT_FALSE(frozen.grad().defined());
 }
 
 TEST(Arithmetic, FollowsTheExtractorTheCheckpointVersionAndTheOverride) {

@@ -104,7 +104,10 @@ class ToyModel final : public models::DetectionModel {
     const at::Tensor loss = nn::regularization_loss(regularized_weights());
     return loss.defined() ? loss : at::zeros({});
   }
-  void add_regularization_gradients() override { nn::add_regularization_gradients(regularized_weights()); }
+  std::vector<nn::RegularizedWeight> regularized_weights() const override {
+    const nn::Regularizer decay{nn::Regularizer::Kind::kL2, options_.weight_decay};
+    return {{net_->conv1_weights, decay}, {net_->conv2_weights, decay}};
+  }
 
   std::map<std::string, std::string> restore_map(models::RestoreType type) const override {
     std::map<std::string, std::string> result;
@@ -136,11 +139,6 @@ class ToyModel final : public models::DetectionModel {
   std::array<int64_t, 2> input_size() const override { return {kSide, kSide}; }
 
  private:
-  std::vector<nn::RegularizedWeight> regularized_weights() const {
-    const nn::Regularizer decay{nn::Regularizer::Kind::kL2, options_.weight_decay};
-    return {{net_->conv1_weights, decay}, {net_->conv2_weights, decay}};
-  }
-
   ToyOptions options_;
   boxes::NmsOptions nms_options_;
   std::shared_ptr<ToyNet> net_;

@@ -21,8 +21,8 @@ struct ToyRun {
     for (const auto& item : state.model->named_parameters()) parameters.emplace_back(item.key(), item.value());
     state.optimizer = optim::build_optimizer(config.node(), parameters, optim::Arithmetic::kTf1);
     state.average = optim::build_moving_average(config.node(), parameters, optim::Arithmetic::kTf1);
-    gradients = std::make_unique<optim::GradientPipeline>(parameters,
-                                                          optim::GradientOptions{.bias_multiplier = 2, .clip_norm = 5});
+    gradients = std::make_unique<optim::GradientPipeline>(
+        parameters, optim::GradientOptions{.bias_multiplier = 2, .clip_norm = 5}, state.model->regularized_weights());
   }
 
   static constexpr const char* kOptimizer =

@@ -13,6 +13,7 @@
 #include "osprey/core/detections.h"
 #include "osprey/core/losses.h"
 #include "osprey/core/predictions.h"
+#include "osprey/nn/regularizer.h"
 
 namespace osprey::models {
 
@@ -67,9 +68,9 @@ class DetectionModel : public torch::nn::Module {
   virtual const boxes::NmsOptions& nms_options() const = 0;
 
   /// Scalar: the configured penalty on the weights, added once per step; zero where there is none. No gradient flows
-  /// through it: `add_regularization_gradients` adds it to those of the weights.
+  /// through it: `optim::GradientPipeline` adds it to those of the weights.
   virtual at::Tensor regularization_loss() = 0;
-  virtual void add_regularization_gradients() = 0;
+  virtual std::vector<nn::RegularizedWeight> regularized_weights() const = 0;
 
   /// Which of our variables (value) a checkpoint's variable (key) restores; both are names as in `variables()`.
   virtual std::map<std::string, std::string> restore_map(RestoreType type) const = 0;

@@ -48,7 +48,7 @@ class SsdMetaArch : public DetectionModel {
   Candidates candidates(const Predictions& predictions) override;
   const boxes::NmsOptions& nms_options() const override { return parts_.post_processor.nms(); }
   at::Tensor regularization_loss() override;
-  void add_regularization_gradients() override { nn::add_regularization_gradients(regularized_weights_); }
+  std::vector<nn::RegularizedWeight> regularized_weights() const override { return regularized_weights_; }
   std::map<std::string, std::string> restore_map(RestoreType type) const override;
   void commit_statistics(const at::Tensor& proceed = {}) override;
   void discard_statistics() override;

@@ -24,7 +24,4 @@ struct RegularizedWeight {
 /// holes throws   c10::Error for others
 at::Tensor regularization_loss(const std::vector<RegularizedWeight>& weights);
 
-/// Adds the gradient of it, weight * w (l2) and weight * sign(w) (l1), to those of the weights that have one.
-void add_regularization_gradients(const std::vector<RegularizedWeight>& weights);
-
 }  // namespace osprey::nn

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "osprey/nn/regularizer.h"
 #include "osprey/optim/named_tensors.h"
 
 namespace osprey::optim {
@@ -40,17 +41,22 @@ struct GradientNorms {
   at::Tensor finite;  ///< scalar bool: whether every number is
 };
 
-/// What happens to gradients between backward and update: bias multiplier, (frozen variables are out already),
-/// clipping.
+/// What happens to gradients between backward and update: division, penalties, bias multiplier, (frozen variables are
+/// out already), clipping.
 class GradientPipeline {
  public:
-  GradientPipeline(NamedTensors trained, const GradientOptions& options);
+  /// regularized  penalties whose gradients are added; those on parameters that are not trained are passed over
+  GradientPipeline(NamedTensors trained, const GradientOptions& options,
+                   const std::vector<nn::RegularizedWeight>& regularized = {});
 
-  /// Looks at all gradients, once. Does not wait for the device.
-  GradientNorms measure() const;
+  /// Divides the gradients by max(normalizer, 1), the division that core/losses.h leaves for last, and by `scale`; adds
+  /// those of the penalties, also where there was none; looks at the results. All in one pass, which does not wait for
+  /// the device.
+  /// normalizer, scale  float scalars on the device; what is undefined divides nothing
+  GradientNorms finish(const at::Tensor& normalizer = {}, const at::Tensor& scale = {});
 
   /// Changes the gradients in place; parameters without gradient are passed over. Does not wait for the device.
-  /// measured  what `measure` has found of them as they are
+  /// measured  what `finish` has found of them
   /// returns   scalar on the device: norm of all gradients after the bias multiplier, before clipping
   at::Tensor apply(const GradientNorms& measured);
 
@@ -59,13 +65,11 @@ class GradientPipeline {
  private:
   NamedTensors trained_;
   GradientOptions options_;
+  std::vector<nn::Regularizer> regularizers_;  ///< of each parameter
   std::vector<bool> is_bias_;
+  at::Tensor penalties_;     ///< [2 n] float32: weights of l1 and l2 of each gradient that is there
   at::Tensor bias_factors_;  ///< [n] float32: of each gradient that is there
 };
-
-/// Divides the gradients by max(normalizer, 1), the division that core/losses.h leaves for last, and by `scale`; what
-/// is undefined divides nothing. Both are scalars. Does not wait.
-void divide_gradients(const NamedTensors& parameters, const at::Tensor& normalizer, const at::Tensor& scale = {});
 
 /// Scales gradients so that their common norm is at most `max_norm`: g * max_norm / max(norm, max_norm).
 /// gradients  a NaN or infinite norm makes all of them NaN, as the original

@@ -24,7 +24,8 @@ enum class Precision {
 struct StepOptions {
   int64_t micro_batches = 1;  ///< gradient accumulation: the batch is split into so many equal parts
   Precision precision = Precision::kFloat32;
-  bool add_regularization = true;   ///< train_config.add_regularization_loss
+  bool add_regularization = true;   ///< train_config.add_regularization_loss: whether the loss that is reported counts
+                                    ///< the penalty; its gradients are a matter of the GradientPipeline
   GradientSum* replicas = nullptr;  ///< over which everything is summed; null: this process trains alone
 };
 

@@ -51,4 +51,15 @@ struct AverageRule {
   }
 };
 
+/// What a gradient of a sum becomes: divided by a number, with that of the penalties on its parameter.
+struct GradientRule {
+  float divisor, l1, l2;
+  OSPREY_INLINE bool penalises() const { return l1 != 0.0f || l2 != 0.0f; }
+  OSPREY_INLINE float operator()(float gradient) const { return gradient / divisor; }
+  OSPREY_INLINE float operator()(float gradient, float value) const {
+    const float sign = value > 0.0f ? 1.0f : value < 0.0f ? -1.0f : 0.0f;
+    return gradient / divisor + (l1 * sign + l2 * value);
+  }
+};
+
 }  // namespace osprey::kernels

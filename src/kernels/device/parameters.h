@@ -129,13 +129,59 @@ struct SquareSums {
   }
 };
 
-/// The root of the sum of what `SquareSums` found of each tensor. A block per tensor.
+/// Puts all gradients through a rule and leaves the sum of squares of each block's results, in double.
+struct FinishGradients {
+  static constexpr int kThreads = 256, kAhead = 4;
+  using Table = TensorTable<2>;
+  struct Shared {
+    double sums[kThreads];
+  };
+  Table table;             ///< gradients, values
+  const float* penalties;  ///< [tensors of the table, 2]
+  const float* divisor;    ///< null: 1
+  double* sums;            ///< [blocks]
+
+  template <class Block>
+  OSPREY_INLINE void operator()(const Block& block, Shared& shared) const {
+    int64_t first;
+    const int tensor = table.find(block.index, first);
+    float* const gradients = table.data[tensor][0];
+    const float* const values = table.data[tensor][1];
+    const GradientRule rule{divisor != nullptr ? *divisor : 1.0f, penalties[2 * tensor], penalties[2 * tensor + 1]};
+    const bool penalises = rule.penalises();
+    double* const partial = shared.sums;
+    block.run([&](int thread) {
+      float gradient[kAhead] = {}, value[kAhead] = {};
+      double sum = 0;
+      for_elements<kAhead, kThreads>(
+          thread, first, table.end(tensor, first),
+          [&](int k, int64_t i) {
+            gradient[k] = gradients[i];
+            if (penalises) value[k] = values[i];
+          },
+          [&](int k, int64_t i) {
+            const float result = penalises ? rule(gradient[k], value[k]) : rule(gradient[k]);
+            gradients[i] = result;
+            sum += static_cast<double>(result) * static_cast<double>(result);
+          });
+      partial[thread] = sum;
+    });
+    reduce<kThreads>(block, partial, Add{});
+    block.run([&](int thread) {
+      if (thread == 0) sums[block.index] = partial[0];
+    });
+  }
+};
+
+/// The root of the sum of what was found of the blocks of each tensor. A block per tensor.
+/// Table  of the kernel that left the sums
+template <class Table>
 struct Norms {
   static constexpr int kThreads = 128;
   struct Shared {
     double sums[kThreads];
   };
-  SquareSums::Table table;
+  Table table;
   const double* sums;
   double* norms;  ///< [tensors of the table]
 

@@ -8,17 +8,39 @@ namespace {
 /// Sums are made in so many lanes, which does not depend on the machine.
 constexpr int64_t kLanes = 8;
 
-OSPREY_INLINE void squares(const float* __restrict values, int64_t count, double* sum) {
-  double lanes[kLanes] = {};
+/// The sum of the squares of value(i).
+template <class Value>
+OSPREY_INLINE double square_sum_of(int64_t count, Value value) {
+  double lanes[kLanes] = {}, sum = 0;
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes)
     for (int64_t lane = 0; lane < kLanes; ++lane) {
-      const double value = values[i + lane];
-      lanes[lane] += value * value;
+      const double one = value(i + lane);
+      lanes[lane] += one * one;
     }
-  for (; i < count; ++i) lanes[0] += double{values[i]} * double{values[i]};
-  *sum = 0;
-  for (const double lane : lanes) *sum += lane;
+  for (; i < count; ++i) {
+    const double one = value(i);
+    lanes[0] += one * one;
+  }
+  for (const double lane : lanes) sum += lane;
+  return sum;
+}
+
+OSPREY_INLINE void squares(const float* __restrict values, int64_t count, double* sum) {
+  *sum = square_sum_of(
+      count, [&](int64_t i) __attribute__((always_inline)) { return values[i]; });
+}
+
+OSPREY_INLINE void finish(float* __restrict gradients, const float* __restrict values, int64_t count,
+                          const GradientRule& given, double* sum) {
+  const GradientRule rule = given;  // which lies in registers
+  if (rule.penalises()) {
+    *sum = square_sum_of(
+        count, [&](int64_t i) __attribute__((always_inline)) { return gradients[i] = rule(gradients[i], values[i]); });
+  } else {
+    *sum = square_sum_of(
+        count, [&](int64_t i) __attribute__((always_inline)) { return gradients[i] = rule(gradients[i]); });
+  }
 }
 
 template <class Rule>
@@ -46,5 +68,9 @@ OSPREY_DISPATCH_RULE(AdamRule)
 OSPREY_DISPATCH_RULE(AverageRule)
 
 OSPREY_DISPATCH(square_sum, squares, (const float* values, int64_t count, double* sum), values, count, sum)
+
+OSPREY_DISPATCH(finish_rows, finish,
+                (float* gradients, const float* values, int64_t count, const GradientRule& rule, double* sum),
+                gradients, values, count, rule, sum)
 
 }  // namespace osprey::kernels::cpu

@@ -23,4 +23,8 @@ void update_rows(float* values, const float* gradients, float* first, float* sec
 /// The sum of the squares of some numbers, in double: finite exactly where all of them are.
 void square_sum(const float* values, int64_t count, double* sum);
 
+/// Puts gradients through the rule, in place; their `values` are read where the rule penalises them. `sum` gets the sum
+/// of the squares of what comes of them, as `square_sum` makes it.
+void finish_rows(float* gradients, const float* values, int64_t count, const GradientRule& rule, double* sum);
+
 }  // namespace osprey::kernels::cpu
