@@ -68,8 +68,10 @@ class DetectionModel : public torch::nn::Module {
   virtual const boxes::NmsOptions& nms_options() const = 0;
 
   /// Scalar: the configured penalty on the weights, added once per step; zero where there is none. No gradient flows
-  /// through it: `optim::GradientPipeline` adds it to those of the weights.
+  /// through it: `optim::GradientPipeline`, which is given `regularized_weights`, adds it to those of the weights.
   virtual at::Tensor regularization_loss() = 0;
+
+  /// The weights that are penalised, frozen ones included: the model's own tensors, each with its penalty.
   virtual std::vector<nn::RegularizedWeight> regularized_weights() const = 0;
 
   /// Which of our variables (value) a checkpoint's variable (key) restores; both are names as in `variables()`.
