@@ -463,6 +463,17 @@ TEST(Operators, KernelsForDevicesGiveWhatTheLoopsGive) {
   }
 }
 
+TEST(Operators, TurnsOfThreadsDoNotChangeABit) {
+  at::manual_seed(6);
+  for (const Sample& sample : samples()) {
+    const Stack arguments = sample.arguments(), again = changed(arguments, copy);
+    const device::Emulation ascending(device::Emulation::Turns::kFirstFirst);
+    const std::vector<at::Tensor> first_first = call(sample.name, arguments);
+    const device::Emulation descending(device::Emulation::Turns::kLastFirst);
+    expect_same(call(sample.name, again), first_first, {sample.name, {}, 0, 0});
+  }
+}
+
 TEST(Operators, GiveOnAGpuWhatTheyGiveOnTheCpu) {
   if (!device::compiled()) GTEST_SKIP() << "this build has no kernels for GPUs";
   if (!at::hasCUDA()) GTEST_SKIP() << "no GPU here";

@@ -21,10 +21,11 @@ namespace osprey::kernels::device {
 template <int kThreads>
 struct HostBlock {
   int64_t index;
+  bool last_first;  ///< whether the last thread has the first turn
 
   template <class Work>
   void run(Work work) const {
-    for (int thread = 0; thread < kThreads; ++thread) work(thread);
+    for (int turn = 0; turn < kThreads; ++turn) work(last_first ? kThreads - 1 - turn : turn);
   }
   /// *at becomes the larger of itself and `value`, whoever else does so at the same time.
   static void raise(unsigned long long* at, unsigned long long value) { *at = *at < value ? value : *at; }

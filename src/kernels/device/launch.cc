@@ -8,12 +8,20 @@ namespace osprey::kernels::device {
 namespace {
 
 thread_local int emulations = 0;
+thread_local Emulation::Turns present_turns = Emulation::Turns::kFirstFirst;
 
 }  // namespace
 
-Emulation::Emulation() { ++emulations; }
-Emulation::~Emulation() { --emulations; }
+Emulation::Emulation(Turns turns) : outer_(present_turns) {
+  ++emulations;
+  present_turns = turns;
+}
+Emulation::~Emulation() {
+  --emulations;
+  present_turns = outer_;
+}
 bool Emulation::active() { return emulations > 0; }
+Emulation::Turns Emulation::turns() { return present_turns; }
 
 #ifdef OSPREY_HAS_NVCC
 

@@ -2,7 +2,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "kernels/device/kernel.h"
 #include "osprey/kernels/device.h"
@@ -20,8 +22,14 @@ void run_on_gpu(const Kernel& kernel, int64_t blocks, void* stream);
 
 template <class Kernel>
 void run_here(const Kernel& kernel, int64_t blocks) {
-  typename Kernel::Shared shared;
-  for (int64_t block = 0; block < blocks; ++block) kernel(HostBlock<Kernel::kThreads>{block}, shared);
+  using Shared = typename Kernel::Shared;
+  static_assert(std::is_trivially_copyable_v<Shared>, "memory of a block is not constructed");
+  const bool last_first = Emulation::turns() == Emulation::Turns::kLastFirst;
+  Shared shared;
+  for (int64_t turn = 0; turn < blocks; ++turn) {
+    std::memset(static_cast<void*>(&shared), 0xff, sizeof shared);  // no numbers, and indices that are none
+    kernel(HostBlock<Kernel::kThreads>{last_first ? blocks - 1 - turn : turn, last_first}, shared);
+  }
 }
 
 }  // namespace detail
