@@ -11,11 +11,11 @@
 #include <filesystem>
 #include <mutex>
 
-#include "eval/histogram.h"
 #include "osprey/base/clock.h"
 #include "osprey/base/crc32c.h"
 #include "osprey/base/error.h"
 #include "osprey/data/image_codec.h"
+#include "osprey/eval/histogram.h"
 #include "osprey/records/event.pb.h"
 
 namespace osprey::eval {
@@ -35,6 +35,27 @@ std::string new_path(const std::string& directory) {
 
 void append_little_endian(std::string& bytes, uint64_t value, int size) {
   for (int i = 0; i < size; ++i) bytes.push_back(static_cast<char>(value >> (8 * i)));
+}
+
+/// Runs of empty buckets become one.
+void fill(records::Histogram& histogram, const at::Tensor& counted) {
+  const std::vector<double>& limits = HistogramBuckets::limits();
+  const at::Tensor here = counted.to(at::kCPU, at::kDouble).contiguous();
+  TORCH_CHECK(here.numel() == HistogramBuckets::kMoments + static_cast<int64_t>(limits.size()),
+              "expected what HistogramBuckets has counted, got ", counted.sizes());
+  const double* const numbers = here.const_data_ptr<double>();
+  histogram.set_min(numbers[0]);
+  histogram.set_max(numbers[1]);
+  histogram.set_num(numbers[2]);
+  histogram.set_sum(numbers[3]);
+  histogram.set_sum_squares(numbers[4]);
+  const double* const counts = numbers + HistogramBuckets::kMoments;
+  for (size_t i = 0; i < limits.size(); ++i) {
+    if (counts[i] == 0)
+      while (i + 1 < limits.size() && counts[i + 1] == 0) ++i;
+    histogram.add_bucket_limit(limits[i]);
+    histogram.add_bucket(counts[i]);
+  }
 }
 
 }  // namespace
@@ -60,15 +81,15 @@ struct EventWriter::Impl {
     if (std::fwrite(record.data(), 1, record.size(), file) != record.size()) fail("written");
   }
 
-  // An event with one value under `tag`; `fill` sets the value.
-  template <class Fill>
-  void summary(const std::string& tag, int64_t step, const Fill& fill) {
+  // An event with one value under `tag`; `set` sets it.
+  template <class Set>
+  void summary(const std::string& tag, int64_t step, const Set& set) {
     records::Event event;
     event.set_wall_time(since_1970());
     event.set_step(step);
     records::Summary::Value& value = *event.mutable_summary()->add_value();
     value.set_tag(tag);
-    fill(value);
+    set(value);
     write(event);
   }
 
@@ -99,8 +120,8 @@ void EventWriter::scalar(const std::string& tag, double value, int64_t step) {
   impl_->summary(tag, step, [&](records::Summary::Value& entry) { entry.set_simple_value(static_cast<float>(value)); });
 }
 
-void EventWriter::histogram(const std::string& tag, const at::Tensor& values, int64_t step) {
-  impl_->summary(tag, step, [&](records::Summary::Value& entry) { fill_histogram(values, *entry.mutable_histo()); });
+void EventWriter::histogram(const std::string& tag, const at::Tensor& counted, int64_t step) {
+  impl_->summary(tag, step, [&](records::Summary::Value& entry) { fill(*entry.mutable_histo(), counted); });
 }
 
 void EventWriter::image(const std::string& tag, const at::Tensor& image, int64_t step) {

@@ -1,21 +1,18 @@
-#include "eval/histogram.h"
+#include "osprey/eval/histogram.h"
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
-#include <vector>
-
-#include "osprey/records/event.pb.h"
 
 namespace osprey::eval {
 namespace {
 
+constexpr double kLargest = std::numeric_limits<double>::max();
+
 std::vector<double> make_limits() {
   std::vector<double> positive;
   for (double limit = 1e-12; limit < 1e20; limit *= 1.1) positive.push_back(limit);
-  positive.push_back(std::numeric_limits<double>::max());
+  positive.push_back(kLargest);
   std::vector<double> limits;
   for (auto limit = positive.rbegin(); limit != positive.rend(); ++limit) limits.push_back(-*limit);
   limits.push_back(0);
@@ -25,34 +22,28 @@ std::vector<double> make_limits() {
 
 }  // namespace
 
-void fill_histogram(const at::Tensor& values, records::Histogram& histogram) {
+const std::vector<double>& HistogramBuckets::limits() {
   static const std::vector<double> limits = make_limits();
-  std::vector<double> counts(limits.size(), 0);
-  double low = std::numeric_limits<double>::max(), high = -low, sum = 0, squares = 0, num = 0;
-  const at::Tensor flat = values.detach().to(at::kCPU, at::kDouble).contiguous().flatten();
-  const double* data = flat.const_data_ptr<double>();
-  for (int64_t i = 0; i < flat.numel(); ++i) {
-    const double value = data[i];
-    if (!std::isfinite(value)) continue;
-    const size_t bucket = static_cast<size_t>(std::upper_bound(limits.begin(), limits.end(), value) - limits.begin());
-    counts[std::min(bucket, limits.size() - 1)] += 1;
-    low = std::min(low, value);
-    high = std::max(high, value);
-    sum += value;
-    squares += value * value;
-    num += 1;
-  }
-  histogram.set_min(num > 0 ? low : 0);
-  histogram.set_max(num > 0 ? high : 0);
-  histogram.set_num(num);
-  histogram.set_sum(sum);
-  histogram.set_sum_squares(squares);
-  for (size_t i = 0; i < counts.size(); ++i) {
-    if (counts[i] == 0)
-      while (i + 1 < counts.size() && counts[i + 1] == 0) ++i;
-    histogram.add_bucket_limit(limits[i]);
-    histogram.add_bucket(counts[i]);
-  }
+  return limits;
+}
+
+HistogramBuckets::HistogramBuckets(const at::Device& device) : limits_(at::tensor(limits(), at::kDouble).to(device)) {}
+
+at::Tensor HistogramBuckets::count(const at::Tensor& values) const {
+  const at::Tensor flat = values.detach().to(at::kDouble).flatten(), finite = flat.isfinite(),
+                   weights = finite.to(at::kDouble), num = weights.sum();
+  const int64_t buckets = limits_.numel();
+  const at::Tensor bucket = at::bucketize(flat, limits_, /*out_int32=*/false, /*right=*/true).clamp_max(buckets - 1);
+  const at::Tensor counts = at::zeros({buckets}, limits_.options()).scatter_add_(0, bucket, weights);
+  // One value more keeps the least and the largest of none from being an error.
+  const auto with = [&](double other) {
+    return at::cat({at::where(finite, flat, other), at::full({1}, other, flat.options())});
+  };
+  const at::Tensor known = at::where(finite, flat, 0.0), any = num > 0;
+  const at::Tensor moments =
+      at::stack({at::where(any, with(kLargest).min(), 0.0), at::where(any, with(-kLargest).max(), 0.0), num,
+                 known.sum(), known.square().sum()});
+  return at::cat({moments, counts});
 }
 
 }  // namespace osprey::eval

@@ -5,26 +5,26 @@
 
 namespace osprey::train {
 
-LaggingCopy::LaggingCopy(const std::vector<at::Tensor>& scalars) {
-  std::vector<at::Tensor> wide;
-  wide.reserve(scalars.size());
-  for (const at::Tensor& scalar : scalars) wide.push_back(scalar.detach().reshape({}).to(at::kDouble));
-  const at::Tensor packed = at::stack(wide);
-  if (packed.is_cpu()) {
-    host_ = packed;
-    return;
+LaggingCopy::LaggingCopy(const std::vector<at::Tensor>& tensors) {
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.is_cpu()) {
+      host_.push_back(tensor.detach().clone());
+      continue;
+    }
+    host_.push_back(at::empty_like(tensor, tensor.options().device(at::kCPU).pinned_memory(true)));
+    host_.back().copy_(tensor.detach(), /*non_blocking=*/true);
   }
-  host_ = at::empty(packed.sizes(), packed.options().device(at::kCPU).pinned_memory(true));
-  host_.copy_(packed, /*non_blocking=*/true);
-  arrived_.emplace(packed.device().type());
-  arrived_->record(c10::impl::VirtualGuardImpl(packed.device().type()).getStream(packed.device()));
+  const at::Device device = tensors.front().device();
+  if (device.is_cpu()) return;
+  arrived_.emplace(device.type());
+  arrived_->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
 }
 
 bool LaggingCopy::ready() const { return !arrived_ || arrived_->query(); }
 
-std::vector<double> LaggingCopy::values() const {
+const std::vector<at::Tensor>& LaggingCopy::tensors() const {
   if (arrived_) arrived_->synchronize();
-  return {host_.const_data_ptr<double>(), host_.const_data_ptr<double>() + host_.numel()};
+  return host_;
 }
 
 }  // namespace osprey::train

@@ -17,8 +17,19 @@ namespace osprey::train {
 struct ProgressHook::Pending {
   LogRecord record;
   std::vector<std::string> losses;
-  LaggingCopy values;  ///< of the losses, then the norm
+  LaggingCopy values;  ///< of the losses, then the norm: [n] float64
 };
+
+namespace {
+
+/// Scalars of any type as one tensor, [n] float64.
+at::Tensor packed(const std::vector<at::Tensor>& scalars) {
+  std::vector<at::Tensor> wide;
+  for (const at::Tensor& scalar : scalars) wide.push_back(scalar.detach().reshape({}).to(at::kDouble));
+  return at::stack(wide);
+}
+
+}  // namespace
 
 ProgressHook::ProgressHook(int64_t every_n, int64_t num_steps, std::vector<Sink> sinks)
     : every_n_(std::max<int64_t>(1, every_n)), num_steps_(num_steps), sinks_(std::move(sinks)) {}
@@ -52,7 +63,7 @@ void ProgressHook::after_step(const StepEvent& event) {
   }
   values.push_back(event.result.gradient_norm);
   write();
-  pending_ = std::make_unique<Pending>(Pending{std::move(record), std::move(names), LaggingCopy(values)});
+  pending_ = std::make_unique<Pending>(Pending{std::move(record), std::move(names), LaggingCopy({packed(values)})});
   if (!kernels::device::reading_waits(event.result.gradient_norm) || event.last) write();
 }
 
@@ -62,9 +73,9 @@ void ProgressHook::write() {
   if (!pending_) return;
   const std::unique_ptr<Pending> pending = std::move(pending_);
   LogRecord& record = pending->record;
-  const std::vector<double> values = pending->values.values();
-  for (size_t i = 0; i < pending->losses.size(); ++i) record.losses.emplace_back(pending->losses[i], values[i]);
-  record.gradient_norm = values.back();
+  const auto* values = pending->values.tensors().front().const_data_ptr<double>();
+  for (const std::string& loss : pending->losses) record.losses.emplace_back(loss, *values++);
+  record.gradient_norm = *values;
   for (const Sink& sink : sinks_) sink(record);
 }
 

@@ -2,8 +2,13 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "osprey/base/clock.h"
 #include "osprey/eval/draw.h"
+#include "osprey/kernels/device.h"
+#include "osprey/models/detection_model.h"
+#include "train/lagging_copy.h"
 
 namespace osprey::train {
 namespace {
@@ -51,15 +56,68 @@ void write_scalars(eval::EventWriter& events, const LogRecord& record) {
   events.flush();
 }
 
+/// Summaries that are on their way.
+struct SummaryHook::Pending {
+  int64_t step;
+  std::vector<std::string> variables;
+  LaggingCopy copy;  ///< histograms of the variables, [V, numbers]; then what `shown` has of the batch
+
+  /// What of a batch is drawn, and a batch that has nothing else.
+  static std::vector<at::Tensor> shown(const Batch& batch) {
+    return {batch.images, picture_shapes(batch), batch.boxes, batch.valid, batch.classes};
+  }
+  Batch batch() const {
+    const std::vector<at::Tensor>& tensors = copy.tensors();
+    Batch result;
+    result.images = tensors[1];
+    result.true_shapes = tensors[2];
+    result.boxes = tensors[3];
+    result.valid = tensors[4];
+    result.classes = tensors[5];
+    return result;
+  }
+};
+
+SummaryHook::SummaryHook(eval::EventWriter& events, double every_seconds, std::vector<std::string> class_names)
+    : events_(events), every_seconds_(every_seconds), class_names_(std::move(class_names)) {}
+
+SummaryHook::~SummaryHook() = default;
+
 void SummaryHook::after_step(const StepEvent& event) {
-  if (every_seconds_ <= 0 || now() < next_) return;
-  next_ = now() + every_seconds_;
-  for (const auto& [name, tensor] : models::variables(*event.state.model))
-    if (tensor.is_floating_point()) events_.histogram(name, tensor.detach(), event.state.step);
-  const auto pictures = drawn_images(event.batch, class_names_, kImages);
+  if (every_seconds_ <= 0) return;
+  if (pending_ && pending_->copy.ready()) write();
+  if (now() >= next_) {
+    next_ = now() + every_seconds_;
+    write();
+    begin(event);
+  }
+  if (!kernels::device::reading_waits(event.batch.images) || event.last) write();
+}
+
+void SummaryHook::begin(const StepEvent& event) {
+  if (!buckets_) buckets_.emplace(event.batch.images.device());
+  std::vector<std::string> names;
+  std::vector<at::Tensor> histograms;
+  for (const auto& [name, tensor] : models::variables(*event.state.model)) {
+    if (!tensor.is_floating_point()) continue;
+    names.push_back(name);
+    histograms.push_back(buckets_->count(tensor));
+  }
+  std::vector<at::Tensor> tensors = Pending::shown(slice(event.batch, 0, std::min(event.batch.size(), kImages)));
+  tensors.insert(tensors.begin(), at::stack(histograms));
+  pending_ = std::make_unique<Pending>(Pending{event.state.step, std::move(names), LaggingCopy(tensors)});
+}
+
+void SummaryHook::write() {
+  if (!pending_) return;
+  const std::unique_ptr<Pending> pending = std::move(pending_);
+  const at::Tensor& histograms = pending->copy.tensors().front();
+  for (size_t i = 0; i < pending->variables.size(); ++i)
+    events_.histogram(pending->variables[i], histograms[static_cast<int64_t>(i)], pending->step);
+  const auto pictures = drawn_images(pending->batch(), class_names_, kImages);
   for (size_t i = 0; i < pictures.size(); ++i)
     events_.image(i == 0 ? "train_input_images" : "train_input_images/" + std::to_string(i), pictures[i],
-                  event.state.step);
+                  pending->step);
   events_.flush();
 }
 

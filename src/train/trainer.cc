@@ -129,7 +129,7 @@ class Loop {
       return result.ok();
     }
     if (asked_) {
-      const bool healthy = asked_->values().front() != 0;
+      const bool healthy = asked_->tensors().front().item<bool>();
       asked_.reset();
       if (!healthy) return false;
     }

@@ -5,41 +5,21 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 
-#include "osprey/base/crc32c.h"
 #include "osprey/base/error.h"
-#include "osprey/records/event.pb.h"
-#include "support/golden.h"
+#include "osprey/eval/histogram.h"
+#include "support/event_file.h"
 
 namespace osprey::eval {
 namespace {
+
+using osprey::testing::read_events;
 
 class EventWriterTest : public ::testing::Test {
  protected:
   EventWriterTest() { std::filesystem::remove_all(folder_); }
   ~EventWriterTest() override { std::filesystem::remove_all(folder_); }
-
-  // The events of a file; every checksum is looked at.
-  static std::vector<records::Event> read(const std::string& path) {
-    const std::string bytes = testing::read_file(path);
-    std::vector<records::Event> events;
-    for (size_t at = 0; at < bytes.size();) {
-      uint64_t length = 0;
-      uint32_t length_crc = 0, body_crc = 0;
-      std::memcpy(&length, bytes.data() + at, 8);
-      std::memcpy(&length_crc, bytes.data() + at + 8, 4);
-      EXPECT_EQ(length_crc, masked_crc32c(std::string_view(bytes).substr(at, 8)));
-      const std::string_view body = std::string_view(bytes).substr(at + 12, length);
-      std::memcpy(&body_crc, bytes.data() + at + 12 + length, 4);
-      EXPECT_EQ(body_crc, masked_crc32c(body));
-      events.emplace_back();
-      EXPECT_TRUE(events.back().ParseFromArray(body.data(), static_cast<int>(body.size())));
-      at += 16 + length;
-    }
-    return events;
-  }
 
   std::string folder_ =
       std::string(::testing::TempDir()) + "/events_" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
@@ -50,7 +30,7 @@ TEST_F(EventWriterTest, WritesTheVersionThenWhatItIsTold) {
   writer.scalar("Loss/total_loss", 0.75, 12);
   writer.image("picture", at::full({4, 6, 3}, 200, at::kByte), 13);
   writer.flush();
-  const auto events = read(writer.path());
+  const auto events = read_events(writer.path());
   ASSERT_EQ(events.size(), 3u);
   EXPECT_EQ(events[0].file_version(), "brain.Event:2");
   EXPECT_GT(events[0].wall_time(), 1.5e9);
@@ -64,10 +44,11 @@ TEST_F(EventWriterTest, WritesTheVersionThenWhatItIsTold) {
 
 TEST_F(EventWriterTest, HistogramsCountEveryFiniteValueOnce) {
   EventWriter writer(folder_);
-  writer.histogram("weights", at::tensor({-1.0, 0.0, 0.5, 0.5, NAN, INFINITY, 3.0}), 1);
-  writer.histogram("empty", at::zeros({0}), 1);
+  const HistogramBuckets buckets(at::kCPU);
+  writer.histogram("weights", buckets.count(at::tensor({-1.0, 0.0, 0.5, 0.5, NAN, INFINITY, 3.0})), 1);
+  writer.histogram("empty", buckets.count(at::zeros({0})), 1);
   writer.flush();
-  const auto events = read(writer.path());
+  const auto events = read_events(writer.path());
   const records::Histogram& histogram = events.at(1).summary().value(0).histo();
   EXPECT_EQ(histogram.num(), 5);
   EXPECT_EQ(histogram.min(), -1);
@@ -95,10 +76,10 @@ TEST_F(EventWriterTest, WritesOneOfEachKindForTensorBoard) {
   const char* folder = std::getenv("OSPREY_EVENT_FOLDER");
   EventWriter writer(folder != nullptr ? folder : folder_);
   for (int64_t step = 0; step < 3; ++step) writer.scalar("Loss/total_loss", 0.5 * static_cast<double>(step), step);
-  writer.histogram("weights", at::arange(100, at::kFloat), 2);
+  writer.histogram("weights", HistogramBuckets(at::kCPU).count(at::arange(100, at::kFloat)), 2);
   writer.image("train_input_images", at::arange(4 * 6 * 3, at::kByte).view({4, 6, 3}), 2);
   writer.flush();
-  EXPECT_EQ(read(writer.path()).size(), 6u);
+  EXPECT_EQ(read_events(writer.path()).size(), 6u);
 }
 
 TEST_F(EventWriterTest, AFolderThatCannotBeMadeIsNamed) {

@@ -8,6 +8,8 @@
 #include "../src/train/lagging_copy.h"
 #include "../src/train/step_graph.h"
 #include "osprey/train/replicas.h"
+#include "osprey/train/summary_hook.h"
+#include "support/temp_dir.h"
 
 #ifdef OSPREY_HAS_NVCC
 #include <c10/cuda/CUDAFunctions.h>
@@ -145,12 +147,27 @@ TEST_F(GpuStep, TheFeedGivesTheBatchesOfItsSource) {
 }
 
 TEST_F(GpuStep, ALaggingCopyKeepsTheValuesOfItsTime) {
-  const at::Tensor number = at::full({}, 3.0, at::kCUDA),
+  const at::Tensor numbers = at::full({2, 3}, 3.0, at::kCUDA),
                    flag = at::ones({}, at::TensorOptions(at::kCUDA).dtype(at::kBool));
-  const LaggingCopy copy({number, flag});
-  number.fill_(4);
-  EXPECT_EQ(copy.values(), (std::vector<double>{3, 1}));
+  const LaggingCopy copy({numbers, flag});
+  numbers.fill_(4);
+  EXPECT_TRUE(at::equal(copy.tensors()[0], at::full({2, 3}, 3.0)));
+  EXPECT_TRUE(copy.tensors()[1].item<bool>());
   EXPECT_TRUE(copy.ready());
+}
+
+TEST_F(GpuStep, SummariesWaitForNothing) {
+  const testing::TempDir folder;
+  Assembly assembly = assembled();
+  const std::vector<Batch> batches = batches_of(assembly, 3);
+  eval::EventWriter events(folder.path().string());
+  SummaryHook summaries(events, /*every_seconds=*/1e-9, {});
+  for (size_t i = 0; i < batches.size(); ++i) {
+    const StepResult result = train_step(assembly.state, batches[i], *assembly.gradients, assembly.step);
+    std::optional<NothingWaits> scope;
+    if (i > 0) scope.emplace();  // buckets are made at first
+    EXPECT_NO_THROW(summaries.after_step({assembly.state, result, batches[i]})) << i;
+  }
 }
 
 TEST_F(GpuStep, PrecisionDecidesAboutTensorFloat32) {

@@ -24,9 +24,8 @@ class EventWriter {
 
   void scalar(const std::string& tag, double value, int64_t step);
 
-  /// Buckets as TensorFlow makes them; values that are not finite are left out. Waits for the device of the tensor.
-  /// values  any shape, floating point
-  void histogram(const std::string& tag, const at::Tensor& values, int64_t step);
+  /// counted  as HistogramBuckets::count (histogram.h) gives it; where it is on a device, that is waited for
+  void histogram(const std::string& tag, const at::Tensor& counted, int64_t step);
 
   /// image  [H, W, 3] uint8 RGB; stored as PNG
   void image(const std::string& tag, const at::Tensor& image, int64_t step);

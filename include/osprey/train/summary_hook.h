@@ -1,8 +1,11 @@
 #pragma once
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "osprey/eval/event_writer.h"
+#include "osprey/eval/histogram.h"
 #include "osprey/train/hook.h"
 #include "osprey/train/log_record.h"
 
@@ -21,18 +24,26 @@ std::vector<at::Tensor> drawn_images(const Batch& batch, const std::vector<std::
 void write_scalars(eval::EventWriter& events, const LogRecord& record);
 
 /// The heavier summaries, on a timer: a histogram of every variable and the input images of the batch with their boxes.
+/// A device is not waited for: what it has counted is written with a later step, under the number of its own.
 class SummaryHook final : public Hook {
  public:
   /// every_seconds  wall-clock time between two of them; the first comes after the first step. 0 or less: never
-  SummaryHook(eval::EventWriter& events, double every_seconds, std::vector<std::string> class_names)
-      : events_(events), every_seconds_(every_seconds), class_names_(std::move(class_names)) {}
+  SummaryHook(eval::EventWriter& events, double every_seconds, std::vector<std::string> class_names);
+  ~SummaryHook() override;
 
   void after_step(const StepEvent& event) override;
 
  private:
+  struct Pending;
+
+  void begin(const StepEvent& event);
+  void write();
+
   eval::EventWriter& events_;
   double every_seconds_, next_ = 0;
   std::vector<std::string> class_names_;
+  std::optional<eval::HistogramBuckets> buckets_;
+  std::unique_ptr<Pending> pending_;
 };
 
 }  // namespace osprey::train
