@@ -56,7 +56,10 @@ bool is_bias(const std::string& name) {
 
 GradientPipeline::GradientPipeline(NamedTensors trained, const GradientOptions& options,
                                    const std::vector<nn::RegularizedWeight>& regularized)
-    : trained_(std::move(trained)), options_(options), regularizers_(regularizers_of(trained_, regularized)) {
+    : trained_(std::move(trained)),
+      options_(options),
+      adds_penalties_(!regularized.empty()),
+      regularizers_(regularizers_of(trained_, regularized)) {
   for (const auto& entry : trained_) is_bias_.push_back(is_bias(entry.first));
 }
 

@@ -256,11 +256,10 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
   const auto optimizer = train.child("optimizer", train->optimizer());
   result.state.optimizer = optim::build_optimizer(optimizer, variables.trained, arithmetic);
   result.state.average = optim::build_moving_average(optimizer, variables.trained, arithmetic);
-  result.step.add_regularization = train->add_regularization_loss();
-  result.gradients = std::make_unique<optim::GradientPipeline>(variables.trained, optim::gradient_options(train),
-                                                               result.step.add_regularization
-                                                                   ? result.state.model->regularized_weights()
-                                                                   : std::vector<nn::RegularizedWeight>());
+  const auto penalties = train->add_regularization_loss() ? result.state.model->regularized_weights()
+                                                          : std::vector<nn::RegularizedWeight>();
+  result.gradients =
+      std::make_unique<optim::GradientPipeline>(variables.trained, optim::gradient_options(train), penalties);
   if (options.replicas != nullptr) {
     result.gradient_sum =
         std::make_unique<GradientSum>(*options.replicas, optim::tensors_of(variables.trained), exchange_options(train));

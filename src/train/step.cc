@@ -122,7 +122,7 @@ StepResult device_step(TrainState& state, const Batch& batch, optim::GradientPip
         {term.name, sums.normalizer.defined() ? term.value / sums.normalizer.clamp_min(1) : term.value});
     total = total + result.losses.back().value;
   }
-  if (options.add_regularization) {
+  if (gradients.adds_penalties()) {
     const at::Tensor penalty = model.regularization_loss();
     result.losses.push_back({"Loss/regularization_loss", penalty});
     total = total + penalty;

@@ -66,6 +66,22 @@ TEST(Assembly, ARecordedStepThatCannotBeIsRefusedByName) {
       ThrowsMessage<ConfigError>(AllOf(HasSubstr(field), HasSubstr("model.ssd.loss.hard_example_miner"))));
 }
 
+TEST(Assembly, ThePenaltyOnWeightsIsLeftOutOfLossAndGradientsWhereTheConfigSaysSo) {
+  const auto losses = [](const std::string& add) {
+    Assembly assembly = assembled({"train_config.add_regularization_loss=" + add});
+    const auto source = training_source(assembly, {.use_fake_data = true});
+    std::vector<std::string> names;
+    for (const auto& loss : train_step(assembly.state, *source->next(), *assembly.gradients, assembly.step).losses)
+      names.push_back(loss.name);
+    return std::pair(names, assembly.gradients->adds_penalties());
+  };
+  using ::testing::Contains;
+  using ::testing::Not;
+  using ::testing::Pair;
+  EXPECT_THAT(losses("true"), Pair(Contains("Loss/regularization_loss"), true));
+  EXPECT_THAT(losses("false"), Pair(Not(Contains("Loss/regularization_loss")), false));
+}
+
 TEST(Assembly, ATrialOfPrecisionsLeavesTheModelAsItWas) {
   Assembly assembly = assembled({});
   const auto tensors = [&] {

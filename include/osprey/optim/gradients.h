@@ -61,10 +61,12 @@ class GradientPipeline {
   at::Tensor apply(const GradientNorms& measured);
 
   const GradientOptions& options() const { return options_; }
+  bool adds_penalties() const { return adds_penalties_; }  ///< whether it was given any
 
  private:
   NamedTensors trained_;
   GradientOptions options_;
+  bool adds_penalties_;
   std::vector<nn::Regularizer> regularizers_;  ///< of each parameter
   std::vector<bool> is_bias_;
   at::Tensor penalties_;     ///< [2 n] float32: weights of l1 and l2 of each gradient that is there

@@ -24,8 +24,6 @@ enum class Precision {
 struct StepOptions {
   int64_t micro_batches = 1;  ///< gradient accumulation: the batch is split into so many equal parts
   Precision precision = Precision::kFloat32;
-  bool add_regularization = true;   ///< train_config.add_regularization_loss: whether the loss that is reported counts
-                                    ///< the penalty; its gradients are a matter of the GradientPipeline
   GradientSum* replicas = nullptr;  ///< over which everything is summed; null: this process trains alone
 };
 
@@ -37,9 +35,8 @@ struct NamedScalar {
 
 /// What a step did. The losses are those the update was computed from.
 struct StepResult {
-  std::vector<NamedScalar> losses;  ///< normalised terms, "Loss/regularization_loss" and "loss_scale" where there are
-                                    ///< such, "Loss/total_loss"
-                                    ///< last
+  std::vector<NamedScalar> losses;  ///< normalised terms, "Loss/regularization_loss" where the gradients have those of
+                                    ///< penalties, "loss_scale" where there is one, "Loss/total_loss" last
   at::Tensor gradient_norm;         ///< scalar: norm of all gradients after the bias multiplier, before clipping
   double learning_rate = 0;
   at::Tensor
