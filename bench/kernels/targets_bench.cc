@@ -1,4 +1,5 @@
-// Matching and target assignment of a dense detector: the kernels, and the same composed of tensor operations.
+// Matching and target assignment of a dense detector: the kernels, and the same composed of tensor operations; and of
+// the latter the two ways in which the original gathers, of which `use_matmul_gather` chooses one.
 // usage: targets_bench [BATCH] [BOXES] [ANCHORS] [CLASSES] [CALLS]; prints one JSON line, best of the calls in seconds,
 // memory beyond the inputs.
 #include <ATen/ATen.h>
@@ -31,6 +32,15 @@ struct Inputs {
   targets::Groundtruth truth;
 };
 
+at::Tensor gathered_by_index(const at::Tensor& values, const at::Tensor& match) {
+  return values.gather(1, match.clamp_min(0).unsqueeze(-1).expand({-1, -1, values.size(2)}));
+}
+
+/// The same as a product of matrices, one row with a single 1 for each anchor.
+at::Tensor gathered_by_product(const at::Tensor& values, const at::Tensor& match) {
+  return at::bmm(at::one_hot(match.clamp_min(0), values.size(1)).to(at::kFloat), values);
+}
+
 /// IoU of every box with every anchor, arg max, thresholds, forced matches, gather, encode: [B, A, ...] each.
 Targets composed(const Inputs& in, int64_t classes) {
   const at::Tensor &boxes = in.truth.boxes, &anchors = in.anchors;
@@ -46,8 +56,7 @@ Targets composed(const Inputs& in, int64_t classes) {
   at::Tensor match = at::where(best >= 0.5, row, at::full_like(row, -1));
   const at::Tensor claimed = std::get<1>(iou.max(2));
   match.scatter_(1, claimed, at::arange(boxes.size(1)).expand_as(claimed));
-  const at::Tensor found = match.clamp_min(0), positive = match.ge(0);
-  const at::Tensor box = boxes.gather(1, found.unsqueeze(-1).expand({-1, -1, 4}));
+  const at::Tensor found = match.clamp_min(0), positive = match.ge(0), box = gathered_by_index(boxes, match);
   Targets targets;
   targets.match.box = match;
   targets.classes =
@@ -82,9 +91,18 @@ int main(int argc, char** argv) {
   });
   const Measured operations = measure_apart(
       calls, [&] { return [in = Inputs(batch, boxes, anchors, classes), classes] { composed(in, classes); }; });
+  const auto gather = [&](auto gathered) {
+    return measure_apart(calls, [&] {
+      return [values = random_boxes({batch, boxes}), match = at::randint(-1, boxes, {batch, anchors}), gathered] {
+        gathered(values, match);
+      };
+    });
+  };
+  const Measured by_index = gather(gathered_by_index), by_product = gather(gathered_by_product);
   fmt::print(
       "{{\"shape\": [{}, {}, {}, {}], \"kernel_s\": {:.4f}, \"composed_s\": {:.4f}, \"ratio\": {:.1f}, "
-      "\"kernel_mib\": {:.1f}, \"composed_mib\": {:.1f}}}\n",
+      "\"kernel_mib\": {:.1f}, \"composed_mib\": {:.1f}, \"gather_by_index_s\": {:.4f}, \"gather_by_product_s\": "
+      "{:.4f}}}\n",
       batch, boxes, anchors, classes, kernel.seconds, operations.seconds, operations.seconds / kernel.seconds,
-      kernel.mebibytes, operations.mebibytes);
+      kernel.mebibytes, operations.mebibytes, by_index.seconds, by_product.seconds);
 }
