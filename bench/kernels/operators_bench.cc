@@ -327,6 +327,17 @@ void add_maps() {
                 weights = at::randn({128, 128, 3, 3}, floats())] { kernels::winograd_convolution(x, weights); };
       },
       2 * 4.0 * 8 * 128 * 75 * 75);
+  if (device.is_cpu())
+    add(
+        "packed_winograd_convolution",
+        [] {
+          const at::Tensor x = channels_last(at::randn({8, 128, 75, 75}, floats()));
+          return [x, packed = kernels::packed_for_winograd(x, at::randn({128, 128, 3, 3}, floats())),
+                  biases = at::zeros({128}, floats())] {
+            kernels::packed_winograd_convolution(x, packed, biases, {.low = 0});
+          };
+        },
+        2 * 4.0 * 8 * 128 * 75 * 75);
   const auto pending = [] {
     const auto channel = [] { return at::rand({128}, floats()) + 0.5; };
     return kernels::PendingMap{channels_last(at::randn({8, 128, 75, 75}, floats())),

@@ -7,6 +7,10 @@
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
 #include <torch/csrc/jit/runtime/interpreter.h>
 
+#include <map>
+
+#include "osprey/kernels/winograd_convolution.h"
+
 namespace osprey {
 namespace {
 
@@ -15,20 +19,27 @@ using torch::jit::Node;
 using torch::jit::Value;
 using Sizes = std::vector<int64_t>;
 
-thread_local std::vector<Sizes>* inputs_seen = nullptr;
+/// What a convolution was given.
+struct Input {
+  Sizes sizes;
+  bool channels_last = false;
+};
+
+thread_local std::vector<Input>* inputs_seen = nullptr;
 
 std::unique_ptr<at::ObserverContext> note_input(const at::RecordFunction& function) {
   if (inputs_seen == nullptr || std::string_view(function.name()) != "aten::_convolution") return nullptr;
   // Called by the interpreter, an operation has its arguments at the end of a stack.
   const size_t count = function.operator_schema()->arguments().size();
-  inputs_seen->push_back(function.inputs().slice(function.inputs().size() - count)[0].toTensor().sizes().vec());
+  const at::Tensor& input = function.inputs().slice(function.inputs().size() - count)[0].toTensor();
+  inputs_seen->push_back({input.sizes().vec(), input.is_contiguous(at::MemoryFormat::ChannelsLast)});
   return nullptr;
 }
 
 /// Notes the input of every convolution of this thread as long as it lives.
 class InputWatch {
  public:
-  explicit InputWatch(std::vector<Sizes>& seen)
+  explicit InputWatch(std::vector<Input>& seen)
       : handle_(at::addThreadLocalCallback(
             at::RecordFunctionCallback(note_input).needsInputs(true).scopes({at::RecordScope::FUNCTION}))) {
     inputs_seen = &seen;
@@ -44,9 +55,9 @@ class InputWatch {
   at::CallbackHandle handle_;
 };
 
-/// Sizes of the inputs of all convolutions of a graph, in their order.
-std::vector<Sizes> convolution_inputs(Graph& graph, torch::jit::Stack arguments) {
-  std::vector<Sizes> result;
+/// The inputs of all convolutions of a graph, in their order.
+std::vector<Input> convolution_inputs(Graph& graph, torch::jit::Stack arguments) {
+  std::vector<Input> result;
   const InputWatch watch(result);
   torch::jit::InterpreterState(torch::jit::Code(graph.copy(), "network")).run(arguments);
   return result;
@@ -72,7 +83,82 @@ std::optional<Sizes> constant_sizes(const Value* value) {
   return result;
 }
 
-/// What the kernel can do to a value before it is written.
+/// A convolution of a graph by weights that are a constant.
+struct Convolution {
+  Node* node;
+  at::Tensor weights;  ///< float32
+  Sizes stride, padding, dilation;
+  int64_t groups = 1;
+  Node* activation = nullptr;  ///< what alone reads its result
+
+  static std::optional<Convolution> of(Node* node) {
+    const auto weights = torch::jit::toIValue(node->input(1));
+    const auto stride = constant_sizes(node->input(3)), padding = constant_sizes(node->input(4)),
+               dilation = constant_sizes(node->input(5));
+    const auto transposed = torch::jit::constant_as<bool>(node->input(6));
+    const auto groups = torch::jit::constant_as<int64_t>(node->input(8));
+    if (!weights || !weights->isTensor() || weights->toTensor().scalar_type() != at::kFloat || !stride || !padding ||
+        !dilation || !transposed || *transposed || !groups)
+      return std::nullopt;
+    const auto& uses = node->output()->uses();
+    return Convolution{
+        node, weights->toTensor(), *stride, *padding, *dilation, *groups, uses.size() == 1 ? uses[0].user : nullptr};
+  }
+
+  Value* map() const { return node->input(0); }
+  Value* biases() const { return node->input(2); }
+};
+
+/// The limits of an activation that is a clamp.
+std::optional<kernels::Epilogue> clamp_of(const Node& activation) {
+  if (activation.kind() == c10::aten::relu) return kernels::Epilogue{.low = 0};
+  if (activation.kind() != c10::aten::hardtanh) return std::nullopt;
+  const auto low = torch::jit::toIValue(activation.inputs()[1]), high = torch::jit::toIValue(activation.inputs()[2]);
+  if (!low || !high) return std::nullopt;
+  return kernels::Epilogue{.low = low->toScalar().toFloat(), .high = high->toScalar().toFloat()};
+}
+
+/// Weights for tiles. Maps of several sizes may share them.
+class PackedWeights {
+ public:
+  at::Tensor of(const at::Tensor& weights, const Sizes& map) {
+    const at::Tensor packed = kernels::packed_for_winograd(at::empty(map, at::MemoryFormat::ChannelsLast), weights);
+    return known_.try_emplace({weights.const_data_ptr(), packed.numel()}, packed).first->second;
+  }
+
+ private:
+  std::map<std::pair<const void*, int64_t>, at::Tensor> known_;  ///< by the weights' memory and how many numbers
+};
+
+/// Puts one of 3 x 3 that tiles of fewer products can make in the place of the convolution. returns  whether it can
+/// packed  what has been made of weights so far
+bool replace_by_tiles(Graph& graph, const Convolution& convolution, const Input& input, PackedWeights& packed) {
+  const at::Tensor& weights = convolution.weights;
+  const auto biases = torch::jit::toIValue(convolution.biases());
+  if (!input.channels_last || convolution.groups != 1 || weights.size(2) != 3 || weights.size(3) != 3 ||
+      convolution.stride != Sizes{1, 1} || convolution.padding != Sizes{1, 1} || convolution.dilation != Sizes{1, 1} ||
+      !biases)
+    return false;
+  const at::Tensor factors = packed.of(weights, input.sizes);
+  if (factors.numel() == 0) return false;
+  Node* last = convolution.node;
+  kernels::Epilogue limits;
+  if (convolution.activation != nullptr)
+    if (const auto clamp = clamp_of(*convolution.activation)) {
+      limits = *clamp;
+      last = convolution.activation;
+    }
+  const torch::jit::WithInsertPoint before(convolution.node);
+  Node* const operation = graph.insertNode(graph.create(
+      c10::Symbol::fromQualString("osprey::packed_winograd_convolution"),
+      {convolution.map(), graph.insertConstant(factors),
+       graph.insertConstant(biases->isTensor() ? biases->toTensor() : at::zeros({weights.size(0)})),
+       graph.insertConstant(static_cast<double>(limits.low)), graph.insertConstant(static_cast<double>(limits.high))}));
+  last->output()->replaceAllUsesWith(operation->output());
+  return true;
+}
+
+/// What oneDNN can do to a value before it is written.
 struct Fused {
   const char* name = "none";
   std::vector<Value*> numbers = {};
@@ -93,48 +179,49 @@ std::optional<Fused> fused(Node& activation) {
   }
 }
 
-/// Puts the faster operation in the place of a convolution and of the activation that alone reads it.
-void replace(Graph& graph, Node* convolution, const Sizes& input_size) {
-  const auto weights = torch::jit::toIValue(convolution->input(1));
-  const auto stride = constant_sizes(convolution->input(3)), padding = constant_sizes(convolution->input(4)),
-             dilation = constant_sizes(convolution->input(5));
-  const auto transposed = torch::jit::constant_as<bool>(convolution->input(6));
-  const auto groups = torch::jit::constant_as<int64_t>(convolution->input(8));
-  if (!weights || !weights->isTensor() || weights->toTensor().scalar_type() != at::kFloat || !stride || !padding ||
-      !dilation || !transposed || *transposed || !groups)
-    return;
-  const torch::jit::WithInsertPoint before(convolution);
+/// Puts oneDNN's own, by weights in the layout of its kernels, in the place of the convolution and of the activation.
+void replace_by_onednn(Graph& graph, const Convolution& convolution, const Input& input) {
+  const torch::jit::WithInsertPoint before(convolution.node);
   Node* const packed = graph.insertNode(graph.create(c10::prim::ConstantMKLDNNTensor));
-  packed->t_(c10::attr::value, at::mkldnn_reorder_conv2d_weight(weights->toTensor().to_mkldnn(), *padding, *stride,
-                                                                *dilation, *groups, input_size));
-  Node* last = convolution;
+  packed->t_(c10::attr::value,
+             at::mkldnn_reorder_conv2d_weight(convolution.weights.to_mkldnn(), convolution.padding, convolution.stride,
+                                              convolution.dilation, convolution.groups, input.sizes));
+  Node* last = convolution.node;
   Fused activation;
-  if (const auto& uses = convolution->output()->uses(); uses.size() == 1)
-    if (const auto found = fused(*uses[0].user)) {
+  if (convolution.activation != nullptr)
+    if (const auto found = fused(*convolution.activation)) {
       activation = *found;
-      last = uses[0].user;
+      last = convolution.activation;
     }
   const auto scalars = c10::OptionalType::create(c10::NumberType::get());
   Value* const numbers = graph.insertNode(graph.createList(scalars, activation.numbers))->output();
   Node* const operation = graph.insertNode(
       graph.create(c10::Symbol::fromQualString("mkldnn::_convolution_pointwise"),
-                   {convolution->input(0), packed->output(), convolution->input(2), graph.insertConstant(*padding),
-                    graph.insertConstant(*stride), graph.insertConstant(*dilation), graph.insertConstant(*groups),
+                   {convolution.map(), packed->output(), convolution.biases(),
+                    graph.insertConstant(convolution.padding), graph.insertConstant(convolution.stride),
+                    graph.insertConstant(convolution.dilation), graph.insertConstant(convolution.groups),
                     graph.insertConstant(activation.name), numbers, graph.insertConstant("")}));
   last->output()->replaceAllUsesWith(operation->output());
+}
+
+/// Puts the fastest operation that there is in the place of a convolution and of the activation that alone reads it.
+void replace(Graph& graph, Node* node, const Input& input, PackedWeights& packed) {
+  const auto convolution = Convolution::of(node);
+  if (!convolution || replace_by_tiles(graph, *convolution, input, packed)) return;
+  if (at::globalContext().hasMKLDNN()) replace_by_onednn(graph, *convolution, input);
 }
 
 }  // namespace
 
 void prepare_for_cpu(const torch::jit::Module& network, const at::Tensor& images) {
-  if (!at::globalContext().hasMKLDNN()) return;
   const at::NoGradGuard no_gradients;
   const std::shared_ptr<Graph> graph = network.get_method("forward").graph();
   const at::Tensor shapes = at::tensor({images.size(2), images.size(3)}, at::kLong).repeat({images.size(0), 1});
   const std::vector<Node*> convolutions = convolutions_of(*graph);
-  const std::vector<Sizes> inputs = convolution_inputs(*graph, {network._ivalue(), images, shapes});
+  const std::vector<Input> inputs = convolution_inputs(*graph, {network._ivalue(), images, shapes});
   if (inputs.size() != convolutions.size()) return;  // not a graph of ours
-  for (size_t i = 0; i < convolutions.size(); ++i) replace(*graph, convolutions[i], inputs[i]);
+  PackedWeights packed;
+  for (size_t i = 0; i < convolutions.size(); ++i) replace(*graph, convolutions[i], inputs[i], packed);
   torch::jit::EliminateDeadCode(graph);
 }
 

@@ -18,15 +18,21 @@ inline std::string name_of(const std::string& schema) { return schema.substr(0, 
 }  // namespace detail
 
 /// Defines an operator. `function` checks the arguments, makes the results, and returns before it touches memory where
-/// tensors are on the meta device; so it serves every device that we have code for.
+/// tensors are on the meta device.
+template <class Function>
+void define_for_cpus(torch::Library& library, const std::string& schema, Function* function) {
+  library.def(schema.c_str());
+  for (const c10::DispatchKey key : {c10::DispatchKey::CPU, c10::DispatchKey::Meta})
+    library.impl(detail::name_of(schema).c_str(), torch::dispatch(key, torch::CppFunction(function)));
+}
+
+/// The same of one that serves every device that we have code for.
 template <class Function>
 void define(torch::Library& library, const std::string& schema, Function* function) {
-  library.def(schema.c_str());
-  const std::string name = detail::name_of(schema);
-  for (const c10::DispatchKey key : {c10::DispatchKey::CPU, c10::DispatchKey::Meta})
-    library.impl(name.c_str(), torch::dispatch(key, torch::CppFunction(function)));
+  define_for_cpus(library, schema, function);
   if (device::compiled())
-    library.impl(name.c_str(), torch::dispatch(c10::DispatchKey::CUDA, torch::CppFunction(function)));
+    library.impl(detail::name_of(schema).c_str(),
+                 torch::dispatch(c10::DispatchKey::CUDA, torch::CppFunction(function)));
 }
 
 /// The same with the function that makes a node of the graph of gradients.

@@ -28,6 +28,21 @@ bool fits(at::TensorList maps, const at::Tensor& weights) {
   return device::takes_loops(maps[0]) && cpu::fits_winograd(maps, weights.size(0), weights.size(1));
 }
 
+/// Whether tiles are the faster way for maps on a CPU.
+bool suits(at::TensorList maps, const at::Tensor& weights) {
+  constexpr int64_t kLeastPlaces = 192;  // for the weights to be worth what they take
+  if (weights.dim() != 4 || weights.size(2) != 3 || weights.size(3) != 3 || weights.scalar_type() != at::kFloat)
+    return false;
+  int64_t places = 0;
+  for (const at::Tensor& map : maps) {
+    if (map.dim() != 4 || map.size(1) != weights.size(1) || !is_element(map.scalar_type()) ||
+        map.scalar_type() != maps[0].scalar_type() || !map.is_contiguous(at::MemoryFormat::ChannelsLast))
+      return false;
+    places += map.size(0) * map.size(2) * map.size(3);
+  }
+  return places >= kLeastPlaces && cpu::fits_winograd(maps, weights.size(0), weights.size(1));
+}
+
 void check(at::TensorList maps, const at::Tensor& weights, const std::optional<at::Tensor>& biases, bool transposed) {
   TORCH_CHECK(!maps.empty(), "expected maps, got none");
   for (const at::Tensor& map : maps) {
@@ -74,6 +89,20 @@ std::vector<at::Tensor> convolve(at::TensorList maps, const at::Tensor& weights,
   return operation.call(maps, weights, biases, transposed);
 }
 
+at::Tensor packed_operator(const at::Tensor& given, const at::Tensor& packed, const at::Tensor& biases, double low,
+                           double high) {
+  TORCH_CHECK(given.dim() == 4 && is_element(given.scalar_type()), "expected a map [B, I, H, W], got ",
+              given.toString(), " ", given.sizes());
+  TORCH_CHECK(biases.dim() == 1 && biases.scalar_type() == at::kFloat && packed.scalar_type() == at::kFloat,
+              "expected packed weights and a bias for each channel, float32");
+  const at::Tensor map = channels_last(given),
+                   result = empty_map({map.size(0), biases.size(0), map.size(2), map.size(3)}, map);
+  if (map.is_meta() || result.numel() == 0) return result;
+  cpu::convolve_by_packed(map, packed.contiguous(), biases.contiguous(),
+                          {static_cast<float>(low), static_cast<float>(high)}, result);
+  return result;
+}
+
 class WinogradNode : public torch::autograd::Function<WinogradNode> {
  public:
   static variable_list forward(AutogradContext* context, at::TensorList maps, const at::Tensor& weights,
@@ -118,22 +147,15 @@ std::vector<at::Tensor> differentiable_winograd(at::TensorList maps, const at::T
 TORCH_LIBRARY_FRAGMENT(osprey, library) {
   define(library, "winograd_convolution(Tensor[] maps, Tensor weights, Tensor? biases, bool transposed) -> Tensor[]",
          &winograd_operator, &differentiable_winograd);
+  define_for_cpus(
+      library, "packed_winograd_convolution(Tensor map, Tensor packed, Tensor biases, float low, float high) -> Tensor",
+      &packed_operator);
 }
 
 }  // namespace
 
 bool takes_winograd(at::TensorList maps, const at::Tensor& weights) {
-  constexpr int64_t kLeastPlaces = 192;  // for the weights to be worth what they take beforehand
-  if (weights.dim() != 4 || weights.size(2) != 3 || weights.size(3) != 3 || weights.scalar_type() != at::kFloat)
-    return false;
-  int64_t places = 0;
-  for (const at::Tensor& map : maps) {
-    if (map.dim() != 4 || map.size(1) != weights.size(1) || !is_element(map.scalar_type()) ||
-        map.scalar_type() != maps[0].scalar_type() || !map.is_contiguous(at::MemoryFormat::ChannelsLast))
-      return false;
-    places += map.size(0) * map.size(2) * map.size(3);
-  }
-  return places >= kLeastPlaces && fits(maps, weights);
+  return device::takes_loops(maps[0]) && suits(maps, weights);
 }
 
 std::vector<at::Tensor> winograd_convolution(at::TensorList maps, const at::Tensor& weights, const at::Tensor& biases) {
@@ -142,6 +164,19 @@ std::vector<at::Tensor> winograd_convolution(at::TensorList maps, const at::Tens
 
 std::vector<at::Tensor> winograd_convolution_gradient(at::TensorList gradients, const at::Tensor& weights) {
   return convolve(gradients, weights, {}, /*transposed=*/true);
+}
+
+at::Tensor packed_for_winograd(const at::Tensor& map, const at::Tensor& weights) {
+  check(map, weights, {}, /*transposed=*/false);
+  TORCH_CHECK(map.is_cpu(), "weights are packed for CPUs, not for ", map.device());
+  return suits(map, weights) ? cpu::pack_for_tiles(map, weights) : at::empty({0}, weights.options());
+}
+
+at::Tensor packed_winograd_convolution(const at::Tensor& map, const at::Tensor& packed, const at::Tensor& biases,
+                                       const Epilogue& limits) {
+  TORCH_CHECK(limits.curve == Epilogue::Curve::kClamp, "results are clamped or nothing");
+  static const auto operation = find_operator("packed_winograd_convolution", &packed_operator);
+  return operation.call(map, packed, biases, limits.low, limits.high);
 }
 
 }  // namespace osprey::kernels

@@ -1,6 +1,8 @@
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
 #include <gmock/gmock.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/serialization/import.h>
 
 #include <filesystem>
@@ -200,6 +202,48 @@ TEST(CpuConvolutions, GiveWhatTheGraphGave) {
       }
     }
   }
+}
+
+TEST(CpuConvolutions, OfThreeByThreeAreMadeInTilesWhereMapsAreLarge) {
+  at::manual_seed(6);
+  torch::jit::Module network("network");
+  network.register_parameter("first", at::randn({32, 3, 3, 3}), /*is_buffer=*/false);
+  network.register_parameter("weights", at::randn({32, 32, 3, 3}) * 0.1, false);
+  network.register_parameter("biases", at::randn({32}), false);
+  network.define(R"(
+def convolved(self, x, weights, biases: Optional[Tensor], stride: int):
+    return torch._convolution(x, weights, biases, [stride, stride], [1, 1], [1, 1], False, [0, 0], 1, False, False, True, True)
+
+def forward(self, images, shapes):
+    large = torch.relu(self.convolved(images, self.first, None, 1))
+    clamped = torch.hardtanh(self.convolved(large, self.weights, self.biases, 1), -1., 2.)
+    curved = torch.silu(self.convolved(clamped, self.weights, None, 1))
+    small = self.convolved(self.convolved(curved, self.weights, self.biases, 2), self.weights, self.biases, 2)
+    return torch.relu(self.convolved(curved, self.weights, self.biases, 1)), self.convolved(small, self.weights, self.biases, 1)
+)");
+  network.eval();
+  const torch::jit::Module plain = torch::jit::freeze(network), quick = torch::jit::freeze(network);
+  const at::Tensor images = at::randn({2, 3, 24, 21}).contiguous(at::MemoryFormat::ChannelsLast),
+                   shapes = at::full({2, 2}, 24, at::kLong);
+  prepare_for_cpu(quick, at::zeros_like(images));
+  const auto graph = quick.get_method("forward").graph();
+  std::map<std::string, int> kinds;
+  std::set<const void*> packed;
+  for (const torch::jit::Node* node : graph->nodes()) {
+    ++kinds[node->kind().toQualString()];
+    if (node->kind() == c10::Symbol::fromQualString("osprey::packed_winograd_convolution"))
+      packed.insert(torch::jit::toIValue(node->input(1))->toTensor().const_data_ptr());
+  }
+  EXPECT_EQ(kinds["osprey::packed_winograd_convolution"], 3) << *graph;
+  EXPECT_EQ(packed.size(), 1u) << "they share their weights";
+  EXPECT_EQ(kinds["mkldnn::_convolution_pointwise"], 4) << "of few channels, with a jump, of few places";
+  EXPECT_EQ(kinds["aten::silu"], 1) << "is no clamp";
+  EXPECT_EQ(kinds["aten::relu"] + kinds["aten::hardtanh"], 0);
+  const at::NoGradGuard no_gradients;
+  const auto run = [&](torch::jit::Module module) { return module.forward({images, shapes}).toTuple(); };
+  const auto found = run(quick), expected = run(plain);
+  for (size_t i = 0; i < 2; ++i)
+    expect_close(found->elements()[i].toTensor(), expected->elements()[i].toTensor(), 1e-4, 1e-4, "result");
 }
 
 TEST(Export, AnotherModelsFileIsFoundOut) {

@@ -7,6 +7,7 @@
 #include "osprey/base/cpu.h"
 #include "osprey/kernels/device.h"
 #include "osprey/kernels/parameter_update.h"
+#include "osprey/kernels/winograd_convolution.h"
 #include "support/golden.h"
 
 /// What every operator promises, tried on each that is registered.
@@ -297,6 +298,12 @@ std::vector<Sample> samples() {
                                     at::randn({transposed ? 48 : 21}), transposed};
                      },
                      relative, std::max(relative, 1e-4), of_products(type)});
+    all.push_back({"packed_winograd_convolution",
+                   [=] {
+                     const at::Tensor x = map(type, 48);
+                     return Stack{x, packed_for_winograd(x, at::randn({21, 48, 3, 3})), at::randn({21}), 0.0, 6.0};
+                   },
+                   0, 0});
     all.push_back({"convolution_weight_gradient",
                    [=] {
                      return Stack{tensors({at::randn({2, 85, 14, 17}).to(type), at::randn({2, 85, 2, 3}).to(type)}),
@@ -357,6 +364,14 @@ at::Tensor copy(const at::Tensor& tensor) { return tensor.clone(); }
 
 c10::OperatorHandle find(const std::string& name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(("osprey::" + name).c_str(), "");
+}
+
+/// Those that are not for CPUs only.
+std::vector<Sample> samples_for_gpus() {
+  std::vector<Sample> result = samples();
+  std::erase_if(
+      result, [](const Sample& sample) { return !find(sample.name).hasKernelForDispatchKey(c10::DispatchKey::CUDA); });
+  return result;
 }
 
 /// The results, and after them the arguments as the operator has left them.
@@ -478,7 +493,7 @@ TEST(Operators, GiveOnAGpuWhatTheyGiveOnTheCpu) {
   if (!device::compiled()) GTEST_SKIP() << "this build has no kernels for GPUs";
   if (!at::hasCUDA()) GTEST_SKIP() << "no GPU here";
   at::manual_seed(5);
-  for (const Sample& sample : samples()) {
+  for (const Sample& sample : samples_for_gpus()) {
     const Stack arguments = sample.arguments();
     const auto there = [](const at::Tensor& tensor) { return tensor.to(at::kCUDA); };
     const std::vector<at::Tensor> on_gpu = call(sample.name, changed(arguments, there));

@@ -118,10 +118,10 @@ TEST(ProductPairs, OfTilesAreThoseOfFloatsRounded) {
         half_made.push_back(device::data<Bfloat16>(half) + i * channels);
       }
       const auto* const products = floats.const_data_ptr<float>();
-      transform_products(results, products, channels, channels, biases.const_data_ptr<float>(), made.data(),
+      transform_products(results, products, channels, channels, biases.const_data_ptr<float>(), nullptr, made.data(),
                          made.data());
-      transform_products(results, products, channels, channels, biases.const_data_ptr<float>(), half_made.data(),
-                         half_made.data());
+      transform_products(results, products, channels, channels, biases.const_data_ptr<float>(), nullptr,
+                         half_made.data(), half_made.data());
       expect_rounded(half, plain, "products");
     }
 }

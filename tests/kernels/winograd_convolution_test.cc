@@ -167,6 +167,38 @@ TEST(WinogradConvolution, IsTakenForManyChannelsAndPlaces) {
   EXPECT_FALSE(takes_winograd(at::zeros({2, 64, 20, 20}), at::zeros({64, 64, 3, 3}))) << "channels first";
 }
 
+TEST(WinogradConvolution, ByPackedWeightsIsTheSameClamped) {
+  if (device::Emulation::active()) GTEST_SKIP() << "weights are packed for CPUs, the others are libtorch's there";
+  at::manual_seed(10);
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
+    for (const int64_t side : {14, 21}) {  // tiles of 2 x 2, and larger ones
+      const at::Tensor x = random_map({2, 48, side, side + 1}).to(type), weights = at::randn({35, 48, 3, 3}),
+                       biases = at::randn({35}), packed = packed_for_winograd(x, weights);
+      const at::Tensor plain = convolved(x, weights, biases), y = packed_winograd_convolution(x, packed, biases, {});
+      EXPECT_TRUE(y.is_contiguous(at::MemoryFormat::ChannelsLast));
+      EXPECT_TRUE(at::equal(y, plain)) << type;
+      EXPECT_TRUE(at::equal(packed_winograd_convolution(x, packed, biases, {.low = 0, .high = 6}), plain.clamp(0, 6)))
+          << type;
+      EXPECT_TRUE(at::equal(packed_winograd_convolution(x, packed, biases, {.low = 0}), plain.clamp_min(0))) << type;
+    }
+}
+
+TEST(WinogradConvolution, IsNotPackedWhereItIsNotTaken) {
+  EXPECT_EQ(packed_for_winograd(random_map({1, 64, 7, 7}), at::zeros({64, 64, 3, 3})).numel(), 0) << "few places";
+  EXPECT_EQ(packed_for_winograd(random_map({2, 60, 20, 20}), at::zeros({64, 60, 3, 3})).numel(), 0);
+  const at::Tensor x = random_map({1, 16, 20, 20}), packed = packed_for_winograd(x, at::zeros({16, 16, 3, 3}));
+  EXPECT_THAT(
+      [&] {
+        packed_winograd_convolution(random_map({2, 16, 14, 14}), packed, at::zeros({16}), {});
+      },
+      ThrowsMessage<c10::Error>(HasSubstr("[2, 16, 14, 14]")))
+      << "packed for larger tiles";
+  EXPECT_THAT([&] { packed_winograd_convolution(x, packed, at::zeros({40}), {}); },
+              ThrowsMessage<c10::Error>(HasSubstr("weights packed for a map")));
+  EXPECT_THAT([&] { packed_winograd_convolution(x, packed, at::zeros({16}), {.curve = Epilogue::Curve::kSwish}); },
+              ThrowsMessage<c10::Error>(HasSubstr("clamped or nothing")));
+}
+
 TEST(WinogradConvolution, OfNothingIsNothing) {
   EXPECT_EQ(convolved(at::zeros({0, 16, 5, 5}), at::ones({16, 16, 3, 3})).sizes(), at::IntArrayRef({0, 16, 5, 5}));
   EXPECT_EQ(convolved(at::zeros({2, 16, 5, 5}), at::ones({0, 16, 3, 3})).sizes(), at::IntArrayRef({2, 0, 5, 5}));

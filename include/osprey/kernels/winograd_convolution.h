@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "osprey/kernels/epilogue.h"
+
 namespace osprey::kernels {
 
 /// Whether `winograd_convolution` is the faster way for a convolution of 3 x 3, stride 1, padding 1 and no groups: maps
@@ -31,5 +33,25 @@ std::vector<at::Tensor> winograd_convolution(at::TensorList maps, const at::Tens
 /// gradients  [B, O, H, W] each
 /// returns    [B, I, H, W] each of the same type, channels_last
 std::vector<at::Tensor> winograd_convolution_gradient(at::TensorList gradients, const at::Tensor& weights);
+
+/// What is multiplied of weights, made once for many calls of `packed_winograd_convolution`.
+/// map      [B, I, H, W] on a CPU: its type and sizes count, not its values
+/// weights  [O, I, 3, 3] float32
+/// returns  [numbers] float32: four times as many as the weights have where H or W is 16 or more (less than three times
+///          for pairs of bfloat16), less than twice as many else; none where `takes_winograd` says no to such a map
+at::Tensor packed_for_winograd(const at::Tensor& map, const at::Tensor& weights);
+
+/// `winograd_convolution` of one map by weights that change no more, clamped: for networks that serve. On CPUs only, and
+/// without gradients.
+///
+/// map       [B, I, H, W] float32, bfloat16 or float16
+/// packed    what `packed_for_winograd` has made of the weights for maps of this size and type, and not nothing
+/// biases    [O] float32
+/// limits    a clamp
+/// returns   [B, O, H, W] of the type of the map, channels_last
+/// throws    c10::Error where sizes or types are not as above
+/// operator  osprey::packed_winograd_convolution
+at::Tensor packed_winograd_convolution(const at::Tensor& map, const at::Tensor& packed, const at::Tensor& biases,
+                                       const Epilogue& limits);
 
 }  // namespace osprey::kernels

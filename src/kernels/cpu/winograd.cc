@@ -39,36 +39,42 @@ int64_t apart(int64_t rows, int64_t columns) { return rows * columns + kPanelCol
 /// Factor  float, or Bfloat16: multiplied in pairs
 template <class Factor>
 struct WinogradPanels {
-  WinogradPanels(const at::Tensor& weights, bool transposed, const TileSize& tile)
-      : depth(weights.size(transposed ? 0 : 1)),
-        columns(weights.size(transposed ? 1 : 0)),
+  /// Of weights that make `columns` channels of `depth`.
+  WinogradPanels(int64_t depth_of, int64_t columns_of, const TileSize& size)
+      : tile(size),
+        depth(depth_of),
+        columns(columns_of),
         steps(steps_of(depth, kPairs<Factor>)),
-        panel_count(device::blocks_for(columns, kPanelColumns)),
-        panels(scratch(tile.transformed() * matrix())) {
+        count(device::blocks_for(columns, kPanelColumns)) {}
+
+  /// Floats from one matrix to the next, and of all of them.
+  int64_t matrix() const { return apart(count * steps, kPanelColumns); }
+  int64_t floats() const { return tile.transformed() * matrix(); }
+
+  /// weights  [columns, depth, 3, 3], or where they are transposed [depth, columns, 3, 3]      panels  [floats()]
+  void pack(const at::Tensor& weights, bool transposed, float* panels) const {
     constexpr int64_t kRowsAtOnce = 32;  // so that their taps stay in the nearest cache
     const int64_t I = weights.size(1), row_step = kTaps * I;
     const at::Tensor rows = weights.permute({0, 2, 3, 1}).contiguous();  // [O, kTaps, I]
     const auto* const from = rows.const_data_ptr<float>();
-    parallel_for(panel_count, [&](int64_t panel) {
+    parallel_for(count, [&](int64_t panel) {
       const int64_t first = panel * kPanelColumns, own = std::min(columns - first, kPanelColumns);
       const auto transform = kPairs<Factor> ? transform_weights_to_pairs : transform_weights;
-      float* const to = panels.get() + panel * steps * kPanelColumns;
+      float* const to = panels + panel * steps * kPanelColumns;
       if (transposed) return transform(tile.results, from + row_step - I + first, -I, row_step, depth, to, matrix());
       const auto taps = scratch(kTaps * kRowsAtOnce * kPanelColumns);
       for (int64_t row = 0; row < depth; row += kRowsAtOnce) {
-        const int64_t count = std::min(depth - row, kRowsAtOnce), tap_step = count * kPanelColumns;
+        const int64_t rows_now = std::min(depth - row, kRowsAtOnce), tap_step = rows_now * kPanelColumns;
         for (int64_t tap = 0; tap < kTaps; ++tap)
-          pack_across(from + first * row_step + tap * I + row, row_step, own, count, taps.get() + tap * tap_step);
-        transform(tile.results, taps.get(), tap_step, kPanelColumns, count, to + row / kOfAStep<Factor> * kPanelColumns,
-                  matrix());
+          pack_across(from + first * row_step + tap * I + row, row_step, own, rows_now, taps.get() + tap * tap_step);
+        transform(tile.results, taps.get(), tap_step, kPanelColumns, rows_now,
+                  to + row / kOfAStep<Factor> * kPanelColumns, matrix());
       }
     });
   }
-  /// Floats from one matrix to the next.
-  int64_t matrix() const { return apart(panel_count * steps, kPanelColumns); }
 
-  int64_t depth, columns, steps, panel_count;
-  Scratch<> panels;
+  TileSize tile;
+  int64_t depth, columns, steps, count;
 };
 
 /// The places of maps in tiles, those at the end of a line or a picture perhaps with fewer.
@@ -171,7 +177,8 @@ class Places {
 /// lie in the core's own cache, of a MiB or more; but the fewer tiles, the more often the matrices pass by, so wide
 /// maps take more room than that. A result is the same whatever task makes it.
 template <class Factor>
-int64_t tasks_for(int64_t tiles, const TileSize& tile, const WinogradPanels<Factor>& weights) {
+int64_t tasks_for(int64_t tiles, const WinogradPanels<Factor>& weights) {
+  const TileSize& tile = weights.tile;
   constexpr int64_t kFloats = 200 << 10, kLeast = 24, kMost = 96;
   constexpr int64_t kPlaces = 96;  // worth a thread's while
   const int64_t fit = kFloats / (tile.transformed() * (weights.steps + weights.columns)),
@@ -182,16 +189,16 @@ int64_t tasks_for(int64_t tiles, const TileSize& tile, const WinogradPanels<Fact
 }
 
 template <class T, class Factor>
-void convolve(at::TensorList maps, const TileSize& size, const WinogradPanels<Factor>& weights, const float* biases,
-              at::TensorList results) {
+void convolve(at::TensorList maps, const WinogradPanels<Factor>& weights, const float* panels, const float* biases,
+              const Clamp* clamp, at::TensorList results) {
   constexpr bool kInPlace = std::is_same_v<T, Factor>;
+  const TileSize& size = weights.tile;
   const Tiles tiles(maps, size);
   const Places<T, Factor> places(maps, size, size.sides(), 1);
   const std::vector<T*> y = first_places<T>(results);
   const int64_t transformed = size.transformed(), depth = weights.depth, steps = weights.steps,
                 columns = weights.columns, matrix = weights.matrix();
-  const float* const panels = weights.panels.get();
-  const int64_t tasks = tasks_for(tiles.count(), size, weights);
+  const int64_t tasks = tasks_for(tiles.count(), weights);
   parallel_for(tasks, [&](int64_t task) {
     const int64_t begin = task * tiles.count() / tasks, count = (task + 1) * tiles.count() / tasks - begin;
     const int64_t factor_step = apart(count, steps), product_step = apart(count, columns),
@@ -228,8 +235,8 @@ void convolve(at::TensorList maps, const TileSize& size, const WinogradPanels<Fa
     auto made = made_of(0);
     for (int64_t tile = 0; tile < count; ++tile) {
       const auto next = made_of(std::min(tile + 1, count - 1));
-      transform_products(size.results, products.get() + tile * columns, product_step, columns, biases, made.data(),
-                         next.data());
+      transform_products(size.results, products.get() + tile * columns, product_step, columns, biases, clamp,
+                         made.data(), next.data());
       if constexpr (!kInPlace)
         tiles.for_places(begin + tile, size.results, 0, [&](size_t i, size_t map, int64_t place) {
           if (place >= 0) round_floats(made[i], columns, y[map] + place * columns);
@@ -308,9 +315,36 @@ void convolve_in_tiles(at::TensorList maps, const at::Tensor& weights, const at:
                        at::TensorList results) {
   with_factors(maps[0].scalar_type(), [&](auto* type, auto* factor) {
     using Factor = std::remove_pointer_t<decltype(factor)>;
-    const TileSize size = tile_for(maps, kPairs<Factor>);
-    const WinogradPanels<Factor> panels(weights, transposed, size);
-    convolve<std::remove_pointer_t<decltype(type)>>(maps, size, panels, device::data<const float>(biases), results);
+    const WinogradPanels<Factor> panels(weights.size(transposed ? 0 : 1), weights.size(transposed ? 1 : 0),
+                                        tile_for(maps, kPairs<Factor>));
+    const auto packed = scratch(panels.floats());
+    panels.pack(weights, transposed, packed.get());
+    convolve<std::remove_pointer_t<decltype(type)>>(maps, panels, packed.get(), device::data<const float>(biases),
+                                                    /*clamp=*/nullptr, results);
+  });
+}
+
+at::Tensor pack_for_tiles(const at::Tensor& map, const at::Tensor& weights) {
+  at::Tensor result;
+  with_factors(map.scalar_type(), [&](auto*, auto* factor) {
+    using Factor = std::remove_pointer_t<decltype(factor)>;
+    const WinogradPanels<Factor> panels(weights.size(1), weights.size(0), tile_for(map, kPairs<Factor>));
+    result = at::zeros({panels.floats()}, weights.options());  // there are gaps between matrices
+    panels.pack(weights, /*transposed=*/false, result.mutable_data_ptr<float>());
+  });
+  return result;
+}
+
+void convolve_by_packed(const at::Tensor& map, const at::Tensor& packed, const at::Tensor& biases,
+                        const Epilogue& limits, const at::Tensor& result) {
+  with_factors(map.scalar_type(), [&](auto* type, auto* factor) {
+    using Factor = std::remove_pointer_t<decltype(factor)>;
+    const WinogradPanels<Factor> panels(map.size(1), biases.numel(), tile_for(map, kPairs<Factor>));
+    TORCH_CHECK(packed.numel() == panels.floats(), "expected ", panels.floats(),
+                " numbers of weights packed for a map of ", map.sizes(), ", got ", packed.numel());
+    const Clamp clamp{limits.low, limits.high};
+    convolve<std::remove_pointer_t<decltype(type)>>(map, panels, packed.const_data_ptr<float>(),
+                                                    biases.const_data_ptr<float>(), &clamp, result);
   });
 }
 

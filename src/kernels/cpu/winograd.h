@@ -1,6 +1,8 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include "osprey/kernels/epilogue.h"
+
 /// Convolutions of 3 x 3, stride 1 and padding 1 by tiles of several places; see loops/winograd_rows.h. Maps are
 /// channels_last, of any type that maps have, and one or more of any sizes that share their weights.
 namespace osprey::kernels::cpu {
@@ -14,6 +16,15 @@ bool fits_winograd(at::TensorList maps, int64_t O, int64_t I);
 /// results     [B, columns, H, W] each, of the type of the maps
 void convolve_in_tiles(at::TensorList maps, const at::Tensor& weights, const at::Tensor& biases, bool transposed,
                        at::TensorList results);
+
+/// What is multiplied of weights, [numbers] float32.      map  whose type and sizes count, not its values
+at::Tensor pack_for_tiles(const at::Tensor& map, const at::Tensor& weights);
+
+/// The same as `convolve_in_tiles` by weights that have been packed for such a map; results are clamped.
+/// biases   [O] float32, contiguous
+/// throws   c10::Error where they have been packed for others
+void convolve_by_packed(const at::Tensor& map, const at::Tensor& packed, const at::Tensor& biases,
+                        const Epilogue& limits, const at::Tensor& result);
 
 /// The gradient of the weights, [O, 3, 3, I] float32.
 /// gradients  [B, O, H, W] each      maps  [B, I, H, W], of the same type

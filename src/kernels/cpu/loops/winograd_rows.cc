@@ -120,9 +120,11 @@ OSPREY_INLINE void tap_pairs_of(const float* taps, int64_t tap_step, int64_t row
           to + c, step);
 }
 
-template <class Tile, class Numbers>
+/// end  (number) -> what becomes of it at last
+template <class Tile, class Numbers, class End>
 OSPREY_INLINE void results_of(const float* products, int64_t step, int64_t channels, const float* biases,
-                              typename Numbers::Element* const* made, const typename Numbers::Element* const* next) {
+                              const End& end, typename Numbers::Element* const* made,
+                              const typename Numbers::Element* const* next) {
   using Singles = Singles<Numbers::kLanes>;
   using V = typename Singles::Floats;
   constexpr int64_t kOfALine = 64 / sizeof(typename Numbers::Element);
@@ -134,7 +136,8 @@ OSPREY_INLINE void results_of(const float* products, int64_t step, int64_t chann
         transform_both<V, Tile::kSides, Tile::kResults>(
             [&](int i) __attribute__((always_inline)) { return Singles::get(products + i * step + c); },
             [](const V* from, V* results) __attribute__((always_inline)) { Tile::results(from, results); },
-            [&](const V& number, int i) __attribute__((always_inline)) { Numbers::put(number + bias, made[i] + c); });
+            [&](const V& number, int i)
+                __attribute__((always_inline)) { Numbers::put(end(V(number + bias)), made[i] + c); });
       });
 }
 
@@ -229,11 +232,25 @@ OSPREY_INLINE void taps_to_pairs(int64_t results, const float* taps, int64_t tap
 
 template <class Numbers>
 OSPREY_INLINE void products_to_results(int64_t results, const float* products, int64_t step, int64_t channels,
-                                       const float* biases, typename Numbers::Element* const* made,
+                                       const float* biases, const Clamp* clamp, typename Numbers::Element* const* made,
                                        const typename Numbers::Element* const* next) {
+  using V = typename Singles<Numbers::kLanes>::Floats;
   with_tile(
       results, [&]<class Tile>(Tile) __attribute__((always_inline)) {
-        results_of<Tile, Numbers>(products, step, channels, biases, made, next);
+        if (clamp == nullptr) {
+          results_of<Tile, Numbers>(
+              products, step, channels, biases, [](const V& number) __attribute__((always_inline)) { return number; },
+              made, next);
+        } else {
+          const V low = V{} + clamp->low, high = V{} + clamp->high;
+          results_of<Tile, Numbers>(
+              products, step, channels, biases,
+              [&](V number) __attribute__((always_inline)) {
+                number = number < low ? low : number;
+                return number > high ? high : number;
+              },
+              made, next);
+        }
       });
 }
 
@@ -271,8 +288,8 @@ OSPREY_INLINE void sums_to_taps(int64_t results, const float* sums, int64_t step
            results, seen, channels, to, panel_step, step)                                                      \
       dispatch(transform_products, products_to_results,                                                        \
                (int64_t results, const float* products, int64_t step, int64_t channels, const float* biases,   \
-                T* const* made, const T* const* next),                                                         \
-               results, products, step, channels, biases, made, next)
+                const Clamp* clamp, T* const* made, const T* const* next),                                     \
+               results, products, step, channels, biases, clamp, made, next)
 // NOLINTEND(bugprone-macro-parentheses)
 
 OSPREY_DISPATCH_CONVOLVED(OSPREY_DISPATCH_SINGLES, float)

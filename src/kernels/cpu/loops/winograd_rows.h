@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 
+#include "kernels/arithmetic/curve.h"
 #include "kernels/arithmetic/number.h"
 
 /// The transforms of F(2 x 2, 3 x 3), F(3 x 3, 3 x 3) and F(4 x 4, 3 x 3), many channels at a time, compiled for
@@ -39,11 +40,12 @@ void transform_weights_to_pairs(int64_t results, const float* taps, int64_t tap_
 /// The results of a tile.
 /// products  [channels], and so on, `step` floats apart      channels  at least kWinogradChannels
 /// biases    [channels], or null: zeros
+/// clamp     or null: results stay as they are
 /// made      the places, row by row, [channels] each      next  those made next, which are fetched meanwhile
 void transform_products(int64_t results, const float* products, int64_t step, int64_t channels, const float* biases,
-                        float* const* made, const float* const* next);
+                        const Clamp* clamp, float* const* made, const float* const* next);
 void transform_products(int64_t results, const float* products, int64_t step, int64_t channels, const float* biases,
-                        Bfloat16* const* made, const Bfloat16* const* next);
+                        const Clamp* clamp, Bfloat16* const* made, const Bfloat16* const* next);
 
 /// The numbers to multiply of the gradient of a tile's results.
 /// wanted  the places, row by row, [channels] each      channels  at least kWinogradChannels
