@@ -12,7 +12,8 @@ namespace {
 /// m <- b1 m + (1 - b1) g,  v <- b2 v + (1 - b2) g^2,  w <- w - r sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) +
 /// epsilon), with b1 = 0.9, b2 = 0.999 and t counting updates from 1: epsilon is added before the bias correction.
 ///
-/// TF 1 multiplies the powers up in float32 variables that checkpoints hold; TF 2 takes them from the step.
+/// TF 1 multiplies the powers up in float32 variables that checkpoints hold, and that a step which is left out leaves
+/// alone; TF 2 takes them from the step.
 /// source  Kingma & Ba, "Adam", ICLR 2015, the variant at the end of section 2
 class AdamOptimizer final : public Optimizer {
  public:
@@ -21,9 +22,11 @@ class AdamOptimizer final : public Optimizer {
             std::move(parameters), std::move(rate), kernels::UpdateRule::kAdam,
             arithmetic == Arithmetic::kTf1 ? std::vector<Slot>{{"Adam"}, {"Adam_1"}} : std::vector<Slot>{{"m"}, {"v"}}),
         epsilon_(epsilon),
-        tf1_(arithmetic == Arithmetic::kTf1),
-        beta1_power_(at::full({}, kBeta1, at::kFloat)),
-        beta2_power_(at::full({}, kBeta2, at::kFloat)) {}
+        tf1_(arithmetic == Arithmetic::kTf1) {
+    const auto device = this->parameters().empty() ? at::kCPU : this->parameters()[0].second.device();
+    beta1_power_ = at::full({}, kBeta1, at::TensorOptions(device).dtype(at::kFloat));
+    beta2_power_ = at::full({}, kBeta2, at::TensorOptions(device).dtype(at::kFloat));
+  }
 
   NamedTensors state() const override {
     NamedTensors state = Optimizer::state();
@@ -37,15 +40,20 @@ class AdamOptimizer final : public Optimizer {
  private:
   static constexpr double kBeta1 = 0.9, kBeta2 = 0.999;
 
-  std::vector<double> numbers(double learning_rate, int64_t step) override {
+  std::vector<double> numbers(double learning_rate, int64_t step) const override {
     const double t = static_cast<double>(step + 1);
-    const double power1 = tf1_ ? beta1_power_.item<float>() : std::pow(kBeta1, t);  // on the CPU: nobody waits
-    const double power2 = tf1_ ? beta2_power_.item<float>() : std::pow(kBeta2, t);
-    if (tf1_) {
-      beta1_power_.mul_(kBeta1);
-      beta2_power_.mul_(kBeta2);
-    }
-    return {kBeta1, kBeta2, learning_rate * std::sqrt(1 - power2) / (1 - power1), epsilon_};
+    const double correction = tf1_ ? 1 : std::sqrt(1 - std::pow(kBeta2, t)) / (1 - std::pow(kBeta1, t));
+    return {kBeta1, kBeta2, learning_rate * correction, epsilon_};
+  }
+
+  void share_update(const at::Tensor& numbers, const at::Tensor& proceed) override {
+    if (!tf1_) return;
+    numbers[2].mul_((1 - beta2_power_).sqrt() / (1 - beta1_power_));
+    const auto raise = [&](const at::Tensor& power, double beta) {
+      proceed.defined() ? power.copy_(at::where(proceed, power * beta, power)) : power.mul_(beta);
+    };
+    raise(beta1_power_, kBeta1);
+    raise(beta2_power_, kBeta2);
   }
 
   double epsilon_;

@@ -19,7 +19,7 @@ class MomentumOptimizer final : public Optimizer {
         rate_inside_(arithmetic == Arithmetic::kTf2) {}
 
  private:
-  std::vector<double> numbers(double learning_rate, int64_t) override {
+  std::vector<double> numbers(double learning_rate, int64_t) const override {
     return {momentum_, rate_inside_ ? -learning_rate : 1, rate_inside_ ? 1 : -learning_rate};
   }
 

@@ -34,6 +34,7 @@ void Optimizer::apply(const at::Tensor& proceed) {
     for (size_t s = 0; s < kept_.size(); ++s) kept[s].push_back(kept_[s][i]);
   }
   if (values.empty()) return;
+  share_update(numbers_, proceed);
   kernels::update_parameters(rule_, {values, gradients, std::move(kept)}, numbers_, proceed);
 }
 

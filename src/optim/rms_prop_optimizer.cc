@@ -28,7 +28,7 @@ class RmsPropOptimizer final : public Optimizer {
         options_(options) {}
 
  private:
-  std::vector<double> numbers(double learning_rate, int64_t step) override {
+  std::vector<double> numbers(double learning_rate, int64_t step) const override {
     const double rate = learning_rate / (1 + options_.rate_decay * static_cast<double>(step));
     return {options_.rho, options_.momentum, rate, options_.epsilon};
   }

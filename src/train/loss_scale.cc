@@ -16,17 +16,18 @@ LossScale::LossScale(const LossScaleOptions& options, const at::Device& device)
 }
 
 at::Tensor LossScale::can_shrink() const {
-  return options_.dynamic ? scale_.gt(1) : at::zeros({}, scale_.options().dtype(at::kBool));
+  return options_.dynamic ? scale_.gt(kLeast) : at::zeros({}, scale_.options().dtype(at::kBool));
 }
 
-void LossScale::update(const at::Tensor& finite) {
+void LossScale::update(const at::Tensor& finite, const at::Tensor& healthy) {
   if (!options_.dynamic) return;
   const at::NoGradGuard no_gradients;
   const at::Tensor steady = steady_ + 1, grows = finite.logical_and(steady.ge(options_.growth_interval));
-  const at::Tensor after_success = at::where(grows, scale_ * 2, scale_), halved = (scale_ / 2).clamp_min(1);
+  const at::Tensor after_success = at::where(grows, scale_ * 2, scale_), halved = (scale_ / 2).clamp_min(kLeast);
   const at::Tensor wanted = at::where(finite, after_success, halved);
-  scale_.copy_(at::where(wanted.isfinite(), wanted, scale_));
-  steady_.copy_(at::where(finite.logical_and(grows.logical_not()), steady, at::zeros_like(steady)));
+  scale_.copy_(at::where(healthy.logical_and(wanted.isfinite()), wanted, scale_));
+  const at::Tensor counted = at::where(finite.logical_and(grows.logical_not()), steady, at::zeros_like(steady));
+  steady_.copy_(at::where(healthy, counted, steady_));
 }
 
 }  // namespace osprey::train

@@ -132,12 +132,8 @@ StepResult device_step(TrainState& state, const Batch& batch, optim::GradientPip
 
   const optim::GradientNorms measured = gradients.finish(sums.normalizer, scale);
   const at::Tensor finite = measured.finite.logical_and(total.isfinite());
-  at::Tensor healthy = finite;
-  if (state.loss_scale != nullptr) {
-    healthy = finite.logical_or(state.loss_scale->can_shrink());
-    state.loss_scale->update(finite);
-  }
-  state.healthy.logical_and_(healthy);
+  state.healthy.logical_and_(state.loss_scale != nullptr ? finite.logical_or(state.loss_scale->can_shrink()) : finite);
+  if (state.loss_scale != nullptr) state.loss_scale->update(finite, state.healthy);
   state.healthy_steps.add_(state.healthy);
   result.healthy = state.healthy;
 

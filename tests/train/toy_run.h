@@ -14,7 +14,7 @@ namespace osprey::testing {
 /// A toy model with momentum, a learning rate that changes, a moving average and clipping: everything a checkpoint must
 /// restore.
 struct ToyRun {
-  explicit ToyRun(const ToyOptions& options, const std::string& optimizer = kOptimizer) {
+  explicit ToyRun(const ToyOptions& options, const std::string& optimizer = kMomentum) {
     state.model = make_toy_model(options);
     const auto config = config::parse<proto::Optimizer>(optimizer);
     optim::NamedTensors parameters;
@@ -25,7 +25,9 @@ struct ToyRun {
         parameters, optim::GradientOptions{.bias_multiplier = 2, .clip_norm = 5}, state.model->regularized_weights());
   }
 
-  static constexpr const char* kOptimizer =
+  static constexpr const char* kAdam =
+      "adam_optimizer { learning_rate { constant_learning_rate { learning_rate: 0.01 } } } moving_average_decay: 0.9";
+  static constexpr const char* kMomentum =
       "momentum_optimizer { learning_rate { exponential_decay_learning_rate { initial_learning_rate: 0.02 "
       "decay_steps: 3 decay_factor: 0.9 } } momentum_optimizer_value: 0.9 } moving_average_decay: 0.9";
 

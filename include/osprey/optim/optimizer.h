@@ -13,7 +13,8 @@ namespace osprey::optim {
 ///
 /// Weight decay is not its business: regularisation is part of the loss. The order of a step is
 ///
-///     model loss -> backward -> pipeline.apply() -> optimizer.update(step) -> moving_average.update(step)
+///     model loss -> backward -> pipeline.finish() -> pipeline.apply() -> optimizer.update(step)
+///     -> moving_average.update(step)
 ///
 /// A kind of optimizer is a rule of kernels/parameter_update.h, the slots that it keeps, and the numbers of each
 /// update.
@@ -57,8 +58,13 @@ class Optimizer {
   const LearningRate& learning_rate() const { return *learning_rate_; }
 
  protected:
-  /// The numbers of the rule for an update at this learning rate.   step  as above; asked for once per update
-  virtual std::vector<double> numbers(double learning_rate, int64_t step) = 0;
+  /// The numbers of the rule for an update at this learning rate.   step  as above
+  virtual std::vector<double> numbers(double learning_rate, int64_t step) const = 0;
+
+  /// What an update does to what all parameters share, on the device, before the parameters are moved.
+  /// numbers  those of the rule, which may be changed for this update
+  /// proceed  as above
+  virtual void share_update(const at::Tensor& /*numbers*/, const at::Tensor& /*proceed*/) {}
 
  private:
   NamedTensors parameters_;

@@ -24,12 +24,17 @@ class LossScale {
   /// Scalar float32.
   const at::Tensor& value() const { return scale_; }
 
-  /// What a step that is not finite means: scalar bool, whether a smaller scale may cure it. A scale that is fixed, or
-  /// down at 1, cannot become smaller.
+  /// A scale becomes no smaller than this. (Below 1, since what is scaled is the sum over a batch.)
+  static constexpr double kLeast = 1.0 / (1 << 16);
+
+  /// What a step that is not finite means: scalar bool, whether a smaller scale may cure it. One that is fixed, or down
+  /// at the least, cannot become smaller.
   at::Tensor can_shrink() const;
 
-  /// After a step.   finite  scalar bool: whether its gradients were
-  void update(const at::Tensor& finite);
+  /// After a step.
+  /// finite   scalar bool: whether its gradients were
+  /// healthy  scalar bool: false, nothing is changed any more
+  void update(const at::Tensor& finite, const at::Tensor& healthy);
 
   /// What the next step depends on; live, as the state of an optimizer.
   optim::NamedTensors state() const { return {{"scale", scale_}, {"steps_without_overflow", steady_}}; }
