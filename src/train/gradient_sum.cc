@@ -2,8 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/functions/accumulate_grad.h>
-#include <torch/csrc/autograd/utils/lambda_post_hook.h>
+#include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
 namespace osprey::train {
@@ -17,10 +16,14 @@ struct GradientSum::Bucket {
   std::unique_ptr<PendingSum> sum;
 };
 
-/// A call of ours behind the node that adds up the gradient of a parameter.
-struct GradientSum::Hook {
-  std::shared_ptr<torch::autograd::Node> node;  ///< which the parameter itself does not keep alive
-  uintptr_t key;
+/// Is called whenever the gradient of a parameter is there. It hangs on the parameter and not on the node that adds its
+/// gradient up: a node that is kept has the stream on which it was made, and a step that is recorded on another stream
+/// must not wait for that one.
+struct GradientSum::Hook final : torch::autograd::PostAccumulateGradHook {
+  Hook(GradientSum& sum, size_t number) : gradients(sum), parameter(number) {}
+  void operator()(const torch::autograd::Variable&) override { gradients.arrived(parameter); }
+  GradientSum& gradients;
+  size_t parameter;
 };
 
 GradientSum::GradientSum(Replicas& replicas, std::vector<at::Tensor> parameters, const Options& options)
@@ -51,18 +54,14 @@ GradientSum::GradientSum(Replicas& replicas, std::vector<at::Tensor> parameters,
     }
   }
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    const auto node = torch::autograd::impl::grad_accumulator(parameters_[i]);
-    const uintptr_t key = node->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
-        [this, i](const torch::autograd::variable_list& outputs, const torch::autograd::variable_list&) {
-          arrived(i);
-          return outputs;
-        }));
-    hooks_.push_back({node, key});
+    TORCH_CHECK(torch::autograd::impl::post_acc_grad_hooks(parameters_[i]) == nullptr,
+                "something else waits for the gradients of these parameters");
+    torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i], std::make_unique<Hook>(*this, i));
   }
 }
 
 GradientSum::~GradientSum() {
-  for (const Hook& hook : hooks_) hook.node->del_post_hook(hook.key);
+  for (const at::Tensor& parameter : parameters_) torch::autograd::impl::post_acc_grad_hooks(parameter).reset();
 }
 
 void GradientSum::begin() {
