@@ -47,7 +47,7 @@ sanitizer() {
     failed=1
     return
   fi
-  for tool in memcheck racecheck; do
+  for tool in memcheck racecheck initcheck synccheck; do
     echo "$tool:"
     PYTORCH_NO_CUDA_MEMORY_CACHING=1 "$program" --tool "$tool" --error-exitcode 9 "$build/tests/kernels_test" --gtest_filter='Operators.GiveOnAGpu*' 2>&1 |
       tail -n 5 || failed=1

@@ -22,6 +22,8 @@ struct ModelFlags {
     app.add_option("--precision", precision)->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
     app.add_option("--set", overrides);
     cli::add_device_flag(app, device);
+    cli::use_exact_float32();
+    at::globalContext().setBenchmarkCuDNN(true);  // as training does
   }
 
   /// Of the numbers that maps consist of.

@@ -76,10 +76,10 @@ int64_t available_bytes() {
 bool is_out_of_memory(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
   // The allocators of libtorch have no type of error in common; the third is what oneDNN says where it gets no
-  // workspace, the last one cuDNN and cuBLAS.
+  // workspace, the fourth cuDNN and cuBLAS, the last libtorch where none of cuDNN's convolutions gets any.
   const std::string_view message = error.what();
-  for (const char* sign :
-       {"can't allocate memory", "out of memory", "could not create a primitive", "STATUS_ALLOC_FAILED"})
+  for (const char* sign : {"can't allocate memory", "out of memory", "could not create a primitive",
+                           "STATUS_ALLOC_FAILED", "unable to find an engine to execute this computation"})
     if (message.find(sign) != message.npos) return true;
   return false;
 }

@@ -25,9 +25,6 @@ at::Tensor windows(const at::Tensor& clip_window, const at::Tensor& boxes, int64
     return for_each_image(
         at::cat({std::get<0>(rows.min(0)).narrow(0, 0, 2), std::get<0>(rows.max(0)).narrow(0, 2, 2)}));
   }
-  TORCH_CHECK(
-      clip_window.dim() <= 2 && clip_window.size(-1) == 4 && (clip_window.dim() == 1 || clip_window.size(0) == batch),
-      "clip_window must be [4] or [", batch, ", 4], got ", clip_window.sizes());
   return for_each_image(clip_window.to(boxes.device(), at::kFloat));
 }
 
@@ -127,6 +124,9 @@ FiveTensors suppress(const at::Tensor& boxes, const at::Tensor& scores, const st
   const int64_t Q = boxes.dim() == 3 ? 1 : boxes.size(2);
   TORCH_CHECK(Q == 1 || Q == C, "boxes must be shared by the classes or one for each of ", C, ", got ", boxes.sizes());
   TORCH_CHECK(clip_window || !change_coordinate_frame, "change_coordinate_frame needs a clip_window");
+  TORCH_CHECK(
+      !clip_window || clip_window->sizes() == at::IntArrayRef{4} || clip_window->sizes() == at::IntArrayRef({B, 4}),
+      "clip_window must be [4] or [", B, ", 4], got ", clip_window->sizes());
   TORCH_CHECK(!num_valid || num_valid->sizes() == at::IntArrayRef({B}), "num_valid must be [", B, "]");
   TORCH_CHECK(A <= std::numeric_limits<int32_t>::max(), "too many boxes: ", A);
   TORCH_CHECK(!anchors || (boxes.dim() == 3 && anchors->sizes() == at::IntArrayRef({A, 4}) &&

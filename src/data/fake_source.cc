@@ -43,6 +43,7 @@ class FakeSource final : public BatchSource {
       : options_(options), order_{num_examples, 1, options.training, options.seed} {
     TORCH_CHECK(options.resizer && options.resizer->static_size(), "a source needs a resizer with a static size");
     shape_ = shape_of(options);
+    shape_.pin_memory = options.pin_memory;
     if (shape_.max_boxes == 0) shape_.max_boxes = 4;
     shape_.num_classes = std::max<int64_t>(1, options.num_classes);
     for (int64_t i = 0; i < num_examples; ++i) examples_.push_back(fake_example(i, options, shape_.image));

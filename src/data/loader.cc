@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "data/epoch_order.h"
 #include "data/prefetcher.h"
@@ -232,13 +234,19 @@ std::shared_ptr<const config::LabelMap> label_map_of(const config::ConfigNode<pr
   return map;
 }
 
+/// Bytes of a batch in the memory of the host; pinned memory is given in powers of two.
+int64_t host_bytes(BatchShape shape) {
+  const bool pinned = std::exchange(shape.pin_memory, false);
+  const Batch batch = empty_batch(shape);
+  const auto images = static_cast<uint64_t>(batch.images.nbytes());
+  return bytes_of(batch) + (pinned ? static_cast<int64_t>(std::bit_ceil(images) - images) : 0);
+}
+
 /// How many batches to make ahead: as many as are wanted and fit. The start says what they take.
 int64_t planned_batches(int64_t wanted, const BatchShape& shape, const config::ConfigNode<proto::InputReader>& reader,
                         const std::string& name) {
-  BatchShape plain = shape;
-  plain.pin_memory = false;
   const auto mib = [](int64_t bytes) { return (bytes + (1 << 20) - 1) >> 20; };
-  const int64_t batch = bytes_of(empty_batch(plain)), limit = static_cast<int64_t>(reader->max_host_memory_mb()) << 20;
+  const int64_t batch = host_bytes(shape), limit = static_cast<int64_t>(reader->max_host_memory_mb()) << 20;
   const int64_t planned = limit > 0 ? std::clamp<int64_t>(limit / batch - 1, 1, wanted) : wanted;
   const int64_t needed = batch * (planned + 1), available = available_bytes();  // one is in use
   if (available > 0 && needed > available)

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "kernels/check_range.h"
 #include "kernels/code_scales.h"
 #include "kernels/device/boxes.h"
 #include "kernels/operator.h"
@@ -38,6 +39,7 @@ FiveTensors assign(const at::Tensor& boxes, const at::Tensor& labels, const at::
   if (!boxes.is_meta()) {
     const at::Tensor b = boxes.contiguous(), l = labels.contiguous(), w = weights.contiguous(), m = match.contiguous(),
                      a = anchors.contiguous();
+    check_range(m, Match::kIgnore, M, "a match");
     device::for_each(boxes, B * (M + kFirstBox),
                      device::ClassRows{l.const_data_ptr<float>(), w.const_data_ptr<float>(), M, C,
                                        background_in_first_column ? 1.0f : 0.0f, static_cast<float>(background_weight),

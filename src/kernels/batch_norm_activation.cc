@@ -37,6 +37,8 @@ BatchNormed forward_pass(const at::Tensor& x, const at::Tensor& gamma, const at:
                          double epsilon, const Epilogue& epilogue, const ReplicaSum* over) {
   check_normalizable(x);
   check_addend(x, addend, "an addend", epilogue);
+  check_channels(x, gamma, "scales");
+  check_channels(x, beta, "shifts");
   if (x.is_meta()) return {empty_map(x.sizes(), x), channels(x), channels(x)};
   const at::Tensor sums = moments(x);
   const double count = add_up(over, sums, x.numel() / x.size(1));
@@ -52,6 +54,8 @@ BatchNormGradients backward_pass(const at::Tensor& gradient_y, const at::Tensor&
                                  const at::Tensor& sum, const ReplicaSum* over) {
   check_normalizable(x);
   check_addend(x, sum, "a sum", epilogue);
+  for (const at::Tensor& values : {gamma, beta, statistics.mean, statistics.inverse_deviation})
+    check_channels(x, values, "scales, shifts, means and inverse deviations");
   TORCH_CHECK(gradient_y.sizes() == x.sizes(), "expected a gradient of size ", x.sizes(), ", got ", gradient_y.sizes());
   if (x.is_meta())
     return {empty_map(x.sizes(), x), channels(x), channels(x), sum.defined() ? empty_map(x.sizes(), x) : at::Tensor()};

@@ -15,10 +15,7 @@ namespace osprey::kernels {
 namespace {
 
 at::Tensor or_value(const at::Tensor& values, const at::Tensor& x, double otherwise) {
-  if (!values.defined()) return at::full({x.size(1)}, otherwise, x.options().dtype(at::kFloat));
-  TORCH_CHECK(values.scalar_type() == at::kFloat && values.numel() == x.size(1), "expected ", x.size(1),
-              " floats, one per channel");
-  return values.contiguous();
+  return values.defined() ? values.contiguous() : at::full({x.size(1)}, otherwise, x.options().dtype(at::kFloat));
 }
 
 }  // namespace
@@ -33,6 +30,12 @@ void check_normalizable(const at::Tensor& x) {
 void check_like(const at::Tensor& x, const at::Tensor& other, const char* name) {
   TORCH_CHECK(other.sizes() == x.sizes() && other.scalar_type() == x.scalar_type(), "expected ", name, " of ",
               x.toString(), " ", x.sizes(), ", got ", other.toString(), " ", other.sizes());
+}
+
+void check_channels(const at::Tensor& x, const at::Tensor& values, const char* name) {
+  TORCH_CHECK(!values.defined() || (values.scalar_type() == at::kFloat && values.sizes() == at::IntArrayRef{x.size(1)}),
+              "expected ", x.size(1), " ", name, ", a float for each channel, got ", values.toString(), " ",
+              values.defined() ? values.sizes() : at::IntArrayRef());
 }
 
 Epilogue epilogue_of(double low, double high, int64_t curve) {

@@ -15,6 +15,9 @@ void check_normalizable(const at::Tensor& x);
 /// Throws c10::Error where `other`, which is called `name`, is not of the size and type of x.
 void check_like(const at::Tensor& x, const at::Tensor& other, const char* name);
 
+/// Throws c10::Error where `values`, which are called `name`, are not floats of the channels of x; undefined is well.
+void check_channels(const at::Tensor& x, const at::Tensor& values, const char* name);
+
 /// An epilogue as operators get it: `curve` is the number of an Epilogue::Curve. Throws c10::Error for another.
 Epilogue epilogue_of(double low, double high, int64_t curve);
 

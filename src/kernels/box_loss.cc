@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <limits>
+
+#include "kernels/check_range.h"
 #include "kernels/code_scales.h"
 #include "kernels/device/boxes.h"
 #include "kernels/operator.h"
@@ -60,6 +63,7 @@ LossAndSlopeTensors encoded_smooth_l1(const at::Tensor& predictions, const at::T
               "anchors must be float32 [", A, ", 4], got ", anchors.toString(), " ", anchors.sizes());
   const CodeScales own = code_scales(scales);
   const at::Tensor b = boxes.contiguous(), m = match.contiguous(), a = anchors.contiguous();
+  check_range(m, std::numeric_limits<int64_t>::min(), boxes.size(1), "a match");
   return box_loss(predictions, weights, with_slope, SmoothL1Form{static_cast<float>(delta)}, [&] {
     return device::MatchedCodes{
         b.const_data_ptr<float>(), m.const_data_ptr<int64_t>(), a.const_data_ptr<float>(), b.size(1), A, own};

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "kernels/check_range.h"
 #include "kernels/cpu/floats_of_map.h"
 #include "kernels/cpu/loops/class_loss_rows.h"
 #include "kernels/device/class_loss.h"
@@ -30,11 +31,7 @@ struct Arguments {
                 weights.sizes());
     TORCH_CHECK(row.scalar_type() == at::kLong && row.sizes() == at::IntArrayRef({B, A}),
                 "expected an int64 row of each anchor, [", B, ", ", A, "], got ", row.toString(), " ", row.sizes());
-    if (!row.is_meta() && !device::reading_waits(row)) {
-      const int64_t* const first = row.const_data_ptr<int64_t>();
-      TORCH_CHECK(std::all_of(first, first + row.numel(), [&](int64_t r) { return r >= 0 && r < R; }),
-                  "a row of targets lies outside [0, ", R, ")");
-    }
+    check_range(row, 0, R, "a row of targets");
     loss = at::empty({B, A}, logits.options().dtype(at::kFloat));
     const auto slopes = logits.options().dtype(logits.scalar_type() == at::kHalf ? at::kFloat : logits.scalar_type());
     slope = with_slope ? at::empty_like(logits, slopes) : at::empty({0}, slopes);
@@ -112,6 +109,7 @@ LossAndSlopeTensors focal(const at::Tensor& logits, const at::Tensor& target_row
 
 LossAndSlopeTensors softmax(const at::Tensor& logits, const at::Tensor& target_rows, const at::Tensor& weight_rows,
                             const at::Tensor& row, double logit_scale, bool with_slope) {
+  TORCH_CHECK(logits.dim() != 3 || logits.size(2) > 0, "softmax of no classes: logits ", logits.sizes());
   TORCH_CHECK(weight_rows.dim() == 3, "expected float32 weights [B, R, 1 or C], got ", weight_rows.sizes());
   const at::Tensor by_anchor = weight_rows.size(2) == 1 ? weight_rows : weight_rows.mean(-1, /*keepdim=*/true);
   const Arguments arguments(logits, target_rows, by_anchor, row, with_slope);

@@ -69,12 +69,13 @@ ThreeTensors convolve_operator(const at::Tensor& given, const Optional& mean, co
                                const Optional& gamma, const Optional& beta, double low, double high, int64_t curve,
                                const at::Tensor& weights, int64_t stride, at::IntArrayRef padding, double epsilon) {
   const Plan plan(given, weights, window_of(stride, padding));
+  PendingMap input = pending_map(given, mean, inverse_deviation, gamma, beta, low, high, curve);
   if (given.is_meta())
     return {empty_map(plan.sizes, given), at::empty({weights.size(0)}, weights.options()),
             at::empty({weights.size(0)}, weights.options())};
-  const at::Tensor x = channels_last(given);
+  const at::Tensor x = input.x = channels_last(given);
   check_normalizable(x);
-  const auto affine = affine_of(pending_map(x, mean, inverse_deviation, gamma, beta, low, high, curve));
+  const auto affine = affine_of(input);
   cpu::Convolved result;
   if (!plan.takes_loops(x)) {
     const WithoutAutocast scope;
@@ -130,13 +131,7 @@ at::Tensor empty_channels(const at::Tensor& x, bool any) {
 std::pair<at::Tensor, at::Tensor> through_statistics(const at::Tensor& y, const Optional& of_mean,
                                                      const Optional& of_inverse_deviation,
                                                      const at::Tensor& inverse_deviation) {
-  const auto channels = [&](const Optional& gradient) {
-    if (!gradient) return at::Tensor();
-    TORCH_CHECK(gradient->scalar_type() == at::kFloat && gradient->sizes() == inverse_deviation.sizes(), "expected ",
-                inverse_deviation.sizes(), " gradients of statistics, got ", gradient->toString(), " ",
-                gradient->sizes());
-    return gradient->contiguous();
-  };
+  const auto channels = [](const Optional& gradient) { return gradient ? gradient->contiguous() : at::Tensor(); };
   const at::Tensor mean = channels(of_mean), deviation = channels(of_inverse_deviation),
                    slope = at::empty_like(inverse_deviation), offset = at::empty_like(inverse_deviation);
   device::for_each(
@@ -159,6 +154,10 @@ SixTensors convolve_backward_operator(const Optional& gradient_y, const Optional
                   (!gradient_y || gradient_y->sizes() == y.sizes()),
               "a convolution of ", given.toString(), " ", given.sizes(), " has no gradient of ", y.toString(), " ",
               gradient_y.value_or(y).sizes());
+  PendingMap input = pending_map(given, mean, inverse_deviation, gamma, beta, low, high, curve);
+  for (const at::Tensor& of_y :
+       {or_none(gradient_mean), or_none(gradient_inverse_deviation), or_none(scale), y_mean, y_inverse_deviation})
+    check_channels(y, of_y, "statistics of the result, their gradients and a scale");
   const bool pending = mean.has_value();
   of_x = of_x || pending;
   if (given.is_meta())
@@ -168,9 +167,9 @@ SixTensors convolve_backward_operator(const Optional& gradient_y, const Optional
             empty_channels(given, pending),
             empty_channels(given, pending),
             empty_map(weights.sizes(), weights)};
-  const at::Tensor x = channels_last(given), result_y = channels_last(y);
+  const at::Tensor x = input.x = channels_last(given), result_y = channels_last(y);
   check_normalizable(x);
-  const auto affine = affine_of(pending_map(x, mean, inverse_deviation, gamma, beta, low, high, curve));
+  const auto affine = affine_of(input);
   const at::Tensor gradient =
       gradient_y ? channels_last(gradient_y->to(result_y.scalar_type())) : at::zeros_like(result_y);
   const auto [slope, offset] = through_statistics(y, gradient_mean, gradient_inverse_deviation, y_inverse_deviation);

@@ -22,8 +22,9 @@ constexpr auto kClamp = static_cast<int64_t>(Epilogue::Curve::kClamp);
 
 at::Tensor values_operator(const at::Tensor& given, const at::Tensor& mean, const at::Tensor& inverse_deviation,
                            const Optional& gamma, const Optional& beta, double low, double high, int64_t curve) {
+  PendingMap map = pending_map(given, mean, inverse_deviation, gamma, beta, low, high, curve);
   if (given.is_meta()) return empty_map(given.sizes(), given);
-  const PendingMap map = pending_map(channels_last(given), mean, inverse_deviation, gamma, beta, low, high, curve);
+  map.x = channels_last(given);
   check_normalizable(map.x);
   return normalize(map.x, affine_of(map).value());
 }
@@ -41,8 +42,9 @@ FiveTensors values_backward_operator(const at::Tensor& gradient, const at::Tenso
   const auto result = [](const at::Tensor& of_x, const ChannelGradients& of) {
     return FiveTensors(of_x, of.mean, of.inverse_deviation, of.gamma, of.beta);
   };
+  PendingMap map = pending_map(given, mean, inverse_deviation, gamma, beta, low, high, curve);
   if (given.is_meta()) return result(empty_map(given.sizes(), given), empty_channels(given));
-  const PendingMap map = pending_map(channels_last(given), mean, inverse_deviation, gamma, beta, low, high, curve);
+  map.x = channels_last(given);
   check_normalizable(map.x);
   const Affine affine = affine_of(map).value();
   const auto [moments, of_x] = take_back(channels_last(gradient.to(given.scalar_type())), map.x, affine);
@@ -53,8 +55,9 @@ at::Tensor sum_operator(const at::Tensor& given, const at::Tensor& mean, const a
                         const Optional& gamma, const Optional& beta, const at::Tensor& addend, double low,
                         double high) {
   check_like(given, addend, "an addend");
+  PendingMap map = pending_map(given, mean, inverse_deviation, gamma, beta, low, high, kClamp);
   if (given.is_meta()) return empty_map(given.sizes(), given);
-  const PendingMap map = pending_map(channels_last(given), mean, inverse_deviation, gamma, beta, low, high, kClamp);
+  map.x = channels_last(given);
   check_normalizable(map.x);
   return add_normalized(map.x, affine_of(map).value(), channels_last(addend));
 }
@@ -69,11 +72,12 @@ FiveTensors sum_backward_operator(const at::Tensor& gradient, const Optional& su
   const auto result = [&](const ChannelGradients& of) {
     return FiveTensors(of_addend, of.mean, of.inverse_deviation, of.gamma, of.beta);
   };
+  PendingMap map = pending_map(given, mean, inverse_deviation, gamma, beta, low, high, kClamp);
   if (given.is_meta()) {
     if (sum) of_addend = empty_map(given.sizes(), given);
     return result(empty_channels(given));
   }
-  const PendingMap map = pending_map(channels_last(given), mean, inverse_deviation, gamma, beta, low, high, kClamp);
+  map.x = channels_last(given);
   check_normalizable(map.x);
   const Affine affine = affine_of(map).value();
   const at::Tensor of_sum = channels_last(gradient.to(given.scalar_type()));

@@ -8,24 +8,29 @@
 /// Pending maps as operators get them: in pieces.
 namespace osprey::kernels {
 
+/// Throws c10::Error where the statistics and parameters are not those of the channels of x.
 inline PendingMap pending_map(const at::Tensor& x, const std::optional<at::Tensor>& mean,
                               const std::optional<at::Tensor>& inverse_deviation,
                               const std::optional<at::Tensor>& gamma, const std::optional<at::Tensor>& beta, double low,
                               double high, int64_t curve) {
-  return {x,
-          or_none(mean),
-          or_none(inverse_deviation),
-          or_none(gamma),
-          or_none(beta),
-          mean ? epilogue_of(low, high, curve) : Epilogue{}};
+  const PendingMap map{x,
+                       or_none(mean),
+                       or_none(inverse_deviation),
+                       or_none(gamma),
+                       or_none(beta),
+                       mean ? epilogue_of(low, high, curve) : Epilogue{}};
+  TORCH_CHECK(map.mean.defined() == map.inverse_deviation.defined(),
+              "expected means and inverse deviations, or neither");
+  check_channels(x, map.mean, "means");
+  check_channels(x, map.inverse_deviation, "inverse deviations");
+  check_channels(x, map.gamma, "scales");
+  check_channels(x, map.beta, "shifts");
+  return map;
 }
 
-/// What is pending, if anything is. Throws c10::Error where there is not one statistic of each kind for each channel.
+/// What is pending, if anything is.
 inline std::optional<Affine> affine_of(const PendingMap& map) {
   if (!map.mean.defined()) return std::nullopt;
-  TORCH_CHECK(map.inverse_deviation.defined() && map.mean.sizes() == at::IntArrayRef{map.x.size(1)} &&
-                  map.inverse_deviation.sizes() == map.mean.sizes(),
-              "expected ", map.x.size(1), " means and inverse deviations");
   return Affine(map.x, map.gamma, map.beta, map.mean, map.inverse_deviation, map.epilogue);
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/check_range.h"
 #include "kernels/cpu/loops/pixel_rows.h"
 #include "kernels/device/preprocess.h"
 #include "kernels/operator.h"
@@ -79,6 +80,10 @@ at::Tensor preprocess_operator(const at::Tensor& images, const std::optional<at:
   const at::Tensor x = images.contiguous(at::MemoryFormat::ChannelsLast);
   const at::Tensor shapes = true_shapes ? true_shapes->contiguous() : at::Tensor(),
                    sources = source_shapes ? source_shapes->contiguous() : at::Tensor();
+  for (const int64_t side : {0, 1})
+    if (source_shapes)
+      check_range(sources.select(1, side).contiguous(), 1, x.size(2 + side) + 1,
+                  side == 0 ? "the height of a picture" : "the width of a picture");
   const auto of_input = [&](auto* in) {
     using In = std::remove_pointer_t<decltype(in)>;
     with_elements(type, [&](auto* out) {

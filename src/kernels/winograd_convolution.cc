@@ -95,6 +95,9 @@ at::Tensor packed_operator(const at::Tensor& given, const at::Tensor& packed, co
               given.toString(), " ", given.sizes());
   TORCH_CHECK(biases.dim() == 1 && biases.scalar_type() == at::kFloat && packed.scalar_type() == at::kFloat,
               "expected packed weights and a bias for each channel, float32");
+  TORCH_CHECK(packed.sizes() == at::IntArrayRef{cpu::packed_size(given, biases.size(0))},
+              "expected weights packed for a map of ", given.sizes(), " and ", biases.size(0),
+              " channels of the result, got ", packed.sizes());
   const at::Tensor map = channels_last(given),
                    result = empty_map({map.size(0), biases.size(0), map.size(2), map.size(3)}, map);
   if (map.is_meta() || result.numel() == 0) return result;

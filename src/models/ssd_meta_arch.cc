@@ -90,10 +90,9 @@ Predictions SsdMetaArch::predict(const ModelInput& input) {
   const std::vector<at::Tensor> maps = feature_maps(input);
   const nn::BoxPredictor::Output output = parts_.box_predictor->forward(maps, {input.example_keys});
   const at::Tensor& anchors = anchors_of(maps);
-  // Logits stay as they are where a loss can do with half the bits.
-  const bool wide = !is_training() || output.class_logits.scalar_type() == at::kHalf;
-  return {output.box_encodings.to(at::kFloat), wide ? output.class_logits.to(at::kFloat) : output.class_logits, anchors,
-          anchor_shapes_};
+  // Losses can do with logits of half the bits.
+  return {output.box_encodings.to(at::kFloat), is_training() ? output.class_logits : output.class_logits.to(at::kFloat),
+          anchors, anchor_shapes_};
 }
 
 const at::Tensor& SsdMetaArch::anchors_of(const std::vector<at::Tensor>& feature_maps) {

@@ -34,6 +34,23 @@ class Stopwatch final : public Hook {
   int64_t warmup_;
 };
 
+/// Gives the first batches of another source again and again: what is timed is the steps, not how batches are made up.
+class RepeatedSource final : public data::BatchSource {
+ public:
+  RepeatedSource(data::BatchSource& source, int64_t batches) : source_(source) {
+    for (int64_t i = 0; i < batches; ++i) batches_.push_back(source.next().value());
+  }
+  std::optional<Batch> next() override { return batches_[static_cast<size_t>(position_++) % batches_.size()]; }
+  void seek(int64_t index) override { position_ = index; }
+  int64_t position() const override { return position_; }
+  int64_t num_examples() const override { return source_.num_examples(); }
+
+ private:
+  data::BatchSource& source_;
+  std::vector<Batch> batches_;
+  int64_t position_ = 0;
+};
+
 RunOutcome steps(Assembly& assembly, const JobOptions& job, data::BatchSource& source, Stopwatch& stopwatch,
                  int64_t count) {
   TrainerParts parts;
@@ -45,6 +62,7 @@ RunOutcome steps(Assembly& assembly, const JobOptions& job, data::BatchSource& s
   TrainerOptions options;
   options.num_steps = count;
   options.cuda_graph = assembly.cuda_graph;
+  options.look_every_n = assembly.train().log_every_n_steps();
   options.step = assembly.step;
   return run(parts, options);
 }
@@ -62,10 +80,12 @@ std::string benchmark(config::Pipeline pipeline, const JobOptions& options, int6
   Assembly assembly = assemble(std::move(pipeline), options);
   // allocator, thread pools and the loader's first batches, or the recording of the step
   const int64_t warmup = assembly.cuda_graph != StepRecording::kOff ? StepGraph::kStepsBefore + 1 : 3;
-  const auto source = training_source(assembly, options);
+  constexpr int64_t kMadeUp = 4;  // batches; the loader of real data is timed with the steps
+  std::unique_ptr<data::BatchSource> source = training_source(assembly, options), made_up;
+  if (options.use_fake_data) made_up = std::make_unique<RepeatedSource>(*source, kMadeUp);
   Stopwatch stopwatch(warmup);
   const double ready = now();
-  const RunOutcome outcome = steps(assembly, options, *source, stopwatch, warmup + count);
+  const RunOutcome outcome = steps(assembly, options, made_up ? *made_up : *source, stopwatch, warmup + count);
   std::vector<double> measured(stopwatch.seconds.begin() + warmup, stopwatch.seconds.end());
   const double total = sum(stopwatch.seconds, warmup);
   std::sort(measured.begin(), measured.end());

@@ -40,8 +40,11 @@ std::optional<Batch> DeviceFeed::next() {
     copied_->block(here);
     used_on(*result, here);
   }
-  fetch();
   return result;
+}
+
+void DeviceFeed::fetch_ahead() {
+  if (stream_ && !fetched_) fetch();
 }
 
 void DeviceFeed::seek(int64_t index) {

@@ -9,9 +9,9 @@
 
 namespace osprey::train {
 
-/// Batches of another source on the device that trains. On a GPU the next one is copied, from pinned memory and on a
-/// stream of its own, while the step before it runs; the host waits before it is more than three steps ahead, so that
-/// no more batches lie there.
+/// Batches of another source on the device that trains. On a GPU they are copied from pinned memory and on a stream of
+/// its own, the next one while the step before it runs, if `fetch_ahead` is called when that has been started; the host
+/// waits before it is more than three steps ahead, so that no more batches lie there.
 class DeviceFeed final : public data::BatchSource {
  public:
   DeviceFeed(data::BatchSource& source, const at::Device& device);
@@ -21,7 +21,10 @@ class DeviceFeed final : public data::BatchSource {
   int64_t position() const override;
   int64_t num_examples() const override { return source_.num_examples(); }
   int64_t num_skipped() const override { return source_.num_skipped(); }
-  /// Seconds that the last call of `next` has waited for the source; waiting for the device is not among them.
+  /// Takes the next batch from the source and starts it on its way to a GPU. On a CPU nothing is gained by that.
+  void fetch_ahead();
+  /// Seconds that have been waited for the source since the last call of `next` began; waiting for the device is not
+  /// among them.
   double source_seconds() const { return source_seconds_; }
 
  private:

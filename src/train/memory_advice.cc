@@ -1,6 +1,7 @@
 #include "train/memory_advice.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Context.h>
 #include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <fmt/format.h>
@@ -37,6 +38,18 @@ class Meter final : public c10::MemoryReportingInfoBase {
 struct Pass {
   bool fits = true;
   double bytes = 0;  ///< at most, beside what was there before; of a pass that does not fit, what it had by then
+};
+
+/// While it lives cuDNN's convolutions are taken as they come: to look for the fastest takes longer than the passes.
+class NoSearch {
+ public:
+  NoSearch() { at::globalContext().setBenchmarkCuDNN(false); }
+  ~NoSearch() { at::globalContext().setBenchmarkCuDNN(before_); }
+  NoSearch(const NoSearch&) = delete;
+  NoSearch& operator=(const NoSearch&) = delete;
+
+ private:
+  bool before_ = at::globalContext().benchmarkCuDNN();
 };
 
 Pass measure(models::DetectionModel& model, const Batch& batch, const StepOptions& options) {
@@ -77,6 +90,7 @@ int64_t batch_that_fits(models::DetectionModel& model, const Batch& batch, const
 std::string memory_advice(models::DetectionModel& model, const Batch& batch, StepOptions options, int64_t replicas) {
   const int64_t size = batch.size(), failed = size / std::exchange(options.micro_batches, 1);
   options.replicas = nullptr;
+  const NoSearch scope;
   const int64_t most = batch_that_fits(model, slice(batch, 0, failed), options);
   if (most == 0) return "not even one image at a time fits";
   int64_t parts = (size + most - 1) / most;

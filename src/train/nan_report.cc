@@ -87,7 +87,8 @@ nlohmann::json numbers(const at::Tensor& tensor) {
   return list;
 }
 
-nlohmann::json images_of(const Batch& batch) {
+nlohmann::json images_of(const Batch& there) {
+  const Batch batch = to(there, at::kCPU);
   nlohmann::json images = nlohmann::json::array();
   for (int64_t i = 0; i < batch.size(); ++i) {
     nlohmann::json boxes = nlohmann::json::array();

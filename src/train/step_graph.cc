@@ -124,6 +124,7 @@ void StepGraph::record(const Batch& batch) {
   Recording& r = *recording_;
   r.input = clone(batch);
   // A recorded step has memory of its own, and none that is kept for reuse is given back while it is recorded.
+  for (at::Tensor& parameter : state_.model->parameters()) parameter.mutable_grad() = at::Tensor();
   c10::cuda::device_synchronize();
   c10::cuda::CUDACachingAllocator::emptyCache();
   std::exception_ptr failure;
@@ -163,7 +164,7 @@ void StepGraph::record(const Batch& batch) {
   try {
     std::rethrow_exception(failure);
   } catch (const std::exception& error) {
-    if (is_out_of_memory(error)) throw;
+    if (required_ && is_out_of_memory(error)) throw;  // a smaller batch may do
     if (required_)
       throw ConfigError(fmt::format("{}: ON, but the step could not be recorded: {}", kField, error.what()));
     SPDLOG_WARN("the step could not be recorded as a CUDA graph, and runs without: {}", error.what());

@@ -23,8 +23,8 @@ class StepGraph {
   /// After the first steps one is recorded. Where that fails and is not required, it is said once and the steps go on
   /// one by one.
   /// batch   on the GPU, always of the same shapes
-  /// throws  as `train_step`; where memory does not suffice for a recorded step, too; ConfigError where a step that has
-  ///         to be recorded cannot
+  /// throws  as `train_step`; where a step has to be recorded, also where memory does not suffice for that, and
+  ///         ConfigError where it cannot be
   StepResult step(const Batch& batch);
 
   /// Kernels that a recorded step launches; 0 before one is recorded.

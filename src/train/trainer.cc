@@ -98,6 +98,9 @@ class Loop {
     const Batch& here = *batch;
     watchdog_.enter("in a step", state_.step);
     const StepResult result = make_step(here);
+    watchdog_.enter("waiting for data", state_.step);
+    if (!done()) feed_.fetch_ahead();
+    watchdog_.enter("in a step", state_.step);
     look_around();
     if (!seems_healthy(result)) diverged(here, result);
     watchdog_.enter("writing logs", state_.step);

@@ -104,6 +104,9 @@ TEST(AssignTargets, NamesWhatDisagrees) {
   EXPECT_THAT(call({truth.boxes, truth.labels.slice(1, 1), truth.weights}, match),
               HasSubstr("labels must be float32 [2, 3, C]"));
   EXPECT_THAT(call({truth.boxes, truth.labels, truth.labels}, match), HasSubstr("weights must be float32 [2, 3]"));
+  if (device::reading_waits(match)) return;
+  for (const int64_t none : {-3, 3})
+    EXPECT_THAT(call(truth, at::full_like(match, none)), HasSubstr("a match lies outside [-2, 3)"));
 }
 
 TEST(DecodeBoxes, EqualsItsDefinitionAndItsGradient) {
@@ -197,6 +200,9 @@ TEST(BoxLoss, NamesWhatDisagrees) {
   EXPECT_THAT(of_boxes(x, {x, match.slice(1, 1), anchors, {}}), HasSubstr("match must be int64 [2, 3]"));
   EXPECT_THAT(of_boxes(x, {x, match, anchors.slice(0, 1), {}}), HasSubstr("anchors must be float32 [3, 4]"));
   EXPECT_THAT(message([&] { giou_loss(x.slice(2, 1), x.slice(2, 1), w); }), HasSubstr("expected boxes [B, A, 4]"));
+  if (!device::reading_waits(match)) {
+    EXPECT_THAT(of_boxes(x, {x, at::full_like(match, 3), anchors, {}}), HasSubstr("a match lies outside"));
+  }
   EXPECT_FALSE(takes_box_loss(x, x));
   EXPECT_FALSE(takes_box_loss(x.to(at::kDouble), w));
 }
@@ -273,6 +279,14 @@ TEST(Preprocess, NamesWhatDisagrees) {
   EXPECT_THAT(message([&] { preprocess(images.slice(1, 1), {}, {}); }), HasSubstr("expected images [B, 3, H, W]"));
   EXPECT_THAT(message([&] { preprocess(images, at::zeros({1, 2}, at::kLong), {}); }), HasSubstr("true_shapes [2, 2]"));
   EXPECT_THAT(message([&] { preprocess(images, {}, {.type = at::kInt}); }), HasSubstr("does not take"));
+  if (device::reading_waits(images)) return;
+  const auto resized = [&](int64_t height, int64_t width) {
+    const at::Tensor shapes = at::tensor({int64_t{5}, int64_t{7}, height, width}).view({2, 2});
+    return message([&] { preprocess(images, {}, {}, {shapes, 4, 4}); });
+  };
+  EXPECT_EQ(resized(1, 7), "");
+  EXPECT_THAT(resized(6, 7), HasSubstr("the height of a picture lies outside [1, 6)"));
+  EXPECT_THAT(resized(5, 0), HasSubstr("the width of a picture lies outside [1, 8)"));
 }
 
 }  // namespace

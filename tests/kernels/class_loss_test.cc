@@ -198,6 +198,11 @@ TEST(ClassLoss, NamesWhatDisagrees) {
     EXPECT_THAT(message(kernel, logits, {good.rows, weights, good.row.slice(1, 1)}), HasSubstr("row of each anchor"));
     EXPECT_THAT(message(kernel, logits.to(at::kDouble), good), HasSubstr("expected contiguous logits"));
   }
+  EXPECT_THAT(
+      [&] {
+        softmax_cross_entropy(at::zeros({2, 3, 0}), class_targets(at::zeros({2, 3, 0}), weights), 1);
+      },
+      ::testing::ThrowsMessage<c10::Error>(HasSubstr("softmax of no classes")));
   EXPECT_FALSE(takes_class_loss(logits.transpose(1, 2)));
 }
 

@@ -133,18 +133,19 @@ std::vector<Sample> samples() {
                    stack.emplace_back(true);
                    return stack;
                  }});
-  for (const auto& [type, resized] :
-       {std::tuple{at::kFloat, false}, {at::kBFloat16, false}, {at::kHalf, false}, {at::kFloat, true}})
-    all.push_back({"preprocess", [=] {
-                     return Stack{at::randint(0, 256, {2, 3, 9, 8}, at::kByte),
-                                  at::randint(1, 9, {2, 3}, at::kLong),
-                                  resized ? c10::IValue(at::randint(1, 8, {2, 2}, at::kLong)) : c10::IValue(),
-                                  resized ? std::vector<int64_t>{12, 7} : std::vector<int64_t>{},
-                                  std::vector<double>{0.5, 2, 1},
-                                  std::vector<double>{-1, 0, 3},
-                                  std::vector<double>{0, 1, 2},
-                                  static_cast<int64_t>(type)};
-                   }});
+  for (const at::ScalarType pixels : {at::kByte, at::kFloat})
+    for (const auto& [type, resized] :
+         {std::tuple{at::kFloat, false}, {at::kBFloat16, false}, {at::kHalf, false}, {at::kFloat, true}})
+      all.push_back({"preprocess", [=] {
+                       return Stack{at::randint(0, 256, {2, 3, 9, 8}, pixels),
+                                    at::randint(1, 9, {2, 3}, at::kLong),
+                                    resized ? c10::IValue(at::randint(1, 8, {2, 2}, at::kLong)) : c10::IValue(),
+                                    resized ? std::vector<int64_t>{12, 7} : std::vector<int64_t>{},
+                                    std::vector<double>{0.5, 2, 1},
+                                    std::vector<double>{-1, 0, 3},
+                                    std::vector<double>{0, 1, 2},
+                                    static_cast<int64_t>(type)};
+                     }});
   enum class Boxes { kShared, kPerClass, kCodes };
   for (const auto& [sigma, agnostic, kind] : {std::tuple{0.0, false, Boxes::kShared},
                                               {0.0, true, Boxes::kPerClass},
@@ -314,6 +315,9 @@ std::vector<Sample> samples() {
   }
   all.push_back({"update_parameters", [] { return update(UpdateRule::kMomentum, 1, {0.9f, 1, -0.1f}); }});
   all.push_back({"update_parameters", [] { return update(UpdateRule::kRmsProp, 2, {0.9f, 0.9f, 0.1f, 1e-3f}); }});
+  all.push_back({"update_parameters", [] {
+                   return update(UpdateRule::kRmsPropEpsilonOutside, 2, {0.9f, 0.9f, 0.1f, 1e-3f});
+                 }});
   all.push_back({"update_parameters", [] { return update(UpdateRule::kAdam, 2, {0.9f, 0.99f, 0.1f, 1e-3f}); }});
   all.push_back({"update_parameters", [] { return update(UpdateRule::kAverage, 0, {0.1f}); }});
   for (const bool divided : {true, false})
@@ -429,6 +433,35 @@ TEST(Operators, WorkOutShapesWithoutValues) {
   }
 }
 
+/// Whether a call with these arguments ends with an error for the sake of shapes or types, not of what tensors hold.
+bool refuses(const std::string& name, const Stack& arguments) {
+  try {
+    call(name, arguments);
+  } catch (const c10::Error& error) {
+    return std::string(error.what()).find("lies outside") == std::string::npos;
+  }
+  return false;
+}
+
+TEST(Operators, RefuseWithoutValuesWhatTheyRefuseWithThem) {
+  at::manual_seed(7);
+  const auto to_meta = [](const at::Tensor& tensor) { return tensor.to(at::kMeta); };
+  for (const Sample& sample : samples()) {
+    const Stack arguments = sample.arguments();
+    const size_t count = tensors_of(arguments).size();
+    for (size_t wrong = 0; wrong < count; ++wrong)
+      for (int64_t dim = 0; dim < tensors_of(arguments)[wrong].dim(); ++dim) {
+        size_t number = 0;
+        const Stack changed_one = changed(arguments, [&](const at::Tensor& tensor) {
+          if (number++ != wrong || tensor.size(dim) == 0) return tensor.clone();
+          return tensor.narrow(dim, 0, tensor.size(dim) - 1).clone(tensor.suggest_memory_format());
+        });
+        EXPECT_EQ(refuses(sample.name, changed(changed_one, to_meta)), refuses(sample.name, changed_one))
+            << sample.name << ", tensor " << wrong << " without the last of dimension " << dim;
+      }
+  }
+}
+
 TEST(Operators, ChangeOnlyWhatTheirSchemaSays) {
   at::manual_seed(2);
   for (const Sample& sample : samples()) {
@@ -492,6 +525,8 @@ TEST(Operators, TurnsOfThreadsDoNotChangeABit) {
 TEST(Operators, GiveOnAGpuWhatTheyGiveOnTheCpu) {
   if (!device::compiled()) GTEST_SKIP() << "this build has no kernels for GPUs";
   if (!at::hasCUDA()) GTEST_SKIP() << "no GPU here";
+  at::globalContext().setAllowTF32CuDNN(false);
+  at::globalContext().setAllowTF32CuBLAS(false);
   at::manual_seed(5);
   for (const Sample& sample : samples_for_gpus()) {
     const Stack arguments = sample.arguments();

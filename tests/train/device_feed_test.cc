@@ -19,6 +19,8 @@ TEST(DeviceFeed, GivesTheBatchesOfItsSourceInTheirOrder) {
   EXPECT_EQ(feed.num_examples(), source->num_examples());
   for (int64_t i = 0; i < 3; ++i) {
     EXPECT_EQ(feed.position(), i);
+    feed.fetch_ahead();  // changes nothing but when a GPU gets it
+    EXPECT_EQ(feed.position(), i);
     const Batch ours = *feed.next(), expected = *same->next();
     EXPECT_EQ(ours.ids, expected.ids);
     EXPECT_TRUE(at::equal(ours.images, expected.images));

@@ -39,7 +39,8 @@ const JobOptions kOnGpu{.device = "cuda", .use_fake_data = true};
 // the order of sums on a GPU may make from run to run. The bounds of 1e-4 are those of DeviceStep on a CPU; no GPU has
 // tried them yet.
 Assembly assembled(const std::vector<std::string>& more = {}, Replicas* replicas = nullptr) {
-  std::vector<std::string> overrides = {"train_config.batch_size=4", "model.ssd.freeze_batchnorm=true",
+  std::vector<std::string> overrides = {"train_config.batch_size=4", "train_config.precision=FP32",
+                                        "model.ssd.freeze_batchnorm=true",
                                         "train_config.fine_tune_checkpoint=", "train_input_reader.label_map_path="};
   overrides.insert(overrides.end(), more.begin(), more.end());
   JobOptions options = kOnGpu;
@@ -139,6 +140,8 @@ TEST_F(GpuStep, TheFeedGivesTheBatchesOfItsSource) {
   DeviceFeed feed(*source, device_of(assembly));
   for (int i = 0; i < 5; ++i) {
     const Batch found = *feed.next(), expected = *same->next();
+    if (i % 2 == 0) feed.fetch_ahead();
+    EXPECT_EQ(feed.position(), i + 1);
     EXPECT_TRUE(found.images.is_cuda());
     EXPECT_TRUE(at::equal(found.images.cpu(), expected.images)) << i;
     EXPECT_TRUE(at::equal(found.boxes.cpu(), expected.boxes)) << i;

@@ -122,6 +122,7 @@ void accept_logging_flags(CLI::App& app) {
 
 int run_with_code(CLI::App& app, const std::string& example, int argc, char** argv, const std::function<int()>& body) {
   set_up_logging();
+  use_exact_float32();
   app.name(std::string(argv[0]).substr(std::string(argv[0]).rfind('/') + 1));
   app.footer(fmt::format("Example:\n  {}\n\n{}", example, kExitCodes));
   app.set_version_flag("--version", fmt::format("osprey {} (libtorch {}, protobuf {})", OSPREY_VERSION, TORCH_VERSION,
@@ -144,6 +145,11 @@ int run_with_code(CLI::App& app, const std::string& example, int argc, char** ar
       return failure(app, ExitCode::kOutOfMemory, "out of memory (" + message + "); a smaller batch_size may fit");
     return failure(app, ExitCode::kInternal, "internal error: " + message);
   }
+}
+
+void use_exact_float32() {
+  at::globalContext().setAllowTF32CuBLAS(false);
+  at::globalContext().setAllowTF32CuDNN(false);
 }
 
 int run(CLI::App& app, const std::string& example, int argc, char** argv, const std::function<void()>& body) {

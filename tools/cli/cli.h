@@ -25,6 +25,10 @@ CLI::Option* add_device_flag(CLI::App& app, std::string& device);
 /// Accepts --logtostderr and --alsologtostderr, which tutorials of other tools carry; the log goes to stderr anyway.
 void accept_logging_flags(CLI::App& app);
 
+/// From here on products of float32 have all their bits on GPUs, too, where libtorch shortens those of convolutions
+/// unless it is told not to. Programs start so; training turns TF32 on where its precision says so.
+void use_exact_float32();
+
 /// The habits that all programs share: help with an example and the exit codes, --version, the nearest flag for a
 /// misspelt one, `--noflag` for `--flag=false`, log to stderr, every error as one line (or block) on stderr and its
 /// exit code.

@@ -23,7 +23,7 @@ struct Background {
 /// background and for what is ignored, and for each anchor its row, its box as a code (zeros where it has none) and the
 /// weight of that.
 ///
-/// match    [B, A] int64: index into the M boxes, Match::kBackground or Match::kIgnore
+/// match    [B, A] int64: index into the M boxes, Match::kBackground or Match::kIgnore; others are refused on a CPU
 /// anchors  [A, 4] float32
 /// scales   of the codes, see kernels/box_codes.h; null: `boxes` of the result stays undefined, for another coder or a
 ///          loss that encodes

@@ -11,7 +11,8 @@ namespace osprey::kernels {
 /// The boxes of a batch, and whose each anchor is: targets that are still to be encoded.
 struct MatchedBoxes {
   at::Tensor boxes;    ///< [B, M, 4] float32, in the coordinates of the anchors
-  at::Tensor match;    ///< [B, A] int64: index into the M boxes; the code of an anchor with a negative one is zero
+  at::Tensor match;    ///< [B, A] int64: index into the M boxes, M and more is refused on a CPU; the code of an anchor
+                       ///< with a negative one is zero
   at::Tensor anchors;  ///< [A, 4] float32
   CodeScales scales;   ///< of the codes, see kernels/box_codes.h
 };

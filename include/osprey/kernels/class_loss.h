@@ -34,7 +34,7 @@ LossAndSlope sigmoid_focal(const at::Tensor& logits, const ClassTargets& targets
                            bool with_slope = false);
 
 /// -sum over the classes of target * log(softmax(logits / logit_scale)), times the mean weight of the anchor's classes.
-/// Arguments and errors as above.
+/// Arguments and errors as above; there has to be a class.
 /// operator    osprey::softmax_cross_entropy_loss
 LossAndSlope softmax_cross_entropy(const at::Tensor& logits, const ClassTargets& targets, double logit_scale,
                                    bool with_slope = false);

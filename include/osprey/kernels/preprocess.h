@@ -7,8 +7,8 @@ namespace osprey::kernels {
 
 /// Bilinear resizing with the arithmetic of TensorFlow 1: place i of the result lies at i * from / to of the source.
 struct PreprocessResize {
-  at::Tensor
-      source_shapes;  ///< [B, 2] int64: height and width of the pictures, which lie top left; undefined: no resizing
+  at::Tensor source_shapes;       ///< [B, 2] int64: height and width of the pictures, which lie top left, 1 .. those of
+                                  ///< `images` (others are refused on a CPU); undefined: no resizing
   int64_t height = 0, width = 0;  ///< of the result
 };
 

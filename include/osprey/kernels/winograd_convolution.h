@@ -41,8 +41,8 @@ std::vector<at::Tensor> winograd_convolution_gradient(at::TensorList gradients, 
 ///          for pairs of bfloat16), less than twice as many else; none where `takes_winograd` says no to such a map
 at::Tensor packed_for_winograd(const at::Tensor& map, const at::Tensor& weights);
 
-/// `winograd_convolution` of one map by weights that change no more, clamped: for networks that serve. On CPUs only, and
-/// without gradients.
+/// `winograd_convolution` of one map by weights that change no more, clamped: for networks that serve. On CPUs only,
+/// and without gradients.
 ///
 /// map       [B, I, H, W] float32, bfloat16 or float16
 /// packed    what `packed_for_winograd` has made of the weights for maps of this size and type, and not nothing

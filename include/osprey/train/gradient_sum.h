@@ -46,7 +46,7 @@ class GradientSum {
   std::vector<at::Tensor> parameters_;
   std::vector<Bucket> buckets_;
   std::vector<size_t> bucket_of_;  ///< by parameter
-  size_t next_ = 0;  ///< bucket that is sent next
+  size_t next_ = 0;                ///< bucket that is sent next
   bool running_ = false;
 };
 

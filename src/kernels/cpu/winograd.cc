@@ -335,13 +335,20 @@ at::Tensor pack_for_tiles(const at::Tensor& map, const at::Tensor& weights) {
   return result;
 }
 
+int64_t packed_size(const at::Tensor& map, int64_t columns) {
+  int64_t size = 0;
+  with_factors(map.scalar_type(), [&](auto*, auto* factor) {
+    using Factor = std::remove_pointer_t<decltype(factor)>;
+    size = WinogradPanels<Factor>(map.size(1), columns, tile_for(map, kPairs<Factor>)).floats();
+  });
+  return size;
+}
+
 void convolve_by_packed(const at::Tensor& map, const at::Tensor& packed, const at::Tensor& biases,
                         const Epilogue& limits, const at::Tensor& result) {
   with_factors(map.scalar_type(), [&](auto* type, auto* factor) {
     using Factor = std::remove_pointer_t<decltype(factor)>;
     const WinogradPanels<Factor> panels(map.size(1), biases.numel(), tile_for(map, kPairs<Factor>));
-    TORCH_CHECK(packed.numel() == panels.floats(), "expected ", panels.floats(),
-                " numbers of weights packed for a map of ", map.sizes(), ", got ", packed.numel());
     const Clamp clamp{limits.low, limits.high};
     convolve<std::remove_pointer_t<decltype(type)>>(map, panels, packed.const_data_ptr<float>(),
                                                     biases.const_data_ptr<float>(), &clamp, result);

@@ -20,9 +20,12 @@ void convolve_in_tiles(at::TensorList maps, const at::Tensor& weights, const at:
 /// What is multiplied of weights, [numbers] float32.      map  whose type and sizes count, not its values
 at::Tensor pack_for_tiles(const at::Tensor& map, const at::Tensor& weights);
 
+/// How many numbers those are for so many channels of the result.
+int64_t packed_size(const at::Tensor& map, int64_t columns);
+
 /// The same as `convolve_in_tiles` by weights that have been packed for such a map; results are clamped.
+/// packed   [packed_size(map, O)] float32, contiguous
 /// biases   [O] float32, contiguous
-/// throws   c10::Error where they have been packed for others
 void convolve_by_packed(const at::Tensor& map, const at::Tensor& packed, const at::Tensor& biases,
                         const Epilogue& limits, const at::Tensor& result);
 

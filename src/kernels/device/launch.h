@@ -1,5 +1,6 @@
 #pragma once
 #include <ATen/core/Tensor.h>
+#include <c10/core/DeviceGuard.h>
 
 #include <algorithm>
 #include <cstring>
@@ -41,6 +42,7 @@ void launch(const at::Tensor& where, int64_t blocks, const Kernel& kernel) {
   TORCH_CHECK(blocks <= std::numeric_limits<int32_t>::max(), "too much for one kernel: ", blocks, " blocks");
   if (where.is_cpu()) return detail::run_here(kernel, blocks);
 #ifdef OSPREY_HAS_NVCC
+  const c10::OptionalDeviceGuard guard(where.device());
   detail::run_on_gpu(kernel, blocks, detail::current_stream(where.device()));
 #else
   TORCH_CHECK(false, "this build has no kernels for ", where.device());
