@@ -129,7 +129,10 @@ at::Tensor gradient_moments(const at::Tensor& gradient, const at::Tensor& x, con
     const T *in = device::data<const T>(x), *wanted = device::data<const T>(gradient);
     if (!device::takes_loops(x)) {
       with_width<T>(x, {wanted, in}, [&](auto width) {
-        result = column_sums_on_device(x, device::GradientMoments<T, width>{wanted, in, affine.channels});
+        device::with_curve_of_kernel<width>(affine.channels.epilogue, [&](auto curve) {
+          result = column_sums_on_device(
+              x, device::GradientMoments<T, width, decltype(curve)>{wanted, in, affine.channels, curve});
+        });
       });
       return;
     }
@@ -152,9 +155,11 @@ at::Tensor spread(const at::Tensor& gradient, const at::Tensor& x, const Affine&
     T* const out = device::data<T>(result);
     if (!device::takes_loops(x)) {
       with_width<T>(x, {wanted, in, out}, [&](auto width) {
-        const device::GradientOfInput<T, width> spread{
-            shares_of_pass<width>(x), wanted, in, affine.channels, slopes, offsets, out};
-        device::launch(x, spread.shares.blocks(), spread);
+        device::with_curve_of_kernel<width>(affine.channels.epilogue, [&](auto curve) {
+          const device::GradientOfInput<T, width, decltype(curve)> spread{
+              shares_of_pass<width>(x), wanted, in, affine.channels, curve, slopes, offsets, out};
+          device::launch(x, spread.shares.blocks(), spread);
+        });
       });
       return;
     }

@@ -80,8 +80,11 @@ void normalize_on_device(const at::Tensor& x, const Affine& affine, const T* add
   const T* in = device::data<const T>(x);
   T* const out = device::data<T>(y);
   with_width<T>(x, {in, addend, out}, [&](auto width) {
-    const device::Normalize<T, width> normalize{shares_of_pass<width>(x), in, addend, affine.channels, out};
-    device::launch(x, normalize.shares.blocks(), normalize);
+    device::with_curve_of_kernel<width>(affine.channels.epilogue, [&](auto curve) {
+      const device::Normalize<T, width, decltype(curve)> normalize{shares_of_pass<width>(x), in,    addend,
+                                                                   affine.channels,          curve, out};
+      device::launch(x, normalize.shares.blocks(), normalize);
+    });
   });
 }
 

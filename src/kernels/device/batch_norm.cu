@@ -4,15 +4,20 @@
 
 namespace osprey::kernels::device {
 
-#define OSPREY_FOR_WIDTH(T, kWidth)                          \
-  OSPREY_FOR_GPU(ColumnSums<Moments<T, kWidth>>);            \
-  OSPREY_FOR_GPU(ColumnSums<GradientMoments<T, kWidth>>);    \
-  OSPREY_FOR_GPU(ColumnSums<SumGradientMoments<T, kWidth>>); \
-  OSPREY_FOR_GPU(Normalize<T, kWidth>);                      \
-  OSPREY_FOR_GPU(GradientOfInput<T, kWidth>)
-#define OSPREY_FOR_TYPE(T) \
-  OSPREY_FOR_WIDTH(T, 1);  \
-  OSPREY_FOR_WIDTH(T, 16 / sizeof(T))
+#define OSPREY_FOR_CURVE(T, kWidth, Curve)                       \
+  OSPREY_FOR_GPU(ColumnSums<GradientMoments<T, kWidth, Curve>>); \
+  OSPREY_FOR_GPU(Normalize<T, kWidth, Curve>);                   \
+  OSPREY_FOR_GPU(GradientOfInput<T, kWidth, Curve>)
+#define OSPREY_FOR_WIDTH(T, kWidth)               \
+  OSPREY_FOR_GPU(ColumnSums<Moments<T, kWidth>>); \
+  OSPREY_FOR_GPU(ColumnSums<SumGradientMoments<T, kWidth>>)
+#define OSPREY_FOR_TYPE(T)                    \
+  OSPREY_FOR_WIDTH(T, 1);                     \
+  OSPREY_FOR_WIDTH(T, 16 / sizeof(T));        \
+  OSPREY_FOR_CURVE(T, 1, AnyCurve);           \
+  OSPREY_FOR_CURVE(T, 16 / sizeof(T), Clamp); \
+  OSPREY_FOR_CURVE(T, 16 / sizeof(T), Swish); \
+  OSPREY_FOR_CURVE(T, 16 / sizeof(T), HardSwish)
 
 OSPREY_FOR_TYPE(float);
 OSPREY_FOR_TYPE(Bfloat16);

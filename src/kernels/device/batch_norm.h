@@ -6,6 +6,32 @@
 /// Batch norm with an activation, and with a map that is added in between, over maps of channels_last.
 namespace osprey::kernels::device {
 
+/// An activation that is known when the kernel runs. Kernels for one that is known before need fewer registers.
+struct AnyCurve {
+  Epilogue epilogue;
+  OSPREY_INLINE float value(float v) const {
+    float result;
+    with_curve(epilogue, [&](auto curve) { result = curve.value(v); });
+    return result;
+  }
+  OSPREY_INLINE float back(float v, float gradient) const {
+    float result;
+    with_curve(epilogue, [&](auto curve) { result = curve.back(v, gradient); });
+    return result;
+  }
+};
+
+/// Calls run(curve) with the activation of kernels of that width: those that read channels one by one, which are few
+/// and small maps, are not compiled for each.
+template <int kWidth, class Run>
+void with_curve_of_kernel(const Epilogue& epilogue, Run run) {
+  if constexpr (kWidth == 1) {
+    run(AnyCurve{epilogue});
+  } else {
+    with_curve(epilogue, run);
+  }
+}
+
 /// Sum of x and of its square. What is summed are differences from the first row, which stay exact where the mean is
 /// far from zero.
 template <class T, int kWidthOf>
@@ -78,17 +104,16 @@ struct TakenBackChannels {
 };
 
 /// Sum of g and of g * (x - mean).
-template <class T, int kWidthOf>
+template <class T, int kWidthOf, class Curve>
 struct GradientMoments {
   static constexpr int kWidth = kWidthOf, kAhead = 2;
   const T *gradient, *x;
   ChannelAffine affine;
+  Curve curve;
 
   template <class Run>
   OSPREY_INLINE void with_channels(int64_t channel, Run run) const {
-    with_curve(affine.epilogue, [&](auto curve) {
-      run(TakenBackChannels<T, kWidth, decltype(curve)>(gradient, x, affine, channel, curve));
-    });
+    run(TakenBackChannels<T, kWidth, Curve>(gradient, x, affine, channel, curve));
   }
   OSPREY_INLINE void finish(int64_t, int64_t, double&, double&) const {}
 };
@@ -132,86 +157,84 @@ struct SumGradientMoments {
 };
 
 /// y = curve((x - mean) * scale + shift + addend)
-template <class T, int kWidth>
+template <class T, int kWidth, class Curve>
 struct Normalize {
   static constexpr int kThreads = RowShares<kWidth>::kThreads, kAhead = 4;
   using Shared = Nothing;
   RowShares<kWidth> shares;
   const T *x, *addend;  ///< addend may be null
   ChannelAffine affine;
+  Curve curve;
   T* y;
 
   template <class Block>
   OSPREY_INLINE void operator()(const Block& block, Shared&) const {
-    with_curve(affine.epilogue, [&](auto curve) {
-      block.run([&](int thread) {
-        const auto share = shares.of(block.index, thread);
-        if (share.channel < 0) return;
-        const OfChannels<kWidth> mean(affine.mean + share.channel), scale(affine.scale + share.channel),
-            shift(affine.shift + share.channel);
-        const auto value = [&](const Vector<T, kWidth>& row, int k) {
-          return (load(row.values + k) - mean[k]) * scale[k] + shift[k];
-        };
-        if (addend == nullptr) {
-          for_rows<kAhead>(
-              share, 0, share.count, [&](int64_t at) { return read<kWidth>(x + at); },
-              [&](int64_t at, const Vector<T, kWidth>& row) {
-                Vector<T, kWidth> result;
-                OSPREY_UNROLL
-                for (int k = 0; k < kWidth; ++k) store(result.values + k, curve.value(value(row, k)));
-                write(y + at, result);
-              });
-          return;
-        }
-        for_rows<kAhead / 2>(
-            share, 0, share.count,
-            [&](int64_t at) {
-              return RowPair<T, kWidth>{read<kWidth>(addend + at), read<kWidth>(x + at)};
-            },
-            [&](int64_t at, const RowPair<T, kWidth>& row) {
+    block.run([&](int thread) {
+      const auto share = shares.of(block.index, thread);
+      if (share.channel < 0) return;
+      const OfChannels<kWidth> mean(affine.mean + share.channel), scale(affine.scale + share.channel),
+          shift(affine.shift + share.channel);
+      const auto value = [&](const Vector<T, kWidth>& row, int k) {
+        return (load(row.values + k) - mean[k]) * scale[k] + shift[k];
+      };
+      if (addend == nullptr) {
+        for_rows<kAhead>(
+            share, 0, share.count, [&](int64_t at) { return read<kWidth>(x + at); },
+            [&](int64_t at, const Vector<T, kWidth>& row) {
               Vector<T, kWidth> result;
               OSPREY_UNROLL
-              for (int k = 0; k < kWidth; ++k)
-                store(result.values + k, curve.value(value(row.x, k) + load(row.other.values + k)));
+              for (int k = 0; k < kWidth; ++k) store(result.values + k, curve.value(value(row, k)));
               write(y + at, result);
             });
-      });
+        return;
+      }
+      for_rows<kAhead / 2>(
+          share, 0, share.count,
+          [&](int64_t at) {
+            return RowPair<T, kWidth>{read<kWidth>(addend + at), read<kWidth>(x + at)};
+          },
+          [&](int64_t at, const RowPair<T, kWidth>& row) {
+            Vector<T, kWidth> result;
+            OSPREY_UNROLL
+            for (int k = 0; k < kWidth; ++k)
+              store(result.values + k, curve.value(value(row.x, k) + load(row.other.values + k)));
+            write(y + at, result);
+          });
     });
   }
 };
 
 /// result = scale * g + slope * (x - mean) + offset, with g as above.
-template <class T, int kWidth>
+template <class T, int kWidth, class Curve>
 struct GradientOfInput {
   static constexpr int kThreads = RowShares<kWidth>::kThreads, kAhead = 2;
   using Shared = Nothing;
   RowShares<kWidth> shares;
   const T *gradient, *x;
   ChannelAffine affine;
+  Curve curve;
   const float *slope, *offset;  ///< [depth]
   T* result;
 
   template <class Block>
   OSPREY_INLINE void operator()(const Block& block, Shared&) const {
-    with_curve(affine.epilogue, [&](auto curve) {
-      block.run([&](int thread) {
-        const auto share = shares.of(block.index, thread);
-        if (share.channel < 0) return;
-        const TakenBackChannels<T, kWidth, decltype(curve)> channels(gradient, x, affine, share.channel, curve);
-        const OfChannels<kWidth> slopes(slope + share.channel), offsets(offset + share.channel);
-        for_rows<kAhead>(
-            share, 0, share.count, [&](int64_t at) { return channels.read(at); },
-            [&](int64_t at, const RowPair<T, kWidth>& row) {
-              Vector<T, kWidth> written;
-              OSPREY_UNROLL
-              for (int k = 0; k < kWidth; ++k) {
-                float centered;
-                const float g = channels.of(row, k, centered);
-                store(written.values + k, channels.scale[k] * g + slopes[k] * centered + offsets[k]);
-              }
-              write(result + at, written);
-            });
-      });
+    block.run([&](int thread) {
+      const auto share = shares.of(block.index, thread);
+      if (share.channel < 0) return;
+      const TakenBackChannels<T, kWidth, Curve> channels(gradient, x, affine, share.channel, curve);
+      const OfChannels<kWidth> slopes(slope + share.channel), offsets(offset + share.channel);
+      for_rows<kAhead>(
+          share, 0, share.count, [&](int64_t at) { return channels.read(at); },
+          [&](int64_t at, const RowPair<T, kWidth>& row) {
+            Vector<T, kWidth> written;
+            OSPREY_UNROLL
+            for (int k = 0; k < kWidth; ++k) {
+              float centered;
+              const float g = channels.of(row, k, centered);
+              store(written.values + k, channels.scale[k] * g + slopes[k] * centered + offsets[k]);
+            }
+            write(result + at, written);
+          });
     });
   }
 };
