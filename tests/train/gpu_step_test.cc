@@ -1,15 +1,20 @@
 // Training steps on a GPU. Without one these tests are skipped, and say so.
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
+
+#include <cmath>
 
 #include "../src/train/assembly.h"
 #include "../src/train/device_feed.h"
 #include "../src/train/lagging_copy.h"
 #include "../src/train/step_graph.h"
+#include "osprey/base/error.h"
+#include "osprey/train/progress_hook.h"
 #include "osprey/train/replicas.h"
 #include "osprey/train/summary_hook.h"
 #include "support/temp_dir.h"
+#include "train/poisoned_source.h"
 
 #ifdef OSPREY_HAS_NVCC
 #include <c10/cuda/CUDAFunctions.h>
@@ -134,6 +139,69 @@ TEST_F(GpuStep, ARecordedStepWithBatchNormThatLearnsMovesItsAverages) {
   }
 }
 
+/// Watches a run in which nothing may wait between two of its steps.
+class WaitlessBetween final : public Hook {
+ public:
+  WaitlessBetween(int64_t first, int64_t last) : first_(first), last_(last) {}
+  void after_step(const StepEvent& event) override {
+    if (event.state.step == first_) scope_.emplace();
+    if (event.state.step == last_) scope_.reset();
+  }
+
+ private:
+  int64_t first_, last_;
+  std::optional<NothingWaits> scope_;
+};
+
+TEST_F(GpuStep, ARunWaitsForNothingBetweenItsFirstStepsAndTheLast) {
+  constexpr int64_t kSteps = 30;
+  for (const auto recording : {StepRecording::kOff, StepRecording::kRequired}) {
+    Assembly assembly = assembled();
+    const auto source = training_source(assembly, kOnGpu);
+    std::vector<int64_t> logged;
+    ProgressHook progress(/*every_n=*/4, kSteps, {[&](const LogRecord& record) { logged.push_back(record.step); }});
+    WaitlessBetween watch(StepGraph::kStepsBefore + 2, kSteps - 2);
+    TrainerParts parts;
+    parts.state = &assembly.state;
+    parts.source = source.get();
+    parts.gradients = assembly.gradients.get();
+    parts.hooks = {&progress, &watch};
+    EXPECT_NO_THROW(run(parts, {.num_steps = kSteps,
+                                .checkpoint_every_n = 0,
+                                .look_every_n = 5,
+                                .cuda_graph = recording,
+                                .step = assembly.step}));
+    EXPECT_EQ(assembly.state.step, kSteps);
+    EXPECT_EQ(logged.front(), 4);
+    EXPECT_EQ(logged.back(), kSteps);
+  }
+}
+
+TEST_F(GpuStep, ARecordedStepThatIsNotFiniteIsFoundAndReported) {
+  Assembly assembly = assembled({"train_input_reader.float_images=true"});
+  testing::PoisonedSource source(/*bad_batch=*/9, training_source(assembly, kOnGpu));
+  TrainerParts parts;
+  parts.state = &assembly.state;
+  parts.source = &source;
+  parts.gradients = assembly.gradients.get();
+  parts.nan_report = [](const TrainState& state, const Batch&, const StepResult& result) {
+    EXPECT_EQ(state.step, 9);
+    EXPECT_FALSE(std::isfinite(result.losses.back().value.item<double>()));
+    return std::string("somewhere");
+  };
+  EXPECT_THAT(
+      [&] {
+        run(parts, {.num_steps = 40,
+                    .checkpoint_every_n = 0,
+                    .look_every_n = 7,
+                    .cuda_graph = StepRecording::kRequired,
+                    .step = assembly.step});
+      },
+      ::testing::ThrowsMessage<DivergedError>(::testing::HasSubstr("Step 9 was not applied")));
+  for (const auto& [name, tensor] : snapshot(assembly.state).tensors)
+    EXPECT_TRUE(tensor.isfinite().all().item<bool>()) << name;
+}
+
 TEST_F(GpuStep, TheFeedGivesTheBatchesOfItsSource) {
   const Assembly assembly = assembled();
   const auto source = training_source(assembly, kOnGpu), same = training_source(assembly, kOnGpu);
@@ -183,4 +251,8 @@ TEST_F(GpuStep, PrecisionDecidesAboutTensorFloat32) {
 
 }  // namespace
 }  // namespace osprey::train
+#else
+
+TEST(GpuStep, NeedsABuildWithNvcc) { GTEST_SKIP() << "this build has no kernels for GPUs"; }
+
 #endif

@@ -9,10 +9,11 @@
 
 namespace osprey::testing {
 
-/// The toy source with two images a batch, one batch of which holds pictures that are not numbers.
+/// Another source, one batch of which holds pictures that are not numbers; the toy source with two images a batch.
 class PoisonedSource final : public data::BatchSource {
  public:
-  explicit PoisonedSource(int64_t bad_batch) : bad_batch_(bad_batch) {}
+  explicit PoisonedSource(int64_t bad_batch, std::unique_ptr<data::BatchSource> inner = make_toy_source(2))
+      : inner_(std::move(inner)), bad_batch_(bad_batch) {}
 
   std::optional<Batch> next() override {
     const bool is_bad = inner_->position() == bad_batch_;
@@ -26,7 +27,7 @@ class PoisonedSource final : public data::BatchSource {
   int64_t num_examples() const override { return inner_->num_examples(); }
 
  private:
-  std::unique_ptr<data::BatchSource> inner_ = make_toy_source(2);
+  std::unique_ptr<data::BatchSource> inner_;
   int64_t bad_batch_;
 };
 
