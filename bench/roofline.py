@@ -27,7 +27,7 @@ def main():
     flags = flags.parse_args()
     same = ("--pipeline_config", flags.pipeline_config, "--batch_size", flags.batch_size, "--precision", flags.precision,
             "--device", flags.device)
-    peak = run([flags.build / "bin/convolution_bench", *same])["peak_gflops"]
+    peak = run([flags.build / "bin/convolution_bench", *same])["peak"]["gflops"]
     step = run([flags.build / "bin/step_bench", *same, "--steps", flags.steps])
     copy = step["copy_gib_per_second"]
     print(f"{step['config']}, batch {flags.batch_size}, {flags.precision}, {flags.device}: {step['images_per_second']:.4g} images/s; "

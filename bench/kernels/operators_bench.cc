@@ -6,7 +6,9 @@
 #include <benchmark/benchmark.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iostream>
 
 #include "osprey/boxes/non_max_suppression.h"
 #include "osprey/kernels/assign_targets.h"
@@ -46,8 +48,12 @@ void finish() {
   if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
 }
 
+std::vector<std::string> names;  ///< of what is timed
+
 /// Times a call that has to move so many bytes at least.
+/// name  of the operator, and what distinguishes this call of it behind a slash
 void add(const std::string& name, std::function<std::function<void()>()> prepare, double bytes) {
+  names.push_back(name);
   benchmark::RegisterBenchmark(
       name.c_str(),
       [=](benchmark::State& state) {
@@ -232,6 +238,17 @@ void add_boxes() {
       "decode_boxes",
       [=] { return [x = codes(), priors = random_boxes({kAnchors})] { kernels::decode_boxes(x, priors, {}); }; },
       (16 + 16) * anchors);
+  add(
+      "decode_boxes_backward",
+      [=] {
+        const auto operation = c10::Dispatcher::singleton().findSchemaOrThrow("osprey::decode_boxes_backward", "");
+        return [=, arguments = torch::jit::Stack{codes(), codes(), random_boxes({kAnchors}),
+                                                 std::vector<double>{10, 10, 5, 5}}] {
+          torch::jit::Stack stack = arguments;
+          operation.callBoxed(&stack);
+        };
+      },
+      (16 + 16 + 16 + 16) * anchors);
   // With their slopes, as a step has them.
   add(
       "smooth_l1_loss",
@@ -406,6 +423,21 @@ void add_maps() {
       2 * 4.0 * (64 << 20));
 }
 
+/// The operators for this device that nothing times.
+std::vector<std::string> missing() {
+  std::vector<std::string> result;
+  const auto key = device.is_cpu() ? c10::DispatchKey::CPU : c10::DispatchKey::CUDA;
+  for (const c10::OperatorName& operation : c10::Dispatcher::singleton().getAllOpNames()) {
+    if (!operation.name.starts_with("osprey::")) continue;
+    const std::string name = operation.name.substr(8);
+    const auto is_it = [&](const std::string& timed) { return timed.substr(0, timed.find('/')) == name; };
+    if (c10::Dispatcher::singleton().findSchemaOrThrow(operation.name.c_str(), "").hasKernelForDispatchKey(key) &&
+        std::ranges::none_of(names, is_it))
+      result.push_back(name);
+  }
+  return result;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -424,6 +456,8 @@ int main(int argc, char** argv) {
   add_updates();
   add_boxes();
   add_maps();
+  for (const std::string& name : missing()) std::cerr << "operators_bench: nothing times osprey::" << name << '\n';
+  if (!missing().empty()) return 1;
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::RunSpecifiedBenchmarks();
