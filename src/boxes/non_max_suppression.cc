@@ -195,11 +195,8 @@ NmsResult batch_non_max_suppression(const at::Tensor& boxes, const at::Tensor& s
                                     const at::Tensor& clip_window, const at::Tensor& num_valid,
                                     const BoxCoding* coding) {
   static const auto operation = kernels::find_operator("batch_non_max_suppression", &suppress);
-  const auto if_defined = [](const at::Tensor& tensor) {
-    return tensor.defined() ? std::optional(tensor) : std::nullopt;
-  };
   const auto [found_boxes, found_scores, classes, count, indices] = operation.call(
-      boxes.detach(), scores.detach(), if_defined(clip_window), if_defined(num_valid),
+      boxes.detach(), scores.detach(), kernels::if_defined(clip_window), kernels::if_defined(num_valid),
       coding != nullptr ? std::optional(coding->anchors) : std::nullopt,
       coding != nullptr ? kernels::numbers(coding->scales) : std::vector<double>(), options.score_threshold,
       options.iou_threshold, options.max_detections_per_class, options.max_total_detections, options.soft_nms_sigma,

@@ -10,9 +10,9 @@ namespace osprey {
 ///   min_dimension, max_dimension  int: of a resizer that keeps the aspect ratio; 0 for one that does not
 ///   score_threshold, iou_threshold, soft_nms_sigma  float
 ///   max_per_class, max_total  int
-///   class_agnostic, prune, to_content  bool: one suppression for all classes; drop boxes that clipping leaves without
-///   area
-///                           and negative scores; boxes relative to the picture instead of the canvas
+///   class_agnostic          bool: one suppression for all classes
+///   prune                   bool: boxes that clipping leaves without area, and negative scores, are dropped
+///   to_content              bool: boxes are relative to the picture instead of the canvas
 ///   absent_score            float: score of rows beyond the last detection
 extern const char* const kServedScript;
 

@@ -44,8 +44,7 @@ void save_description(const Assembly& assembly, const JobOptions& options, const
   checkpoint::write_text(folder / "run_info.json", run_info(assembly, options, source, num_steps));
 }
 
-/// Says after the first step, or after the first that has been recorded, what memory the steps take; all others take as
-/// much.
+/// Says after the first step, or after that which is recorded, what memory the steps take; all others take as much.
 class MemoryHook final : public Hook {
  public:
   /// alone  no other replica has a share of the memory that is left
@@ -61,7 +60,7 @@ class MemoryHook final : public Hook {
           "; batches of up to about {} images would fit",
           static_cast<int64_t>(static_cast<double>(event.batch.size()) *
                                (1 + static_cast<double>(available_bytes()) / static_cast<double>(per_batch))));
-    SPDLOG_INFO("Peak memory after the first {}: {:.2f} GiB for a batch of {}{}", before > 0 ? "recorded step" : "step",
+    SPDLOG_INFO("Peak memory after the first {}: {:.2f} GiB for a batch of {}{}", before > 0 ? "steps" : "step",
                 static_cast<double>(peak) / (1 << 30), event.batch.size(), fits);
   }
 

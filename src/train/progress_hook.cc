@@ -1,6 +1,7 @@
 #include "osprey/train/progress_hook.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -21,6 +22,11 @@ struct ProgressHook::Pending {
 };
 
 namespace {
+
+int64_t bytes_in_use(const at::Device& device) {
+  if (device.is_cpu()) return resident_bytes();
+  return at::getDeviceAllocator(device.type())->getDeviceStats(device.index()).reserved_bytes[0].current;
+}
 
 /// Scalars of any type as one tensor, [n] float64.
 at::Tensor packed(const std::vector<at::Tensor>& scalars) {
@@ -51,7 +57,7 @@ void ProgressHook::after_step(const StepEvent& event) {
   record.seconds_per_step = seconds_ / static_cast<double>(steps_);
   record.images_per_second = seconds_ > 0 ? static_cast<double>(images_) / seconds_ : 0;
   record.data_wait = seconds_ > 0 ? data_seconds_ / seconds_ : 0;
-  record.memory_bytes = resident_bytes();
+  record.memory_bytes = bytes_in_use(event.batch.images.device());
   steps_ = images_ = 0;
   seconds_ = data_seconds_ = 0;
 

@@ -16,11 +16,12 @@ struct NmsOptions {
   int64_t max_detections_per_class = 100;
   int64_t max_total_detections = 100;  ///< D, the rows of the result
   float soft_nms_sigma = 0;            ///< > 0: scores decay by exp(-iou^2 / (2 sigma)) and iou_threshold is not used
-  bool class_agnostic =
-      false;  ///< suppress among all classes, on each box's best class; max_detections_per_class is unused
+  /// Suppress among all classes, on each box's best class; max_detections_per_class is unused.
+  bool class_agnostic = false;
   bool change_coordinate_frame = true;  ///< results are fractions of the clip window
-  /// As TensorFlow's combined operator: equal scores in the order in which a binary heap gives them, nothing dropped
-  /// after clipping, and the unit square where no clip window is given.
+  /// As TensorFlow's combined operator: equal scores in the order in which a binary heap gives them (not with
+  /// class_agnostic, which that operator does not know), nothing dropped after clipping, and the unit square where no
+  /// clip window is given.
   bool combined = false;
   float padding_score = 0;  ///< score of the padded rows
 };

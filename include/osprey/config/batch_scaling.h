@@ -14,9 +14,8 @@ namespace osprey::config {
 ///     warmup_steps: a warm-up from the unscaled rate, where k > 1 and the schedule has none
 ///
 /// returns  what was done, in one line for the log; "" where nothing was asked for
-/// throws   ConfigError where base_batch_size is 0, where a warm-up would reach into the schedule, and for a schedule
-/// or
-///          an optimizer of another program
+/// throws   ConfigError where base_batch_size is 0, where a warm-up would reach into the schedule, and for a
+///          schedule or an optimizer of another program
 /// source   Goyal et al., "Accurate, Large Minibatch SGD", 2017, section 2.1 (linear scaling) and 2.2 (warm-up)
 std::string scale_to_batch(Pipeline& pipeline);
 

@@ -27,9 +27,8 @@ struct LabelMap {
 };
 
 /// Reads a label map file, text format of StringIntLabelMap. An item without a name is called by its display name.
-/// throws ConfigError, all findings at once with their lines: an id below 1 or missing, ids or names twice, an item
-/// without
-///        any name, an empty map, a file that cannot be read
+/// throws ConfigError, all findings at once with their lines: an id below 1 or missing, ids or names twice, an
+///        item without any name, an empty map, a file that cannot be read
 LabelMap load_label_map(const std::string& file);
 
 /// The same from text; `name` stands for the file in errors.

@@ -26,10 +26,9 @@ struct Parsed {
 ///
 /// text    any bytes; a byte order mark at its start is skipped
 /// name    stands for the file in errors and origins
-/// throws  ConfigError with one block per error, all errors of the text in one go: unknown fields and enum values (with
-/// the
-///         nearest valid name), wrong types, numbers out of range, double fields, unbalanced braces, text after a
-///         syntax error
+/// throws  ConfigError with one block per error, all errors of the text in one go: unknown fields and enum values
+///         (with the nearest valid name), wrong types, numbers out of range, double fields, unbalanced braces, text
+///         after a syntax error
 std::shared_ptr<FieldOrigins> parse_into(google::protobuf::Message& message, std::string_view text,
                                          const std::string& name);
 

@@ -37,9 +37,8 @@ struct CreateRecordsResult {
 /// or changed. The same input gives the same bytes for any number of workers.
 ///
 /// progress  called from time to time with pictures done and their total; may be empty
-/// throws    ConfigError: options that do not go together, a label map that has none of the classes; DataError: nothing
-/// to
-///           read, no picture usable, a file that cannot be written
+/// throws    ConfigError: options that do not go together, a label map that has none of the classes; DataError:
+///           nothing to read, no picture usable, a file that cannot be written
 CreateRecordsResult create_records(const CreateRecordsOptions& options,
                                    const std::function<void(int64_t done, int64_t total)>& progress = {});
 

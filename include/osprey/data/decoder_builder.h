@@ -10,8 +10,7 @@ namespace osprey::data {
 /// The decoder that an `input_reader` message describes.
 /// num_classes  of the model; 0: the label map decides
 /// label_map    may be null
-/// throws       ConfigError for what is not built yet (context features, track ids, dense pose, keypoint depth,
-/// additional
+/// throws       ConfigError for what is not built yet (context features, track ids, dense pose, keypoint depth, more
 ///              channels, sequence examples, label hierarchies) and for values out of range
 std::unique_ptr<ExampleDecoder> build_example_decoder(const config::ConfigNode<proto::InputReader>& reader,
                                                       int64_t num_classes,

@@ -27,11 +27,10 @@ struct ExportReport {
 };
 
 /// Writes a folder that serves a trained model, and checks it:
-///   model.pt         TorchScript, loads in Python and C++ without Osprey. Takes uint8 [B, H, W, 3] RGB of any height
-///   and
-///                    width; gives a dictionary: num_detections [B], detection_boxes [B, D, 4] (normalised ymin, xmin,
-///                    ymax, xmax), detection_scores [B, D], detection_classes [B, D] (ids of the label map, from 1),
-///                    float
+///   model.pt         TorchScript, loads in Python and C++ without Osprey. Takes uint8 [B, H, W, 3] RGB of any size;
+///                    gives a dictionary of floats: num_detections [B], detection_boxes [B, D, 4] (normalised ymin,
+///                    xmin, ymax, xmax), detection_scores [B, D], detection_classes [B, D] (ids of the label map,
+///                    from 1)
 ///   pipeline.config, label_map.pbtxt, model_card.json
 /// Resize, normalisation, decoding and suppression are inside. The file is loaded again from disk and must find what
 /// the checkpoint finds; it gets its final name only then.

@@ -51,7 +51,9 @@ BatchNormed batch_norm_activation(const at::Tensor& x, const at::Tensor& gamma, 
 /// gradient_y  like x
 /// statistics  as `batch_norm_activation` gave them (y is not looked at)
 /// sum         its y where an addend had come in; undefined: there was none
-/// operator osprey::batch_norm_activation_backward
+/// returns     like x, [C] float32 for gamma and beta, and like x for the addend, undefined where there was none
+/// throws      c10::Error for other types, layouts and sizes
+/// operator    osprey::batch_norm_activation_backward
 BatchNormGradients batch_norm_activation_backward(const at::Tensor& gradient_y, const at::Tensor& x,
                                                   const at::Tensor& gamma, const at::Tensor& beta,
                                                   const BatchNormed& statistics, const Epilogue& epilogue,

@@ -23,9 +23,10 @@ at::Tensor match_anchors(const at::Tensor& boxes, const at::Tensor& valid, const
 
 /// The same decision from a matrix of similarities of any kind, of one image; NaN is never the best.
 ///
-/// similarity  [M, A] float32 on the CPU
+/// similarity  [M, A] float; decided on the CPU: from a GPU it is copied, which waits for it
 /// forcing     [M] bool; undefined: every row forces
-/// returns     [A] int64
+/// returns     [A] int64 on the CPU
+/// throws      c10::Error when shapes or types disagree
 at::Tensor match_similarity(const at::Tensor& similarity, const at::Tensor& forcing, const MatchOptions& options);
 
 }  // namespace osprey::kernels

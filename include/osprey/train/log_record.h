@@ -14,7 +14,7 @@ struct LogRecord {
   double learning_rate = 0, gradient_norm = 0;
   double seconds_per_step = 0, images_per_second = 0;
   double data_wait = 0;      ///< share of the time spent waiting for batches, 0 to 1
-  int64_t memory_bytes = 0;  ///< resident now
+  int64_t memory_bytes = 0;  ///< resident now; of a run on a GPU, what libtorch has reserved there
 };
 
 /// "Step 16800/150000 (11%) loss=0.788 cls=0.51 loc=0.21 reg=0.07 lr=0.0040 grad=3.1 0.412s/step 19.4 img/s

@@ -64,8 +64,8 @@ struct GradientSums {
 ///     replicas: sums, match counts and gradients become those of all of them
 ///     gradients / max(match count, 1) (/ scale); regularisation is added once
 ///     finite?  no: nothing is changed but the scale
-///     bias multiplier -> freeze -> clip -> update -> batch-norm statistics -> moving average; step and data position +
-///     1
+///     bias multiplier -> freeze -> clip -> update -> batch-norm statistics -> moving average
+///     step and data position + 1
 ///
 /// On a device nothing is read back: whether the step was finite is decided there, and step and data position count on.
 /// On the CPU a step that could not be made leaves them alone, too.

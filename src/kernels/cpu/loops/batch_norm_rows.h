@@ -8,9 +8,8 @@
 /// the best that the machine has is taken.
 ///
 /// depth  channels of a row
-/// step   elements of a map from one row to the next, where only some of its channels take part; floats made of them,
-/// or
-///        that they are made of, have no gaps
+/// step   elements of a map from one row to the next, where only some of its channels take part; floats made of
+///        them, or that they are made of, have no gaps
 namespace osprey::kernels::cpu {
 
 /// sum += x - center, square += (x - center)^2 over the rows.   scratch  [2 * depth]
