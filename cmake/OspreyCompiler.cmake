@@ -21,7 +21,8 @@ target_compile_options(osprey_compile_options INTERFACE -Wall -Wextra -Wshadow -
   $<$<BOOL:${OSPREY_WERROR}>:-Werror>)
 if(OSPREY_SANITIZE)
   # Global, because a sanitizer has to see the whole program.
-  add_compile_options(-fsanitize=${OSPREY_SANITIZE} -fno-omit-frame-pointer)
+  # Without a look at the types behind pointers: libtorch keeps those of some of its classes to itself.
+  add_compile_options(-fsanitize=${OSPREY_SANITIZE} -fno-sanitize=vptr -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${OSPREY_SANITIZE})
 endif()
 # Programs are compiled like the library, so that they can share its precompiled header.
