@@ -23,7 +23,7 @@
 #include "osprey/kernels/parameter_update.h"
 #include "osprey/kernels/pointwise_convolution.h"
 #include "osprey/kernels/preprocess.h"
-#include "osprey/kernels/winograd_convolution.h"
+#include "osprey/kernels/sliding_convolution.h"
 
 namespace {
 
@@ -338,10 +338,10 @@ void add_maps() {
       },
       2 * 4.0 * 8 * 128 * 75 * 75);
   add(
-      "winograd_convolution",
+      "sliding_convolution",
       [] {
         return [x = channels_last(at::randn({8, 128, 75, 75}, floats())),
-                weights = at::randn({128, 128, 3, 3}, floats())] { kernels::winograd_convolution(x, weights); };
+                weights = at::randn({128, 128, 3, 3}, floats())] { kernels::sliding_convolution(x, weights); };
       },
       2 * 4.0 * 8 * 128 * 75 * 75);
   if (device.is_cpu())

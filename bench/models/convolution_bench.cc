@@ -19,7 +19,7 @@
 #include "osprey/kernels/convolution_gradient.h"
 #include "osprey/kernels/depthwise_convolution.h"
 #include "osprey/kernels/pointwise_convolution.h"
-#include "osprey/kernels/winograd_convolution.h"
+#include "osprey/kernels/sliding_convolution.h"
 #include "osprey/models/builder.h"
 #include "osprey/train/step.h"
 
@@ -55,7 +55,7 @@ struct Convolution {
   }
   bool pointwise() const { return stride[0] == 1 && padding[0] == 0 && padding[1] == 0; }
   bool in_tiles(const at::Tensor& own_weights) const {
-    return stride[0] == 1 && padding == std::vector<int64_t>{1, 1} && kernels::takes_winograd(x, own_weights);
+    return stride[0] == 1 && padding == std::vector<int64_t>{1, 1} && kernels::takes_sliding(x, own_weights);
   }
   std::string name() const {
     return fmt::format("x {} weights {} stride {} groups {}", fmt::join(x.sizes(), "x"),
@@ -69,7 +69,7 @@ thread_local int inside = 0;  ///< how many are open: an operator with a gradien
 
 bool is_convolution(std::string_view name) {
   return name == "aten::convolution" || name == "osprey::depthwise_convolution" ||
-         name == "osprey::pointwise_convolution" || name == "osprey::winograd_convolution";
+         name == "osprey::pointwise_convolution" || name == "osprey::sliding_convolution";
 }
 
 void leave(const at::RecordFunction& function, at::ObserverContext*) {
@@ -90,8 +90,8 @@ std::unique_ptr<at::ObserverContext> note(const at::RecordFunction& function) {
     ++seen->emplace(call.name(), std::move(call)).first->second.count;
     return nullptr;
   }
-  if (name == "osprey::pointwise_convolution" || name == "osprey::winograd_convolution") {
-    const bool tiles = name == "osprey::winograd_convolution";
+  if (name == "osprey::pointwise_convolution" || name == "osprey::sliding_convolution") {
+    const bool tiles = name == "osprey::sliding_convolution";
     const int64_t padding = tiles ? 1 : 0;
     for (const at::Tensor& x : tiles ? inputs[0].toTensorVector() : std::vector<at::Tensor>{inputs[0].toTensor()}) {
       Convolution call{x.detach(), inputs[1].toTensor().detach(), {1, 1}, {padding, padding}, {1, 1}};
@@ -193,8 +193,8 @@ int run(int argc, char** argv) {
     }
     const bool in_tiles = convolution.groups == 1 && convolution.dilation[0] == 1 && convolution.in_tiles(own_weights);
     if (in_tiles) {
-      measure("forward, by tiles", [&] { kernels::winograd_convolution(convolution.x, own_weights); });
-      measure("gradient of x, by tiles", [&] { kernels::winograd_convolution_gradient(gradient, own_weights); });
+      measure("forward, by tiles", [&] { kernels::sliding_convolution(convolution.x, own_weights); });
+      measure("gradient of x, by tiles", [&] { kernels::sliding_convolution_gradient(gradient, own_weights); });
     }
     if (convolution.groups == 1 && convolution.dilation[0] == 1)
       measure(in_tiles ? "gradient of weights, by tiles" : "gradient of weights, by products",

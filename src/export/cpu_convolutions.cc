@@ -9,7 +9,7 @@
 
 #include <map>
 
-#include "osprey/kernels/winograd_convolution.h"
+#include "osprey/kernels/sliding_convolution.h"
 
 namespace osprey {
 namespace {

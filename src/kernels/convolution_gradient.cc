@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/loops/product_panels.h"
 #include "kernels/cpu/place_products.h"
+#include "kernels/cpu/sliding_convolution.h"
 #include "kernels/cpu/winograd.h"
 #include "kernels/device/launch.h"
 #include "kernels/maps.h"
@@ -161,26 +162,28 @@ at::Tensor multiply_by_taps(const at::Tensor& gradient, const at::Tensor& input,
 
 int64_t places_of(const at::Tensor& map) { return map.size(0) * map.size(2) * map.size(3); }
 
-/// Whether tiles can do it, and are the faster way.
-bool in_tiles(at::TensorList gradients, at::TensorList maps, const ConvolutionWindow& window) {
-  constexpr int64_t kLeastPlaces = 192, kLeastChannels = 128;  // channels of both together
-  const bool slides = window.kernel == Sides{3, 3} && window.stride == 1 && window.padding == Sides{1, 1};
-  if (!slides || !device::takes_loops(maps[0])) return false;
-  const int64_t O = gradients[0].size(1), I = maps[0].size(1);
+/// Whether windows move by one over maps on a CPU and keep their size, and maps and gradients are of one type and have
+/// many places all together.
+bool slides(at::TensorList gradients, at::TensorList maps, const ConvolutionWindow& window) {
+  constexpr int64_t kLeastPlaces = 192;
+  if (!device::takes_loops(maps[0]) || window.stride != 1) return false;
+  for (size_t d = 0; d < 2; ++d)
+    if (window.kernel[d] % 2 == 0 || window.kernel[d] > cpu::kMostTaps || window.padding[d] != window.kernel[d] / 2)
+      return false;
   int64_t places = 0;
   for (size_t i = 0; i < maps.size(); ++i) {
     if (maps[i].scalar_type() != maps[0].scalar_type() || gradients[i].scalar_type() != maps[0].scalar_type())
       return false;
     places += places_of(maps[i]);
   }
-  return places >= kLeastPlaces && O + I >= kLeastChannels && cpu::fits_winograd(maps, O, I);
+  return window.kernel[0] * window.kernel[1] > 1 && places >= kLeastPlaces;
 }
 
 template <class T>
-at::Tensor sum_over_places(const at::Tensor& gradient_y, const at::Tensor& x) {
+at::Tensor sum_over_places(const at::Tensor& gradient_y, const at::Tensor& x, cpu::Arithmetic arithmetic) {
   const at::Tensor wanted = channels_last(gradient_y), seen = channels_last(x);
   return cpu::sum_over_places(device::data<const T>(wanted), wanted.size(1), device::data<const T>(seen), seen.size(1),
-                              places_of(seen));
+                              places_of(seen), arithmetic);
 }
 
 /// Of one map.
@@ -191,9 +194,10 @@ at::Tensor gradient_of_one(const at::Tensor& gradient_y, const at::Tensor& x, co
         .permute({0, 3, 1, 2});
   const bool one_by_one = window.kernel == Sides{1, 1} && window.padding == Sides{0, 0};
   if (one_by_one && window.stride == 1 && device::takes_loops(x) && places_of(x) >= cpu::kLeastPlaces) {
-    const bool in_pairs = x.scalar_type() == gradient_y.scalar_type() && cpu::multiplies_pairs(x.scalar_type());
-    return in_pairs ? sum_over_places<Bfloat16>(gradient_y, x)
-                    : sum_over_places<float>(gradient_y.to(at::kFloat), x.to(at::kFloat));
+    const cpu::Arithmetic arithmetic = cpu::arithmetic_for(x.scalar_type());
+    return arithmetic != cpu::Arithmetic::kFloats && gradient_y.scalar_type() == at::kBFloat16
+               ? sum_over_places<Bfloat16>(gradient_y, x, arithmetic)
+               : sum_over_places<float>(gradient_y.to(at::kFloat), x.to(at::kFloat), cpu::Arithmetic::kFloats);
   }
   const auto places = [](const at::Tensor& map) { return channels_last(map.to(at::kFloat)).permute({0, 2, 3, 1}); };
   const at::Tensor input = places(x), gradient = places(gradient_y);
@@ -224,11 +228,19 @@ at::Tensor weight_gradient(at::TensorList gradients, at::TensorList maps, at::In
                 "expected maps of float32 or half the bits, got ", gradient_y.toString(), " and ", x.toString());
   }
   const WithoutAutocast scope;
-  if (in_tiles(gradients, maps, window)) {
-    std::vector<at::Tensor> wanted, seen;
-    for (const at::Tensor& gradient : gradients) wanted.push_back(channels_last(gradient));
-    for (const at::Tensor& map : maps) seen.push_back(channels_last(map));
-    return cpu::weight_gradient_in_tiles(wanted, seen).permute({0, 3, 1, 2});
+  if (slides(gradients, maps, window)) {
+    constexpr int64_t kLeastChannels = 128;  // of both together, for Winograd's tiles
+    const int64_t O = gradients[0].size(1), I = maps[0].size(1);
+    const bool by_amx = cpu::slides_by_amx(maps[0].scalar_type(), O, I),
+               in_tiles = window.kernel == Sides{3, 3} && O + I >= kLeastChannels && cpu::fits_winograd(maps, O, I);
+    if (by_amx || in_tiles) {
+      std::vector<at::Tensor> wanted, seen;
+      for (const at::Tensor& gradient : gradients) wanted.push_back(channels_last(gradient));
+      for (const at::Tensor& map : maps) seen.push_back(channels_last(map));
+      const at::Tensor result = by_amx ? cpu::sliding_weight_gradient(wanted, seen, window.kernel[0], window.kernel[1])
+                                       : cpu::weight_gradient_in_tiles(wanted, seen);
+      return result.permute({0, 3, 1, 2});
+    }
   }
   const at::Tensor result = gradient_of_one(gradients[0], maps[0], window);
   for (size_t i = 1; i < maps.size(); ++i) result.add_(gradient_of_one(gradients[i], maps[i], window));

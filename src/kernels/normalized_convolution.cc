@@ -6,6 +6,8 @@
 #include "kernels/batch_norm_steps.h"
 #include "kernels/cpu/normalized_convolution.h"
 #include "kernels/cpu/place_products.h"
+#include "kernels/cpu/sliding_convolution.h"
+#include "kernels/cpu/sliding_products.h"
 #include "kernels/device/channels.h"
 #include "kernels/device/launch.h"
 #include "kernels/maps.h"
@@ -29,10 +31,18 @@ bool is_depthwise(const at::Tensor& x, const at::Tensor& weights) {
   return weights.size(1) == 1 && weights.size(0) == x.size(1);
 }
 
+/// Whether windows slide over the map, instead of what they see being brought together.
+bool slides_over(const at::Tensor& x, const at::Tensor& weights, const cpu::Sides& sides) {
+  return cpu::slide(sides) && cpu::slides_by_amx(x.scalar_type(), weights.size(0), weights.size(1));
+}
+
 /// Which convolution it is and how its window moves over the map.
 struct Plan {
   Plan(const at::Tensor& x, const at::Tensor& weights, const SlidingWindow& moves)
-      : window(moves), sides(x, weights, moves.stride, moves.padding), depthwise(is_depthwise(x, weights)) {
+      : window(moves),
+        sides(x, weights, moves.stride, moves.padding),
+        depthwise(is_depthwise(x, weights)),
+        slides(slides_over(x, weights, sides)) {
     TORCH_CHECK(depthwise || weights.size(1) == x.size(1),
                 "expected maps [B, C, H, W] and weights [C, 1, height, width] or [O, C, height, width], got ",
                 x.sizes(), " and ", weights.sizes());
@@ -44,7 +54,7 @@ struct Plan {
   }
   SlidingWindow window;
   cpu::Sides sides;
-  bool depthwise;
+  bool depthwise, slides;
   std::vector<int64_t> sizes;  ///< of the result
 
   bool takes_loops(const at::Tensor& x) const {
@@ -52,11 +62,12 @@ struct Plan {
   }
 };
 
-/// Whether products of the rows that windows see are the faster way. Where windows move by one, libtorch's own
-/// convolutions are near the machine's limit; with few channels of the result, bringing rows together takes longer than
-/// multiplying.
-bool takes_windows(const at::Tensor& weights, const SlidingWindow& window) {
-  return window.stride > 1 && weights.size(0) >= 32 && std::max(weights.size(2), weights.size(3)) <= cpu::kMostTaps;
+/// Whether products of what windows see are the faster way. Where windows move by one, that takes tiles of bfloat16
+/// numbers; where they jump, and with few channels of the result, bringing rows together takes longer than multiplying.
+bool takes_windows(const at::Tensor& x, const at::Tensor& weights, const SlidingWindow& window) {
+  if (std::max(weights.size(2), weights.size(3)) > cpu::kMostTaps) return false;
+  if (window.stride > 1) return weights.size(0) >= 32;
+  return slides_over(x, weights, cpu::Sides(x, weights, window.stride, window.padding));
 }
 
 /// Zeros around the map, as many as the window asks for; negative ones take them away again.
@@ -87,6 +98,8 @@ ThreeTensors convolve_operator(const at::Tensor& given, const Optional& mean, co
     result.moments = moments(result.y);
   } else if (plan.depthwise) {
     result = cpu::normalized_depthwise(x, affine, weights, plan.sides);
+  } else if (plan.slides) {
+    result = cpu::normalized_sliding(x, affine, weights);
   } else {
     result = cpu::normalized_dense(x, affine, weights, plan.sides);
   }
@@ -180,6 +193,8 @@ SixTensors convolve_backward_operator(const Optional& gradient_y, const Optional
     result = composed_backward(through, x, affine, weights, plan, of_x);
   } else if (plan.depthwise) {
     result = cpu::normalized_depthwise_backward(through, x, affine, weights, plan.sides, of_x);
+  } else if (plan.slides) {
+    result = cpu::normalized_sliding_backward(through, x, affine, weights, of_x);
   } else {
     result = cpu::normalized_dense_backward(through, x, affine, weights, plan.sides, of_x);
   }
@@ -216,7 +231,7 @@ bool takes_normalized_convolution(const at::Tensor& x, const at::Tensor& weights
     return false;
   if (is_depthwise(x, weights)) return std::max(weights.size(2), weights.size(3)) <= cpu::kMostTaps;
   const bool one_by_one = weights.size(2) == 1 && weights.size(3) == 1 && window.stride == 1;
-  return weights.size(1) == x.size(1) && (one_by_one || takes_windows(weights, window));
+  return weights.size(1) == x.size(1) && (one_by_one || takes_windows(x, weights, window));
 }
 
 MapWithStatistics normalized_convolution(const PendingMap& input, const at::Tensor& weights,

@@ -20,9 +20,10 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 template <class T>
-void multiply_all(const T* maps, int64_t places, const cpu::PlaceProducts& products, T* result) {
+void multiply_all(cpu::Arithmetic arithmetic, const T* maps, int64_t places, const cpu::PlaceProducts& products,
+                  T* result) {
   const int64_t depth = products.depth(), columns = products.columns();
-  const cpu::PlaceTasks tasks(places, std::max(depth, columns));
+  const cpu::PlaceTasks tasks(arithmetic, places, std::max(depth, columns));
   tasks.for_each([&](int64_t, int64_t begin, int64_t end) {
     const int64_t count = end - begin;
     products.multiply(maps + begin * depth, count, cpu::Ahead::of(maps + end * depth, count * depth),
@@ -54,11 +55,11 @@ at::Tensor pointwise_operator(const at::Tensor& x, const at::Tensor& weights, co
     result.permute({0, 2, 3, 1}).view({places, columns}).copy_(rows);
     return result;
   }
-  const cpu::PlaceProducts products(weights, biases.value_or(at::Tensor()), transposed,
-                                    cpu::multiplies_pairs(x.scalar_type()));
+  const cpu::Arithmetic arithmetic = cpu::arithmetic_for(x.scalar_type());
+  const cpu::PlaceProducts products(weights, biases.value_or(at::Tensor()), transposed, arithmetic);
   with_elements(x.scalar_type(), [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    multiply_all(device::data<const T>(maps), places, products, device::data<T>(result));
+    multiply_all(arithmetic, device::data<const T>(maps), places, products, device::data<T>(result));
   });
   return result;
 }

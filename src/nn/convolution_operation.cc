@@ -15,7 +15,7 @@
 #include "osprey/kernels/depthwise_convolution.h"
 #include "osprey/kernels/normalized_convolution.h"
 #include "osprey/kernels/pointwise_convolution.h"
-#include "osprey/kernels/winograd_convolution.h"
+#include "osprey/kernels/sliding_convolution.h"
 
 namespace osprey::nn {
 namespace {
@@ -23,13 +23,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Whether the network may be made of our operators: an exported one has to do with those of libtorch, which also know
-/// how to multiply tiles of bfloat16 numbers.
-bool takes_own_operators() {
-  const bool by_tiles = at::autocast::is_autocast_enabled(at::kCPU) &&
-                        at::autocast::get_autocast_dtype(at::kCPU) == at::kBFloat16 && has_bfloat16_tiles();
-  return !at::tracer::impl::is_dispatch_enabled() && !by_tiles;
-}
+/// Whether the network may be made of our operators: an exported one has to do with those of libtorch.
+bool takes_own_operators() { return !at::tracer::impl::is_dispatch_enabled(); }
 
 /// Whether the numbers of a map should become floats, as the weights are, before libtorch multiplies them: those that a
 /// CPU has no instructions for.
@@ -43,9 +38,10 @@ bool is_pointwise(const at::Tensor& x, const at::Tensor& weights, const kernels:
   return window.stride == 1 && window.padding == std::array<int64_t, 2>{0, 0} && kernels::takes_pointwise(x, weights);
 }
 
-/// Whether the maps are convolved by tiles that take fewer products.
-bool are_in_tiles(at::TensorList maps, const at::Tensor& weights, const kernels::ConvolutionWindow& window) {
-  return window.stride == 1 && window.padding == std::array<int64_t, 2>{1, 1} && kernels::takes_winograd(maps, weights);
+/// Whether the window moves over the maps by one and keeps their size, in a faster way than libtorch's.
+bool slides(at::TensorList maps, const at::Tensor& weights, const kernels::ConvolutionWindow& window) {
+  return window.stride == 1 && 2 * window.padding[0] == window.kernel[0] - 1 &&
+         2 * window.padding[1] == window.kernel[1] - 1 && kernels::takes_sliding(maps, weights);
 }
 
 at::Tensor convolved(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
@@ -101,8 +97,8 @@ class OwnConvolution : public torch::autograd::Function<OwnConvolution> {
     context->saved_data["biased"] = biases.has_value();
     context->saved_data["window"] =
         std::vector<int64_t>{window.kernel[0], window.kernel[1], window.stride, window.padding[0], window.padding[1]};
-    if (are_in_tiles(maps, weights, window))
-      return kernels::winograd_convolution(maps, weights, biases.value_or(at::Tensor()));
+    if (slides(maps, weights, window))
+      return kernels::sliding_convolution(maps, weights, biases.value_or(at::Tensor()));
     variable_list results;
     for (const at::Tensor& map : maps)
       results.push_back(convolved(map, weights, biases.value_or(at::Tensor()), window));
@@ -118,10 +114,10 @@ class OwnConvolution : public torch::autograd::Function<OwnConvolution> {
     const kernels::ConvolutionWindow window{{values[0], values[1]}, values[2], {values[3], values[4]}};
     for (at::Tensor& gradient : gradients) gradient = gradient.contiguous(at::MemoryFormat::ChannelsLast);
     variable_list result(count + 3);
-    if (are_in_tiles(maps, weights, window)) {
+    if (slides(maps, weights, window)) {
       bool wanted = false;
       for (size_t i = 0; i < count; ++i) wanted = wanted || context->needs_input_grad(i);
-      if (wanted) std::ranges::copy(kernels::winograd_convolution_gradient(gradients, weights), result.begin());
+      if (wanted) std::ranges::copy(kernels::sliding_convolution_gradient(gradients, weights), result.begin());
     } else {
       for (size_t i = 0; i < count; ++i)
         if (context->needs_input_grad(i)) result[i] = gradient_of_map(gradients[i], maps[i], weights, window);
@@ -183,7 +179,7 @@ std::vector<at::Tensor> convolution_operation(at::TensorList maps, const at::Ten
   if (options.groups == 1 && options.dilation == 1) {
     const bool wants_gradient = at::GradMode::is_enabled() && weights.requires_grad();
     const auto takes = [&](at::TensorList some) {
-      return are_in_tiles(some, weights, window) ||
+      return slides(some, weights, window) ||
              std::ranges::all_of(some, [&](const at::Tensor& map) { return is_pointwise(map, weights, window); }) ||
              (of_floats && wants_gradient && multiply_weight_gradient(some, weights, window));
     };

@@ -6,7 +6,7 @@
 #include "osprey/kernels/depthwise_convolution.h"
 #include "osprey/kernels/normalized_convolution.h"
 #include "osprey/kernels/pointwise_convolution.h"
-#include "osprey/kernels/winograd_convolution.h"
+#include "osprey/kernels/sliding_convolution.h"
 
 /// Convolutions of maps that have half the bits of a float32: their arithmetic is that of the floats, bit for bit, and
 /// only results that are maps are rounded. Only where a CPU multiplies bfloat16 numbers what is multiplied is rounded.
@@ -110,10 +110,10 @@ TEST_P(HalfMaps, AreMultipliedPlaceByPlaceAsFloats) {
 
 TEST_P(HalfMaps, AreConvolvedInTilesAsFloats) {
   const at::Tensor x = map({2, 48, 19, 22}), weights = at::randn({85, 48, 3, 3}), biases = at::randn({85});
-  const at::Tensor y = winograd_convolution(x, weights, biases).front();
-  expect_rounded(y, winograd_convolution(x.to(at::kFloat), weights, biases).front(), "result");
-  expect_rounded(winograd_convolution_gradient(y, weights).front(),
-                 winograd_convolution_gradient(y.to(at::kFloat), weights).front(), "gradient");
+  const at::Tensor y = sliding_convolution(x, weights, biases).front();
+  expect_rounded(y, sliding_convolution(x.to(at::kFloat), weights, biases).front(), "result");
+  expect_rounded(sliding_convolution_gradient(y, weights).front(),
+                 sliding_convolution_gradient(y.to(at::kFloat), weights).front(), "gradient");
   const ConvolutionWindow window{{3, 3}, 1, {1, 1}};
   expect_same(convolution_weight_gradient(y, x, window),
               convolution_weight_gradient(y.to(at::kFloat), x.to(at::kFloat), window), "gradient of the weights");

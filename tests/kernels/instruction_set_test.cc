@@ -30,18 +30,22 @@ TEST(InstructionSet, IsTheBestThatTheMachineHasAndTheEnvironmentAllows) {
     return std::ranges::all_of(all, [&](const char* flag) { return found.contains(flag); });
   };
   const bool avx512 = has({"avx512f", "avx512bw", "avx512vl", "avx512dq"});
-  const InstructionSet best = avx512 && has({"avx512_bf16"}) ? InstructionSet::kAvx512Bf16
-                              : avx512                       ? InstructionSet::kAvx512
-                              : has({"avx2", "fma"})         ? InstructionSet::kAvx2
-                                                             : InstructionSet::kAny;
+  const bool pairs = avx512 && has({"avx512_bf16"});
+  const InstructionSet best = pairs && has({"amx_tile", "amx_bf16"}) ? InstructionSet::kAmxBf16
+                              : pairs                                ? InstructionSet::kAvx512Bf16
+                              : avx512                               ? InstructionSet::kAvx512
+                              : has({"avx2", "fma"})                 ? InstructionSet::kAvx2
+                                                                     : InstructionSet::kAny;
   const char* const value = std::getenv("OSPREY_MAX_CPU_ISA");
-  const std::string limit = value == nullptr ? "AVX512_BF16" : value;
-  const InstructionSet most = limit == "ANY"      ? InstructionSet::kAny
-                              : limit == "AVX2"   ? InstructionSet::kAvx2
-                              : limit == "AVX512" ? InstructionSet::kAvx512
-                                                  : InstructionSet::kAvx512Bf16;
+  const std::string limit = value == nullptr ? "AMX_BF16" : value;
+  const InstructionSet most = limit == "ANY"           ? InstructionSet::kAny
+                              : limit == "AVX2"        ? InstructionSet::kAvx2
+                              : limit == "AVX512"      ? InstructionSet::kAvx512
+                              : limit == "AVX512_BF16" ? InstructionSet::kAvx512Bf16
+                                                       : InstructionSet::kAmxBf16;
   EXPECT_EQ(instruction_set(), std::min(best, most));
-  EXPECT_EQ(has_bfloat16_arithmetic(), std::min(best, most) == InstructionSet::kAvx512Bf16);
+  EXPECT_EQ(has_bfloat16_arithmetic(), std::min(best, most) >= InstructionSet::kAvx512Bf16);
+  EXPECT_EQ(has_bfloat16_tiles(), std::min(best, most) == InstructionSet::kAmxBf16);
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ SAMPLES = {
     "depthwise_convolution": (maps().requires_grad_(), torch.randn(19, 1, 3, 3, requires_grad=True), 2, [0, 1, 1, 1]),
     "depthwise_convolution_backward": (maps(), maps(), torch.randn(19, 1, 3, 3), 1, [1, 1, 1, 1], True),
     "pointwise_convolution": (maps().requires_grad_(), torch.randn(23, 19, 1, 1, requires_grad=True), torch.randn(23, requires_grad=True), False),
-    "winograd_convolution": ([torch.randn(2, 16, side, 11).to(memory_format=torch.channels_last).requires_grad_() for side in (14, 3)],
+    "sliding_convolution": ([torch.randn(2, 16, side, 11).to(memory_format=torch.channels_last).requires_grad_() for side in (14, 3)],
                              torch.randn(23, 16, 3, 3, requires_grad=True), torch.randn(23, requires_grad=True), False),
     "packed_winograd_convolution": (torch.randn(1, 16, 16, 16).to(memory_format=torch.channels_last), torch.randn(36 * (2 * 16 + 1) * 16),
                                     torch.randn(23), 0.0, 6.0),

@@ -7,7 +7,7 @@
 #include "osprey/base/cpu.h"
 #include "osprey/kernels/device.h"
 #include "osprey/kernels/parameter_update.h"
-#include "osprey/kernels/winograd_convolution.h"
+#include "osprey/kernels/sliding_convolution.h"
 #include "support/golden.h"
 
 /// What every operator promises, tried on each that is registered.
@@ -288,7 +288,7 @@ std::vector<Sample> samples() {
                      },
                      relative, relative, of_products(type)});
     for (const bool transposed : {true, false})
-      all.push_back({"winograd_convolution",
+      all.push_back({"sliding_convolution",
                      [=] {
                        const auto of = [&](int64_t height) {
                          return at::randn({2, transposed ? 21 : 48, height, 17})

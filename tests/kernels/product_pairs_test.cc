@@ -4,19 +4,19 @@
 #include "kernels/cpu/loops/winograd_rows.h"
 #include "kernels/cpu/place_products.h"
 #include "kernels/device/launch.h"
+#include "kernels/rounded_numbers.h"
 
-/// Products of pairs of bfloat16 numbers are those of the numbers, rounded and then multiplied and summed as floats: by
-/// instructions for them, or by what stands for these elsewhere.
+/// Products of pairs and of tiles of bfloat16 numbers are those of the numbers, rounded and then multiplied and summed
+/// as floats: by instructions for them, or by what stands for these elsewhere.
 namespace osprey::kernels::cpu {
 namespace {
 
-at::Tensor rounded(const at::Tensor& numbers) { return numbers.to(at::kBFloat16).to(at::kDouble); }
+class RoundedProducts : public ::testing::TestWithParam<Arithmetic> {};
 
-void expect_sums(const at::Tensor& found, const at::Tensor& expected, const std::string& what) {
-  EXPECT_TRUE(at::allclose(found.to(at::kDouble), expected, 1e-5, 1e-4)) << what;
-}
+INSTANTIATE_TEST_SUITE_P(By, RoundedProducts, ::testing::Values(Arithmetic::kPairs, Arithmetic::kAmx),
+                         [](const auto& info) { return info.param == Arithmetic::kAmx ? "Amx" : "Pairs"; });
 
-TEST(ProductPairs, OfPlacesAreThoseOfRoundedNumbers) {
+TEST_P(RoundedProducts, OfPlacesAreThoseOfRoundedNumbers) {
   at::manual_seed(51);
   for (const int64_t depth : {1, 2, 19, 64, 273})
     for (const int64_t columns : {1, 16, 85})
@@ -27,7 +27,7 @@ TEST(ProductPairs, OfPlacesAreThoseOfRoundedNumbers) {
                            biases = transposed ? at::Tensor() : at::randn({columns}),
                            places = at::randn({count, depth}), halves = places.to(at::kBFloat16),
                            made = at::empty({count, columns});
-          const PlaceProducts products(weights, biases, transposed, /*in_pairs=*/true);
+          const PlaceProducts products(weights, biases, transposed, GetParam());
           at::Tensor expected = rounded(places).mm(transposed ? rounded(weights) : rounded(weights).t());
           if (biases.defined()) expected = expected + biases;
           auto* const to = made.mutable_data_ptr<float>();
@@ -39,18 +39,18 @@ TEST(ProductPairs, OfPlacesAreThoseOfRoundedNumbers) {
         }
 }
 
-TEST(ProductPairs, SumsOverPlacesAreThoseOfRoundedNumbers) {
+TEST_P(RoundedProducts, SumsOverPlacesAreThoseOfRoundedNumbers) {
   at::manual_seed(52);
   for (const auto& [O, I] : {std::pair<int64_t, int64_t>{1, 1}, {8, 24}, {19, 37}, {64, 128}, {85, 64}, {600, 700}})
-    for (const int64_t count : {6, 7, 131, 1000}) {
+    for (const int64_t count : {6, 7, 131, 1100}) {
       const at::Tensor a = at::randn({count, O}), b = at::randn({count, I}), a_halves = a.to(at::kBFloat16),
                        b_halves = b.to(at::kBFloat16), expected = rounded(a).t().mm(rounded(b)).view({O, I, 1, 1});
       const std::string what = fmt::format("{} x {}, {} places", O, I, count);
-      expect_sums(sum_products(a.const_data_ptr<float>(), O, b.const_data_ptr<float>(), I, count, /*in_pairs=*/true),
-                  expected, what + ", floats");
-      expect_sums(
-          sum_over_places(device::data<const Bfloat16>(a_halves), O, device::data<const Bfloat16>(b_halves), I, count),
-          expected, what + ", halves");
+      expect_sums(sum_products(a.const_data_ptr<float>(), O, b.const_data_ptr<float>(), I, count, GetParam()), expected,
+                  what + ", floats");
+      expect_sums(sum_over_places(device::data<const Bfloat16>(a_halves), O, device::data<const Bfloat16>(b_halves), I,
+                                  count, GetParam()),
+                  expected, what + ", halves");
     }
 }
 
@@ -176,15 +176,15 @@ TEST(ProductPairs, OfTwoTilesAreThoseOfTheirFloatsRounded) {
 TEST(ProductPairs, OfFloatsAreNotRounded) {
   at::manual_seed(53);
   const at::Tensor a = at::randn({131, 19}), b = at::randn({131, 37});
-  expect_sums(sum_products(a.const_data_ptr<float>(), 19, b.const_data_ptr<float>(), 37, 131, /*in_pairs=*/false),
+  expect_sums(sum_products(a.const_data_ptr<float>(), 19, b.const_data_ptr<float>(), 37, 131, Arithmetic::kFloats),
               a.to(at::kDouble).t().mm(b.to(at::kDouble)).view({19, 37, 1, 1}), "sums");
 }
 
-TEST(ProductPairs, ANumberThatIsNoNumberShows) {
+TEST_P(RoundedProducts, ANumberThatIsNoNumberShows) {
   at::Tensor places = at::ones({6, 5});
   places[2][4] = std::numeric_limits<float>::quiet_NaN();
   const at::Tensor made = at::empty({6, 3});
-  PlaceProducts(at::ones({3, 5}), {}, false, /*in_pairs=*/true)
+  PlaceProducts(at::ones({3, 5}), {}, false, GetParam())
       .multiply(places.const_data_ptr<float>(), 6, {}, made.mutable_data_ptr<float>());
   EXPECT_TRUE(at::equal(made.isnan(), (at::arange(6) == 2).unsqueeze(1).expand({6, 3})));
   EXPECT_TRUE(at::equal(made[0], at::full({3}, 5.0F)));

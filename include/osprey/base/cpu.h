@@ -2,19 +2,21 @@
 
 namespace osprey {
 
-/// Whether this machine's CPU multiplies tiles of bfloat16 numbers at once (AMX), many times as fast as float32.
-bool has_bfloat16_tiles();
+/// What loops are compiled for: any machine, AVX2 with FMA, AVX-512 (F, BW, VL, DQ), the same with AVX512-BF16, and
+/// that with AMX-BF16.
+enum class InstructionSet { kAny, kAvx2, kAvx512, kAvx512Bf16, kAmxBf16 };
 
-/// What loops are compiled for: any machine, AVX2 with FMA, AVX-512 (F, BW, VL, DQ), the same with AVX512-BF16.
-enum class InstructionSet { kAny, kAvx2, kAvx512, kAvx512Bf16 };
-
-/// The best that this CPU has and that the environment allows: OSPREY_MAX_CPU_ISA=ANY, AVX2, AVX512 or AVX512_BF16.
-/// Found out once; another value is warned of and allows all.
+/// The best that this CPU has, that the system lets this process use, and that the environment allows:
+/// OSPREY_MAX_CPU_ISA=ANY, AVX2, AVX512, AVX512_BF16 or AMX_BF16. Found out once; another value is warned of and allows
+/// all.
 InstructionSet instruction_set();
 
 /// Whether bfloat16 numbers are multiplied by instructions for them, AVX512-BF16: where this CPU has it and
 /// OSPREY_MAX_CPU_ISA does not forbid it. (On a CPU without it libtorch's operations on such numbers are slower than
 /// those on float32, without AVX-512 many times.)
 bool has_bfloat16_arithmetic();
+
+/// Whether tiles of them are multiplied at once, too (AMX-BF16), many times as fast as float32.
+bool has_bfloat16_tiles();
 
 }  // namespace osprey

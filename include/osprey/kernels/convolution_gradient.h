@@ -20,7 +20,7 @@ bool multiplies_weight_gradient(const at::Tensor& x, const at::Tensor& weights, 
 
 /// Gradient of the weights of a convolution of one or more maps: a matrix product of gradient and shifted map for each
 /// tap of the kernel, so that nothing is unrolled. On a CPU those of stride 1 are made together, piece by piece of the
-/// map; those of 3 x 3 with a zero on every side and many channels by the tiles of kernels/winograd_convolution.h.
+/// map; those that keep the size of maps of many channels as kernels/sliding_convolution.h makes such convolutions.
 ///
 /// gradients  [B, O, H', W'] each float32, bfloat16 or float16; sums are of float32
 /// maps       [B, I, H, W], as many likewise: what the gradients of the weights are of is added up

@@ -123,11 +123,12 @@ ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at
   const Factors<T> factors(x, affine, sides);
   const int64_t columns = weights.size(0), length = factors.length(), depth = x.size(1), places = factors.places();
   const int64_t groups = PlaceSums::groups_for(columns, factors.seen(), places);
-  constexpr bool kPairs = !std::is_same_v<Number, float>;
-  const PlaceTasks tasks(places, std::max(factors.seen(), columns), groups > 0 ? groups : PlaceTasks::kShares);
+  const Arithmetic arithmetic = arithmetic_for(x.scalar_type());
+  const PlaceTasks tasks(arithmetic, places, std::max(factors.seen(), columns),
+                         groups > 0 ? groups : PlaceTasks::kShares);
   ConvolvedGradients result;
   std::optional<PlaceProducts> products;
-  if (of_x.defined()) products.emplace(to_matrix(weights, length), at::Tensor(), /*transposed=*/true, kPairs);
+  if (of_x.defined()) products.emplace(to_matrix(weights, length), at::Tensor(), /*transposed=*/true, arithmetic);
   const bool by_windows = products && !factors.one_by_one();
   const at::Tensor row_gradients = at::empty({by_windows ? places : 0, length}, at::kFloat);
   auto* const of_rows = row_gradients.mutable_data_ptr<float>();
@@ -144,7 +145,7 @@ ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at
     gradients.finish(begin * depth, count, sums.begin(task));
   };
   if (groups > 0) {
-    PlaceSums weight_sums(columns, length, groups, kPairs);
+    PlaceSums weight_sums(columns, length, groups, arithmetic);
     parallel_for(groups, [&](int64_t group) {
       const int64_t most = tasks.most();
       const auto totals = scratch<Number>(most * columns), space = scratch<Number>(most * length);
@@ -169,7 +170,7 @@ ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at
       back(task, begin, end - begin, totals.get() + begin * columns);
       if (rows == nullptr) factors.rows(begin, end, space.get() + begin * length);
     });
-    result.weights = sum_products(totals.get(), columns, rows ? rows : space.get(), length, places, kPairs);
+    result.weights = sum_products(totals.get(), columns, rows ? rows : space.get(), length, places, arithmetic);
   }
   result.weights = result.weights.view({columns, length})
                        .narrow(1, 0, factors.seen())
@@ -195,8 +196,9 @@ Convolved dense_of(const at::Tensor& x, const std::optional<Affine>& affine, con
                    const Sides& sides) {
   const Factors<T> factors(x, affine, sides);
   const int64_t columns = weights.size(0), length = factors.length();
-  const PlaceProducts products(to_matrix(weights, length), {}, /*transposed=*/false, !std::is_same_v<Number, float>);
-  const PlaceTasks tasks(factors.places(), std::max(factors.seen(), columns));
+  const Arithmetic arithmetic = arithmetic_for(x.scalar_type());
+  const PlaceProducts products(to_matrix(weights, length), {}, /*transposed=*/false, arithmetic);
+  const PlaceTasks tasks(arithmetic, factors.places(), std::max(factors.seen(), columns));
   const at::Tensor y = empty_map({x.size(0), columns, sides.lines.to, sides.pixels.to}, x);
   T* const out = device::data<T>(y);
   TaskSums sums(tasks.count(), columns);

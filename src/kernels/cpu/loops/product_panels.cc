@@ -1,38 +1,18 @@
 #include "kernels/cpu/loops/product_panels.h"
 
 #include <algorithm>
-#include <cstring>
 #include <type_traits>
 #include <utility>
 
 #include "kernels/cpu/loops/dispatch.h"
 #include "kernels/cpu/loops/factors.h"
+#include "kernels/cpu/loops/fetch.h"
+#include "kernels/cpu/loops/packing.h"
 
 namespace osprey::kernels::cpu {
 namespace {
 
-constexpr int64_t kLine = 16;  // floats of a line of the cache
 constexpr int64_t kStepsOfAFetch = 2;
-
-/// Memory fetched a little with every other step of a product, of which there are about so many. (All at once, fetching
-/// would keep the loads of the product itself waiting.)
-class Fetch {
- public:
-  /// instead  some memory, for where there is nothing to be fetched
-  OSPREY_INLINE Fetch(const Ahead& ahead, int64_t steps, const float* instead)
-      : next_(ahead.size > 0 ? ahead.from : instead), end_(next_ + ahead.size) {
-    const int64_t calls = steps / kStepsOfAFetch;
-    if (calls > 0) floats_ = std::min((ahead.size + calls - 1) / calls, kLine);
-  }
-  OSPREY_INLINE void step() {
-    __builtin_prefetch(next_, 0, 2);
-    next_ += next_ < end_ ? floats_ : 0;
-  }
-
- private:
-  const float *next_, *end_;
-  int64_t floats_ = 0;
-};
 
 /// The numbers of some rows, those of a step side by side.
 struct SteppedRows {
@@ -188,8 +168,8 @@ OSPREY_INLINE void add_to_tiles(const float* a, int64_t a_step, int64_t a_panels
                                 int64_t length, const Ahead& ahead, const Ahead& more, bool goes_on, float* tiles) {
   constexpr int64_t kTile = kPanelRows * kPanelColumns;
   const int64_t b_panel = length * kPanelColumns, column = a_panels * kTile;
-  const int64_t steps = tiles_of<Factors::kLanes>(a_panels, b_panels) * length;
-  Fetch fetch(ahead, steps, a), fetch_more(more, steps, a);
+  const int64_t calls = tiles_of<Factors::kLanes>(a_panels, b_panels) * length / kStepsOfAFetch;
+  Fetch fetch(ahead, calls, a), fetch_more(more, calls, a);
   for_tiles<Factors::kLanes>(
       a_panels, b_panels, [&]<int kPanels>(int64_t i, int64_t j) __attribute__((always_inline)) {
         float* const first = tiles + j * column + i * kTile;
@@ -223,7 +203,7 @@ OSPREY_INLINE void multiply_by_panels(const float* rows, int64_t count, int64_t 
   const auto fetch_with = [&](int64_t j) __attribute__((always_inline)) {
     const bool next = large && j + kMost < column_panels;
     return Fetch(next ? Ahead{panels + (j + kMost) * panel, kMost * panel} : ahead,
-                 (large ? row_panels : tiles_of<kLanes>(row_panels, column_panels)) * depth, rows);
+                 (large ? row_panels : tiles_of<kLanes>(row_panels, column_panels)) * depth / kStepsOfAFetch, rows);
   };
   Fetch fetch = fetch_with(0);
   for_tiles<kLanes>(
@@ -257,24 +237,6 @@ OSPREY_INLINE void multiply_by_panels(const float* rows, int64_t count, int64_t 
       });
 }
 
-/// The lanes of a with kHalf in their number, and those of b without, change places.
-template <int kHalf, class V, int... kLane>
-OSPREY_INLINE void swap_lanes(V& a, V& b, std::integer_sequence<int, kLane...>) {
-  constexpr int kLanes = sizeof...(kLane);
-  const V first = __builtin_shufflevector(a, b, ((kLane & kHalf) == 0 ? kLane : kLane - kHalf + kLanes)...);
-  b = __builtin_shufflevector(a, b, ((kLane & kHalf) == 0 ? kLane + kHalf : kLane + kLanes)...);
-  a = first;
-}
-
-/// Lane i of row r becomes lane r of row i.
-template <int kHalf, int kLanes>
-OSPREY_INLINE void transpose(typename Vector<kLanes>::Floats (&rows)[kLanes]) {
-#pragma GCC unroll 16
-  for (int i = 0; i < kLanes; ++i)
-    if ((i & kHalf) == 0) swap_lanes<kHalf>(rows[i], rows[i + kHalf], std::make_integer_sequence<int, kLanes>());
-  if constexpr (2 * kHalf < kLanes) transpose<2 * kHalf, kLanes>(rows);
-}
-
 /// Squares of what a register holds, beginning with column `i`. Returns the first that is left.
 template <class Floats>
 OSPREY_INLINE int64_t transpose_squares(const float* rows, int64_t row_step, int64_t count, int64_t depth, int64_t i,
@@ -300,45 +262,6 @@ OSPREY_INLINE void transpose_into(const float* rows, int64_t row_step, int64_t c
   for (; i < depth; ++i)
     for (int64_t r = 0; r < kPanelColumns; ++r) panel[i * kPanelColumns + r] = r < count ? rows[r * row_step + i] : 0;
 }
-
-/// What is packed at a time: a pixel.
-template <class Floats>
-struct OnePixel {
-  static constexpr int kLanes = Floats::kLanes;
-  static constexpr int64_t kPixels = 1;
-
-  static OSPREY_INLINE typename Floats::Floats at(const float* from, int64_t) { return Floats::get(from); }
-  /// Up to kPanelColumns channels, one by one.
-  static OSPREY_INLINE void few(const float* from, int64_t, int64_t channels, int64_t, float* to) {
-    for (int64_t i = 0; i < kPanelColumns; ++i) to[i] = i < channels ? from[i] : 0;
-  }
-};
-
-/// Two pixels, as pairs.
-template <class Pairs>
-struct TwoPixels {
-  static constexpr int kLanes = Pairs::kLanes;
-  static constexpr int64_t kPixels = 2;
-
-  template <class T>
-  static OSPREY_INLINE typename Pairs::Floats at(const T* from, int64_t map_step) {
-    return Pairs::pairs(halves(from), halves(from + map_step));
-  }
-  /// pixels  that there are, 1 or more
-  template <class T>
-  static OSPREY_INLINE void few(const T* from, int64_t map_step, int64_t channels, int64_t pixels, float* to) {
-    Bfloat16 numbers[2 * kPanelColumns] = {};
-    for (int64_t pixel = 0; pixel < std::min(pixels, kPixels); ++pixel)
-      for (int64_t i = 0; i < channels; ++i) store(numbers + 2 * i + pixel, load(from + pixel * map_step + i));
-    std::memcpy(to, numbers, sizeof(numbers));
-  }
-
- private:
-  static OSPREY_INLINE typename Pairs::Halves halves(const float* from) {
-    return Pairs::halves(Singles<kLanes>::get(from));
-  }
-  static OSPREY_INLINE typename Pairs::Halves halves(const Bfloat16* from) { return Pairs::halves(from); }
-};
 
 template <class Step, class T>
 OSPREY_INLINE void pack(const T* map, int64_t map_step, int64_t pixels, int64_t channels, float* to, int64_t to_step,

@@ -1,8 +1,9 @@
-#include "osprey/kernels/winograd_convolution.h"
+#include "osprey/kernels/sliding_convolution.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include "osprey/base/cpu.h"
 #include "osprey/kernels/convolution_gradient.h"
 #include "osprey/kernels/device.h"
 #include "support/golden.h"
@@ -21,14 +22,14 @@ at::Tensor random_map(at::IntArrayRef sizes) { return at::randn(sizes).contiguou
 at::Tensor with_gradient(const at::Tensor& tensor) { return tensor.detach().clone().requires_grad_(); }
 
 at::Tensor convolved(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases = {}) {
-  return winograd_convolution(x, weights, biases).front();
+  return sliding_convolution(x, weights, biases).front();
 }
 
 at::Tensor gradient_of_x(const at::Tensor& gradient, const at::Tensor& weights) {
-  return winograd_convolution_gradient(gradient, weights).front();
+  return sliding_convolution_gradient(gradient, weights).front();
 }
 
-TEST(WinogradConvolution, IsTheConvolutionAndItsGradients) {
+TEST(SlidingConvolution, IsTheConvolutionAndItsGradients) {
   at::manual_seed(5);
   // Fewer tiles than are multiplied at a time, tiles that end beyond the picture at either side, several tasks, more
   // tiles than a weight gradient takes at a time; channels that fill panels, that do not, and those left to libtorch.
@@ -59,9 +60,31 @@ TEST(WinogradConvolution, IsTheConvolutionAndItsGradients) {
     }
 }
 
+TEST(SlidingConvolution, OfOtherWindowsIsTheConvolutionAndItsGradients) {
+  at::manual_seed(12);
+  for (const auto& [high, wide] : {std::pair<int64_t, int64_t>{1, 7}, {7, 1}, {5, 5}, {3, 1}, {1, 1}})
+    for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+      const at::Tensor x = random_map({2, 24, 13, 14}).to(type), weights = at::randn({35, 24, high, wide}),
+                       biases = at::randn({35}), exact = with_gradient(x.to(at::kDouble)),
+                       exact_weights = with_gradient(weights.to(at::kDouble)),
+                       y = at::conv2d(exact, exact_weights, biases.to(at::kDouble), 1, {high / 2, wide / 2}),
+                       gradient = random_map(y.sizes()).to(type);
+      y.backward(gradient.to(at::kDouble));
+      const auto expect_near = [&](const at::Tensor& found, const at::Tensor& expected, const char* what) {
+        const double bound = type == at::kFloat ? 1e-6 : 0x1p-8;
+        EXPECT_LT((found.to(at::kDouble) - expected).norm().item<double>(), bound * expected.norm().item<double>())
+            << high << " x " << wide << ", " << type << ", " << what;
+      };
+      expect_near(convolved(x, weights, biases), y.detach(), "result");
+      expect_near(gradient_of_x(gradient, weights), exact.grad(), "gradient of x");
+      const ConvolutionWindow window{{high, wide}, 1, {high / 2, wide / 2}};
+      expect_near(convolution_weight_gradient(gradient, x, window), exact_weights.grad(), "gradient of the weights");
+    }
+}
+
 /// Rounding a result to bfloat16 makes 0.17 % of its norm, what is multiplied where the CPU multiplies such numbers the
 /// rest. (That unit is 2^-7 of a number's power of two.)
-TEST(WinogradConvolution, OfHalfTheBitsIsOffByLessThanAUnitOfItsLastPlace) {
+TEST(SlidingConvolution, OfHalfTheBitsIsOffByLessThanAUnitOfItsLastPlace) {
   at::manual_seed(7);
   const auto half = [](const at::Tensor& map) { return map.to(at::kBFloat16); };
   const at::Tensor x = half(random_map({2, 256, 20, 21})), weights = at::randn({256, 256, 3, 3}),
@@ -77,7 +100,7 @@ TEST(WinogradConvolution, OfHalfTheBitsIsOffByLessThanAUnitOfItsLastPlace) {
   expect_near(convolution_weight_gradient(gradient, x, kWindow), exact_weights.grad(), "gradient of the weights");
 }
 
-TEST(WinogradConvolution, IsOffByTwiceAsMuchAsAPlainOneAtMost) {
+TEST(SlidingConvolution, IsOffByTwiceAsMuchAsAPlainOneAtMost) {
   at::manual_seed(6);
   const at::Tensor x = random_map({2, 256, 20, 20}), weights = at::randn({256, 256, 3, 3}) * 0.02;
   const at::Tensor exact = at::conv2d(x.to(at::kDouble), weights.to(at::kDouble), {}, 1, 1);
@@ -85,7 +108,7 @@ TEST(WinogradConvolution, IsOffByTwiceAsMuchAsAPlainOneAtMost) {
   EXPECT_LT(error(convolved(x, weights)), 2 * error(at::conv2d(x, weights, {}, 1, 1)));
 }
 
-TEST(WinogradConvolution, GradientsFlowToAllThatItIsMadeOf) {
+TEST(SlidingConvolution, GradientsFlowToAllThatItIsMadeOf) {
   at::manual_seed(7);
   for (const int64_t in : {16, 19}) {
     const at::Tensor biases = with_gradient(at::randn({23})), same_biases = with_gradient(biases);
@@ -108,7 +131,7 @@ TEST(WinogradConvolution, GradientsFlowToAllThatItIsMadeOf) {
   }
 }
 
-TEST(WinogradConvolution, ANumberThatIsNoneShowsWhereItIsSeenAndNotFarFromThere) {
+TEST(SlidingConvolution, ANumberThatIsNoneShowsWhereItIsSeenAndNotFarFromThere) {
   at::manual_seed(8);
   at::Tensor x = random_map({1, 16, 20, 20});
   x[0][3][9][9] = NAN;
@@ -117,7 +140,7 @@ TEST(WinogradConvolution, ANumberThatIsNoneShowsWhereItIsSeenAndNotFarFromThere)
   EXPECT_EQ(bad.slice(0, 8, 12).slice(1, 8, 12).sum().item<int64_t>(), bad.sum().item<int64_t>());
 }
 
-TEST(WinogradConvolution, OfSeveralMapsIsThatOfEachAndTheGradientsOfTheWeightsAddUp) {
+TEST(SlidingConvolution, OfSeveralMapsIsThatOfEachAndTheGradientsOfTheWeightsAddUp) {
   at::manual_seed(9);
   // Tiles of every map in a task, maps of fewer tiles than are multiplied at a time, one of no pictures.
   const std::vector<std::vector<int64_t>> sizes = {{2, 32, 19, 20}, {2, 32, 7, 5}, {0, 32, 4, 4}, {1, 32, 1, 2}};
@@ -131,7 +154,7 @@ TEST(WinogradConvolution, OfSeveralMapsIsThatOfEachAndTheGradientsOfTheWeightsAd
       same_maps.push_back(with_gradient(maps.back().to(at::kFloat)));
       gradients.push_back(random_map({size[0], 96, size[2], size[3]}).to(type));
     }
-    const std::vector<at::Tensor> results = winograd_convolution(maps, weights, biases);
+    const std::vector<at::Tensor> results = sliding_convolution(maps, weights, biases);
     at::Tensor all = at::zeros({}), same = at::zeros({});
     for (size_t i = 0; i < maps.size(); ++i) {
       const at::Tensor expected = at::conv2d(same_maps[i], same_weights, same_biases, 1, 1);
@@ -151,23 +174,27 @@ TEST(WinogradConvolution, OfSeveralMapsIsThatOfEachAndTheGradientsOfTheWeightsAd
   }
 }
 
-TEST(WinogradConvolution, IsTakenForManyChannelsAndPlaces) {
+TEST(SlidingConvolution, IsTakenForManyChannelsAndPlaces) {
   const auto takes = [](at::IntArrayRef sizes, at::IntArrayRef weights) {
-    return takes_winograd(random_map(sizes), at::zeros(weights));
+    return takes_sliding(random_map(sizes), at::zeros(weights));
   };
   EXPECT_EQ(takes({2, 64, 20, 20}, {30, 64, 3, 3}), !device::Emulation::active()) << "on a CPU";
   EXPECT_FALSE(takes({2, 64, 7, 7}, {64, 64, 3, 3})) << "few places";
-  EXPECT_EQ(takes_winograd({random_map({2, 64, 7, 7}), random_map({2, 64, 9, 9})}, at::zeros({64, 64, 3, 3})),
+  EXPECT_EQ(takes_sliding({random_map({2, 64, 7, 7}), random_map({2, 64, 9, 9})}, at::zeros({64, 64, 3, 3})),
             !device::Emulation::active())
       << "few places, but enough together";
   EXPECT_FALSE(takes({2, 60, 20, 20}, {64, 60, 3, 3})) << "channels that fill no panel";
   EXPECT_FALSE(takes({2, 64, 20, 20}, {8, 64, 3, 3})) << "few channels";
-  EXPECT_FALSE(takes({2, 64, 20, 20}, {64, 64, 1, 1}));
+  EXPECT_FALSE(takes({2, 64, 20, 20}, {64, 64, 1, 1})) << "place by place";
+  EXPECT_FALSE(takes({2, 64, 20, 20}, {64, 64, 2, 2})) << "sides that are even";
+  EXPECT_EQ(takes_sliding(random_map({2, 60, 20, 20}).to(at::kBFloat16), at::zeros({64, 60, 5, 3})),
+            has_bfloat16_tiles() && !device::Emulation::active())
+      << "any window and channels by AMX";
   EXPECT_FALSE(takes({2, 64, 20, 20}, {64, 1, 3, 3}));
-  EXPECT_FALSE(takes_winograd(at::zeros({2, 64, 20, 20}), at::zeros({64, 64, 3, 3}))) << "channels first";
+  EXPECT_FALSE(takes_sliding(at::zeros({2, 64, 20, 20}), at::zeros({64, 64, 3, 3}))) << "channels first";
 }
 
-TEST(WinogradConvolution, ByPackedWeightsIsTheSameClamped) {
+TEST(SlidingConvolution, ByPackedWeightsIsTheSameClamped) {
   if (device::Emulation::active()) GTEST_SKIP() << "weights are packed for CPUs, the others are libtorch's there";
   at::manual_seed(10);
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
@@ -176,14 +203,16 @@ TEST(WinogradConvolution, ByPackedWeightsIsTheSameClamped) {
                        biases = at::randn({35}), packed = packed_for_winograd(x, weights);
       const at::Tensor plain = convolved(x, weights, biases), y = packed_winograd_convolution(x, packed, biases, {});
       EXPECT_TRUE(y.is_contiguous(at::MemoryFormat::ChannelsLast));
-      EXPECT_TRUE(at::equal(y, plain)) << type;
-      EXPECT_TRUE(at::equal(packed_winograd_convolution(x, packed, biases, {.low = 0, .high = 6}), plain.clamp(0, 6)))
+      if (type != at::kBFloat16 || !has_bfloat16_tiles()) {  // which are multiplied otherwise, unless packed
+        EXPECT_TRUE(at::equal(y, plain)) << type;
+      }
+      EXPECT_TRUE(at::equal(packed_winograd_convolution(x, packed, biases, {.low = 0, .high = 6}), y.clamp(0, 6)))
           << type;
-      EXPECT_TRUE(at::equal(packed_winograd_convolution(x, packed, biases, {.low = 0}), plain.clamp_min(0))) << type;
+      EXPECT_TRUE(at::equal(packed_winograd_convolution(x, packed, biases, {.low = 0}), y.clamp_min(0))) << type;
     }
 }
 
-TEST(WinogradConvolution, IsNotPackedWhereItIsNotTaken) {
+TEST(SlidingConvolution, IsNotPackedWhereItIsNotTaken) {
   EXPECT_EQ(packed_for_winograd(random_map({1, 64, 7, 7}), at::zeros({64, 64, 3, 3})).numel(), 0) << "few places";
   EXPECT_EQ(packed_for_winograd(random_map({2, 60, 20, 20}), at::zeros({64, 60, 3, 3})).numel(), 0);
   const at::Tensor x = random_map({1, 16, 20, 20}), packed = packed_for_winograd(x, at::zeros({16, 16, 3, 3}));
@@ -199,28 +228,28 @@ TEST(WinogradConvolution, IsNotPackedWhereItIsNotTaken) {
               ThrowsMessage<c10::Error>(HasSubstr("clamped or nothing")));
 }
 
-TEST(WinogradConvolution, OfNothingIsNothing) {
+TEST(SlidingConvolution, OfNothingIsNothing) {
   EXPECT_EQ(convolved(at::zeros({0, 16, 5, 5}), at::ones({16, 16, 3, 3})).sizes(), at::IntArrayRef({0, 16, 5, 5}));
   EXPECT_EQ(convolved(at::zeros({2, 16, 5, 5}), at::ones({0, 16, 3, 3})).sizes(), at::IntArrayRef({2, 0, 5, 5}));
 }
 
-TEST(WinogradConvolution, NamesSizesThatDisagree) {
+TEST(SlidingConvolution, NamesSizesThatDisagree) {
   const at::Tensor x = at::zeros({1, 4, 5, 5}), weights = at::zeros({3, 4, 3, 3});
-  EXPECT_THAT([&] { winograd_convolution(x.slice(1, 1), weights); },
+  EXPECT_THAT([&] { sliding_convolution(x.slice(1, 1), weights); },
               ThrowsMessage<c10::Error>(HasSubstr("[1, 3, 5, 5]")));
-  EXPECT_THAT([&] { winograd_convolution_gradient(x, weights); }, ThrowsMessage<c10::Error>(HasSubstr("[1, 4, 5, 5]")));
-  EXPECT_THAT([&] { winograd_convolution(x, weights.slice(2, 1)); },
+  EXPECT_THAT([&] { sliding_convolution_gradient(x, weights); }, ThrowsMessage<c10::Error>(HasSubstr("[1, 4, 5, 5]")));
+  EXPECT_THAT([&] { sliding_convolution(x, weights.slice(2, 1)); },
               ThrowsMessage<c10::Error>(HasSubstr("[3, 4, 2, 3]")));
-  EXPECT_THAT([&] { winograd_convolution(x, weights, at::zeros({4})); },
+  EXPECT_THAT([&] { sliding_convolution(x, weights, at::zeros({4})); },
               ThrowsMessage<c10::Error>(HasSubstr("expected 3 biases")));
   EXPECT_THAT(
       [&] {
-        winograd_convolution({x, x.to(at::kHalf)}, weights);
+        sliding_convolution({x, x.to(at::kHalf)}, weights);
       },
       ThrowsMessage<c10::Error>(HasSubstr("expected maps of one kind")));
-  EXPECT_THAT([&] { winograd_convolution(at::TensorList(), weights); },
+  EXPECT_THAT([&] { sliding_convolution(at::TensorList(), weights); },
               ThrowsMessage<c10::Error>(HasSubstr("expected maps, got none")));
-  EXPECT_THAT([&] { winograd_convolution(x.to(at::kDouble), weights); },
+  EXPECT_THAT([&] { sliding_convolution(x.to(at::kDouble), weights); },
               ThrowsMessage<c10::Error>(HasSubstr("expected maps of float32 or half the bits")));
 }
 

@@ -1,11 +1,14 @@
-#include "osprey/kernels/winograd_convolution.h"
+#include "osprey/kernels/sliding_convolution.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <array>
 
+#include "kernels/cpu/sides.h"
+#include "kernels/cpu/sliding_convolution.h"
 #include "kernels/cpu/winograd.h"
 #include "kernels/device/launch.h"
 #include "kernels/maps.h"
@@ -21,17 +24,33 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr ConvolutionWindow kWindow{{3, 3}, 1, {1, 1}};
+/// Zeros on every side that keep the size of the map.
+std::array<int64_t, 2> padding_of(const at::Tensor& weights) { return {weights.size(2) / 2, weights.size(3) / 2}; }
 
-/// Whether the loops can do it.
-bool fits(at::TensorList maps, const at::Tensor& weights) {
-  return device::takes_loops(maps[0]) && cpu::fits_winograd(maps, weights.size(0), weights.size(1));
+ConvolutionWindow window_of(const at::Tensor& weights) {
+  return {{weights.size(2), weights.size(3)}, 1, padding_of(weights)};
 }
 
-/// Whether tiles are the faster way for maps on a CPU.
+enum class Way { kByAmx, kInTiles, kByLibtorch };
+
+/// How the loops do it, if they can.
+Way way_of(at::TensorList maps, const at::Tensor& weights) {
+  const int64_t O = weights.size(0), I = weights.size(1);
+  if (!device::takes_loops(maps[0])) return Way::kByLibtorch;
+  if (cpu::slides_by_amx(maps[0].scalar_type(), O, I)) return Way::kByAmx;
+  const bool three_by_three = weights.size(2) == 3 && weights.size(3) == 3;
+  return three_by_three && cpu::fits_winograd(maps, O, I) ? Way::kInTiles : Way::kByLibtorch;
+}
+
+bool has_odd_sides(const at::Tensor& weights) {
+  const auto fits = [](int64_t side) { return side % 2 == 1 && side <= cpu::kMostTaps; };
+  return weights.dim() == 4 && fits(weights.size(2)) && fits(weights.size(3));
+}
+
+/// Whether these maps and weights belong together, and are enough for the weights to be worth what they take.
 bool suits(at::TensorList maps, const at::Tensor& weights) {
-  constexpr int64_t kLeastPlaces = 192;  // for the weights to be worth what they take
-  if (weights.dim() != 4 || weights.size(2) != 3 || weights.size(3) != 3 || weights.scalar_type() != at::kFloat)
+  constexpr int64_t kLeastPlaces = 192;
+  if (!has_odd_sides(weights) || weights.size(2) * weights.size(3) == 1 || weights.scalar_type() != at::kFloat)
     return false;
   int64_t places = 0;
   for (const at::Tensor& map : maps) {
@@ -40,15 +59,15 @@ bool suits(at::TensorList maps, const at::Tensor& weights) {
       return false;
     places += map.size(0) * map.size(2) * map.size(3);
   }
-  return places >= kLeastPlaces && cpu::fits_winograd(maps, weights.size(0), weights.size(1));
+  return places >= kLeastPlaces;
 }
 
 void check(at::TensorList maps, const at::Tensor& weights, const std::optional<at::Tensor>& biases, bool transposed) {
   TORCH_CHECK(!maps.empty(), "expected maps, got none");
   for (const at::Tensor& map : maps) {
-    TORCH_CHECK(map.dim() == 4 && weights.dim() == 4 && weights.size(2) == 3 && weights.size(3) == 3 &&
-                    map.size(1) == weights.size(transposed ? 0 : 1),
-                "expected maps [B, I, H, W] and weights [O, I, 3, 3], got ", map.sizes(), " and ", weights.sizes());
+    TORCH_CHECK(map.dim() == 4 && has_odd_sides(weights) && map.size(1) == weights.size(transposed ? 0 : 1),
+                "expected maps [B, I, H, W] and weights [O, I, height, width] of odd sides up to ", cpu::kMostTaps,
+                ", got ", map.sizes(), " and ", weights.sizes());
     TORCH_CHECK(is_element(map.scalar_type()) && weights.scalar_type() == at::kFloat,
                 "expected maps of float32 or half the bits and weights of float32, got ", map.toString(), " and ",
                 weights.toString());
@@ -60,8 +79,8 @@ void check(at::TensorList maps, const at::Tensor& weights, const std::optional<a
               "expected ", columns, " biases of float32");
 }
 
-std::vector<at::Tensor> winograd_operator(at::TensorList maps, const at::Tensor& weights,
-                                          const std::optional<at::Tensor>& biases, bool transposed) {
+std::vector<at::Tensor> sliding_operator(at::TensorList maps, const at::Tensor& weights,
+                                         const std::optional<at::Tensor>& biases, bool transposed) {
   check(maps, weights, biases, transposed);
   std::vector<at::Tensor> own, results;
   for (const at::Tensor& map : maps) {
@@ -70,22 +89,26 @@ std::vector<at::Tensor> winograd_operator(at::TensorList maps, const at::Tensor&
   }
   const auto is_empty = [](const at::Tensor& map) { return map.numel() == 0; };
   if (maps[0].is_meta() || std::ranges::all_of(results, is_empty)) return results;
-  if (fits(own, weights)) {
-    cpu::convolve_in_tiles(own, weights, biases ? biases->contiguous() : at::Tensor(), transposed, results);
-    return results;
-  }
-  const WithoutAutocast scope;
-  for (size_t i = 0; i < own.size(); ++i) {
-    const at::Tensor floats = own[i].to(at::kFloat);
-    results[i].copy_(transposed ? at::conv_transpose2d(floats, weights, biases, 1, 1)
-                                : at::conv2d(floats, weights, biases, 1, 1));
+  const at::Tensor bias = biases ? biases->contiguous() : at::Tensor();
+  const Way way = way_of(own, weights);
+  if (way == Way::kByAmx) {
+    cpu::slide_over(own, weights, bias, transposed, results);
+  } else if (way == Way::kInTiles) {
+    cpu::convolve_in_tiles(own, weights, bias, transposed, results);
+  } else {
+    const WithoutAutocast scope;
+    for (size_t i = 0; i < own.size(); ++i) {
+      const at::Tensor floats = own[i].to(at::kFloat);
+      results[i].copy_(transposed ? at::conv_transpose2d(floats, weights, biases, 1, padding_of(weights))
+                                  : at::conv2d(floats, weights, biases, 1, padding_of(weights)));
+    }
   }
   return results;
 }
 
 std::vector<at::Tensor> convolve(at::TensorList maps, const at::Tensor& weights,
                                  const std::optional<at::Tensor>& biases, bool transposed) {
-  static const auto operation = find_operator("winograd_convolution", &winograd_operator);
+  static const auto operation = find_operator("sliding_convolution", &sliding_operator);
   return operation.call(maps, weights, biases, transposed);
 }
 
@@ -106,7 +129,7 @@ at::Tensor packed_operator(const at::Tensor& given, const at::Tensor& packed, co
   return result;
 }
 
-class WinogradNode : public torch::autograd::Function<WinogradNode> {
+class SlidingNode : public torch::autograd::Function<SlidingNode> {
  public:
   static variable_list forward(AutogradContext* context, at::TensorList maps, const at::Tensor& weights,
                                const std::optional<at::Tensor>& biases, bool transposed) {
@@ -130,8 +153,8 @@ class WinogradNode : public torch::autograd::Function<WinogradNode> {
     for (size_t i = 0; i < count; ++i) wants_maps = wants_maps || context->needs_input_grad(i);
     if (wants_maps) std::ranges::copy(convolve(gradients, weights, {}, !transposed), result.begin());
     if (context->needs_input_grad(count))
-      result[count] = transposed ? convolution_weight_gradient(maps, gradients, kWindow)
-                                 : convolution_weight_gradient(gradients, maps, kWindow);
+      result[count] = transposed ? convolution_weight_gradient(maps, gradients, window_of(weights))
+                                 : convolution_weight_gradient(gradients, maps, window_of(weights));
     if (context->saved_data["biased"].toBool() && context->needs_input_grad(count + 1))
       for (const at::Tensor& gradient : gradients) {
         const at::Tensor sums = gradient.sum(at::IntArrayRef{0, 2, 3}, /*keepdim=*/false, at::kFloat);
@@ -142,14 +165,14 @@ class WinogradNode : public torch::autograd::Function<WinogradNode> {
   }
 };
 
-std::vector<at::Tensor> differentiable_winograd(at::TensorList maps, const at::Tensor& weights,
-                                                const std::optional<at::Tensor>& biases, bool transposed) {
-  return WinogradNode::apply(maps, weights, biases, transposed);
+std::vector<at::Tensor> differentiable_sliding(at::TensorList maps, const at::Tensor& weights,
+                                               const std::optional<at::Tensor>& biases, bool transposed) {
+  return SlidingNode::apply(maps, weights, biases, transposed);
 }
 
 TORCH_LIBRARY_FRAGMENT(osprey, library) {
-  define(library, "winograd_convolution(Tensor[] maps, Tensor weights, Tensor? biases, bool transposed) -> Tensor[]",
-         &winograd_operator, &differentiable_winograd);
+  define(library, "sliding_convolution(Tensor[] maps, Tensor weights, Tensor? biases, bool transposed) -> Tensor[]",
+         &sliding_operator, &differentiable_sliding);
   define_for_cpus(
       library, "packed_winograd_convolution(Tensor map, Tensor packed, Tensor biases, float low, float high) -> Tensor",
       &packed_operator);
@@ -157,22 +180,25 @@ TORCH_LIBRARY_FRAGMENT(osprey, library) {
 
 }  // namespace
 
-bool takes_winograd(at::TensorList maps, const at::Tensor& weights) {
-  return device::takes_loops(maps[0]) && suits(maps, weights);
+bool takes_sliding(at::TensorList maps, const at::Tensor& weights) {
+  return suits(maps, weights) && way_of(maps, weights) != Way::kByLibtorch;
 }
 
-std::vector<at::Tensor> winograd_convolution(at::TensorList maps, const at::Tensor& weights, const at::Tensor& biases) {
+std::vector<at::Tensor> sliding_convolution(at::TensorList maps, const at::Tensor& weights, const at::Tensor& biases) {
   return convolve(maps, weights, if_defined(biases), /*transposed=*/false);
 }
 
-std::vector<at::Tensor> winograd_convolution_gradient(at::TensorList gradients, const at::Tensor& weights) {
+std::vector<at::Tensor> sliding_convolution_gradient(at::TensorList gradients, const at::Tensor& weights) {
   return convolve(gradients, weights, {}, /*transposed=*/true);
 }
 
 at::Tensor packed_for_winograd(const at::Tensor& map, const at::Tensor& weights) {
   check(map, weights, {}, /*transposed=*/false);
   TORCH_CHECK(map.is_cpu(), "weights are packed for CPUs, not for ", map.device());
-  return suits(map, weights) ? cpu::pack_for_tiles(map, weights) : at::empty({0}, weights.options());
+  const bool three_by_three = weights.size(2) == 3 && weights.size(3) == 3;
+  return three_by_three && suits(map, weights) && cpu::fits_winograd(map, weights.size(0), weights.size(1))
+             ? cpu::pack_for_tiles(map, weights)
+             : at::empty({0}, weights.options());
 }
 
 at::Tensor packed_winograd_convolution(const at::Tensor& map, const at::Tensor& packed, const at::Tensor& biases,
