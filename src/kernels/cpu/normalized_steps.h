@@ -40,28 +40,13 @@ class TaskMoments {
 };
 
 /// Rows of the total gradient from element `first` on.
-/// total  of float32, or rounded to bfloat16
+/// total  of float32, or as the numbers of the map are
 template <class T, class Number>
 void make_total(const ThroughStatistics& from, int64_t first, int64_t rows, Number* total) {
   const int64_t depth = from.y.size(1);
-  const auto make = [&](int64_t row, int64_t count, float* result) {
-    const int64_t begin = first + row * depth;
-    add_through_statistics(device::data<const T>(from.gradient) + begin, device::data<const T>(from.y) + begin, count,
-                           depth, /*step=*/depth, from.mean.const_data_ptr<float>(), from.scale.const_data_ptr<float>(),
-                           from.slope.const_data_ptr<float>(), from.offset.const_data_ptr<float>(), result);
-  };
-  if constexpr (std::is_same_v<Number, float>) {
-    make(0, rows, total);
-  } else {
-    constexpr int64_t kFloats = 4 << 10, kLeastRows = 4;  // at once: what stays in the nearest cache
-    const int64_t at_once = std::max(kFloats / depth, kLeastRows);
-    const auto draft = scratch(at_once * depth);
-    for (int64_t row = 0; row < rows; row += at_once) {
-      const int64_t count = std::min(at_once, rows - row);
-      make(row, count, draft.get());
-      round_floats(draft.get(), count * depth, total + row * depth);
-    }
-  }
+  add_through_statistics(device::data<const T>(from.gradient) + first, device::data<const T>(from.y) + first, rows,
+                         depth, /*step=*/depth, from.mean.const_data_ptr<float>(), from.scale.const_data_ptr<float>(),
+                         from.slope.const_data_ptr<float>(), from.offset.const_data_ptr<float>(), total);
 }
 
 /// The gradient of a map, some rows at a time: they are made as floats, then taken back through what had normalised

@@ -4,300 +4,370 @@
 
 #include "kernels/arithmetic/curve.h"
 #include "kernels/cpu/loops/dispatch.h"
+#include "kernels/cpu/loops/lanes.h"
 #include "kernels/cpu/loops/product_panels.h"
 
 namespace osprey::kernels::cpu {
 namespace {
 
-/// Rows that are summed as floats before they join the doubles.
-constexpr int64_t kRows = 128;
-
-/// Calls `body(row, columns of four rows)` in fours, then singly, and adds what it gathered to the doubles.
-template <class Add>
-OSPREY_INLINE void gather(int64_t rows, int64_t depth, float* scratch, double* first, double* second, Add add) {
-  float* __restrict a = scratch;
-  float* __restrict b = scratch + depth;
-  for (int64_t begin = 0; begin < rows; begin += kRows) {
-    const int64_t end = begin + kRows < rows ? begin + kRows : rows;
-    for (int64_t c = 0; c < depth; ++c) a[c] = b[c] = 0;
-    int64_t row = begin;
-    for (; row + 4 <= end; row += 4) {
-      for (int64_t c = 0; c < depth; ++c) {
-        float a0 = 0, b0 = 0, a1 = 0, b1 = 0;
-        add(row, c, a0, b0);
-        add(row + 1, c, a1, b1);
-        add(row + 2, c, a0, b0);
-        add(row + 3, c, a1, b1);
-        a[c] += a0 + a1;
-        b[c] += b0 + b1;
-      }
-    }
-    for (; row < end; ++row)
-      for (int64_t c = 0; c < depth; ++c) add(row, c, a[c], b[c]);
-    for (int64_t c = 0; c < depth; ++c) first[c] += a[c];
-    for (int64_t c = 0; c < depth; ++c) second[c] += b[c];
-  }
-}
-
-template <class T>
-OSPREY_INLINE void moments(const T* __restrict x, int64_t rows, int64_t depth, int64_t step,
-                           const float* __restrict center, float* scratch, double* sum, double* square) {
-  gather(
-      rows, depth, scratch, sum,
-      square, [=](int64_t row, int64_t c, float& a, float& b) __attribute__((always_inline)) {
-        const float d = load(x + row * step + c) - center[c];
-        a += d;
-        b += d * d;
-      });
-}
-
 /// Calls `body(how many, first row)` for four rows at a time, which read what a channel has once, then for single ones.
-/// (What is written is no other row's, nor anything of a channel: "ivdep" tells the compiler, which cannot know.)
 template <class Body>
-OSPREY_INLINE void for_rows(int64_t begin, int64_t end, Body body) {
+OSPREY_INLINE void for_rows(int64_t begin, int64_t end, const Body& body) {
   int64_t row = begin;
   for (; row + 4 <= end; row += 4) body(std::integral_constant<int, 4>(), row);
   for (; row < end; ++row) body(std::integral_constant<int, 1>(), row);
 }
 
-template <class T, class Out>
-OSPREY_INLINE void normalize(const T* x, int64_t rows, int64_t depth, int64_t step, const ChannelAffine& affine,
-                             Out* y) {
-  const float *const mean = affine.mean, *const scale = affine.scale, *const shift = affine.shift;
-  with_curve(
-      affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
-        for_rows(
-            0, rows, [=](auto some, int64_t row) __attribute__((always_inline)) {
-              const T* const from = x + row * step;
-              Out* const to = y + row * depth;
-#pragma GCC ivdep
-              for (int64_t c = 0; c < depth; ++c)
-#pragma GCC unroll 4
-                for (int r = 0; r < decltype(some)::value; ++r)
-                  store(to + r * depth + c, curve.value((load(from + r * step + c) - mean[c]) * scale[c] + shift[c]));
-            });
-      });
-}
-
-template <class T>
-OSPREY_INLINE void normalize_into_panels(const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,
-                                         float* panels, int64_t panel_step) {
-  const float *const mean = affine.mean, *const scale = affine.scale, *const shift = affine.shift;
-  const int64_t whole = depth / kPanelColumns * kPanelColumns;
-  with_curve(
-      affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
-        for_rows(
-            0, rows, [=](auto some, int64_t row) __attribute__((always_inline)) {
-              const T* const from = x + row * depth;
-              float* to = panels + row * kPanelColumns;
-              int64_t first = 0;
-              for (; first < whole; first += kPanelColumns, to += panel_step)
-#pragma GCC ivdep
-                for (int64_t i = 0; i < kPanelColumns; ++i)
-#pragma GCC unroll 4
-                  for (int r = 0; r < decltype(some)::value; ++r)
-                    to[r * kPanelColumns + i] = curve.value(
-                        (load(from + r * depth + first + i) - mean[first + i]) * scale[first + i] + shift[first + i]);
-              if (first == depth) return;
-#pragma GCC unroll 4
-              for (int r = 0; r < decltype(some)::value; ++r)
-                for (int64_t c = first; c < first + kPanelColumns; ++c)
-                  to[r * kPanelColumns + c - first] =
-                      c < depth ? curve.value((load(from + r * depth + c) - mean[c]) * scale[c] + shift[c]) : 0;
-            });
-      });
-}
-
-template <class T>
-OSPREY_INLINE void gradient_moments(const T* __restrict gradient, const T* __restrict x, int64_t rows, int64_t depth,
-                                    const ChannelAffine& affine, float* scratch, double* sum, double* product) {
-  const float* __restrict mean = affine.mean;
-  const float* __restrict scale = affine.scale;
-  const float* __restrict shift = affine.shift;
-  with_curve(
-      affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
-        gather(
-            rows, depth, scratch, sum,
-            product, [=](int64_t row, int64_t c, float& a, float& b) __attribute__((always_inline)) {
-              const float centered = load(x + row * depth + c) - mean[c];
-              const float g = curve.back(centered * scale[c] + shift[c], load(gradient + row * depth + c));
-              a += g;
-              b += g * centered;
-            });
-      });
-}
-
-template <class T>
-OSPREY_INLINE void gradients(const T* __restrict gradient, const T* __restrict x, int64_t rows, int64_t depth,
-                             const ChannelAffine& affine, const float* __restrict slope, const float* __restrict offset,
-                             T* __restrict result) {
-  const float* __restrict mean = affine.mean;
-  const float* __restrict scale = affine.scale;
-  const float* __restrict shift = affine.shift;
-  with_curve(
-      affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
-        for (int64_t row = 0; row < rows; ++row) {
-          for (int64_t c = 0; c < depth; ++c) {
-            const float centered = load(x + row * depth + c) - mean[c];
-            const float g = curve.back(centered * scale[c] + shift[c], load(gradient + row * depth + c));
-            store(result + row * depth + c, scale[c] * g + slope[c] * centered + offset[c]);
-          }
-        }
-      });
-}
-
-template <class T>
-OSPREY_INLINE void add_linear(const T* gradient, const T* x, int64_t rows, int64_t depth, int64_t step,
-                              const float* mean, const float* scale, const float* slope, const float* offset,
-                              float* result) {
-  for_rows(
-      0, rows, [=](auto some, int64_t row) __attribute__((always_inline)) {
-        const T *const g = gradient + row * step, *const from = x + row * step;
-        float* const to = result + row * depth;
-#pragma GCC ivdep
-        for (int64_t c = 0; c < depth; ++c)
-#pragma GCC unroll 4
-          for (int r = 0; r < decltype(some)::value; ++r)
-            to[r * depth + c] =
-                scale[c] * load(g + r * step + c) + (slope[c] * (load(from + r * step + c) - mean[c]) + offset[c]);
-      });
-}
-
-/// Calls body(rows, first of them, channel, a, b) for all rows, up to four at a time, and adds what it has added to the
-/// floats a and b to the sums.
-template <class Body>
-OSPREY_INLINE void with_sums(int64_t rows, int64_t depth, float* scratch, double* first, double* second, Body body) {
+/// Calls work.operator()<kind of numbers>(rows, first of them, channel, a, b) for all rows, up to four at a time, and
+/// adds what it has added to the floats a and b of each channel to the doubles.
+template <class Numbers, class Work>
+OSPREY_INLINE void with_sums(int64_t rows, int64_t depth, float* scratch, double* first, double* second,
+                             const Work& work) {
+  constexpr int64_t kRows = 128;  // that are summed as floats before they join the doubles
   float *const a = scratch, *const b = scratch + depth;
   for (int64_t begin = 0; begin < rows; begin += kRows) {
     const int64_t end = begin + kRows < rows ? begin + kRows : rows;
     for (int64_t c = 0; c < depth; ++c) a[c] = b[c] = 0;
     for_rows(
-        begin, end, [=](auto some, int64_t row) __attribute__((always_inline)) {
-#pragma GCC ivdep
-          for (int64_t c = 0; c < depth; ++c) {
-            float of_a = a[c], of_b = b[c];
-            body(some, row, c, of_a, of_b);
-            a[c] = of_a;
-            b[c] = of_b;
-          }
+        begin, end, [&](auto some, int64_t row) __attribute__((always_inline)) {
+          for_lanes<Numbers>(
+              depth, [&]<class N>(int64_t c) __attribute__((always_inline)) {
+                Few<FloatsLike<N>> of_a(a + c), of_b(b + c);
+                work.template operator()<N>(some, row, c, of_a, of_b);
+                of_a.put(a + c);
+                of_b.put(b + c);
+              });
         });
     for (int64_t c = 0; c < depth; ++c) first[c] += a[c];
     for (int64_t c = 0; c < depth; ++c) second[c] += b[c];
   }
 }
 
-template <class G, class T>
-OSPREY_INLINE void take_back(const G* gradient, const T* x, int64_t rows, int64_t depth, int64_t step,
-                             const ChannelAffine& affine, float* scratch, double* sum, double* product, T* result) {
+template <class Numbers>
+OSPREY_INLINE void moments(const typename Numbers::Element* x, int64_t rows, int64_t depth, int64_t step,
+                           const float* center, float* scratch, double* sum, double* square) {
+  with_sums<Numbers>(
+      rows, depth, scratch, sum,
+      square, [=]<class N>(auto some, int64_t row, int64_t c, auto& a, auto& b) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+        for (int r = 0; r < decltype(some)::value; ++r) {
+          const Few<N> numbers(x + (row + r) * step + c);
+          each<N>([&](int i) __attribute__((always_inline)) {
+            const float d = numbers[i] - center[c + i];
+            a[i] += d;
+            b[i] += d * d;
+          });
+        }
+      });
+}
+
+/// Result  the kind of numbers that are made
+template <class Numbers, template <class> class Result>
+OSPREY_INLINE void normalize(const typename Numbers::Element* x, int64_t rows, int64_t depth, int64_t step,
+                             const ChannelAffine& affine, typename Result<Numbers>::Element* y) {
   const float *const mean = affine.mean, *const scale = affine.scale, *const shift = affine.shift;
   with_curve(
       affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
-        with_sums(
+        for_rows(
+            0, rows, [=](auto some, int64_t row) __attribute__((always_inline)) {
+              for_lanes<Numbers>(
+                  depth, [=]<class N>(int64_t c) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+                    for (int r = 0; r < decltype(some)::value; ++r) {
+                      const Few<N> numbers(x + (row + r) * step + c);
+                      Few<Result<N>> made;
+                      each<N>([&](int i) __attribute__((always_inline)) {
+                        made[i] = curve.value((numbers[i] - mean[c + i]) * scale[c + i] + shift[c + i]);
+                      });
+                      made.put(y + (row + r) * depth + c);
+                    }
+                  });
+            });
+      });
+}
+
+template <class Numbers>
+OSPREY_INLINE void normalize_into_panels(const typename Numbers::Element* x, int64_t rows, int64_t depth,
+                                         const ChannelAffine& affine, float* panels, int64_t panel_step) {
+  const float *const mean = affine.mean, *const scale = affine.scale, *const shift = affine.shift;
+  const int64_t missing = (kPanelColumns - depth % kPanelColumns) % kPanelColumns;
+  with_curve(
+      affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
+        for_rows(
+            0, rows, [=](auto some, int64_t row) __attribute__((always_inline)) {
+              float* const first = panels + row * kPanelColumns;
+              for_lanes<Numbers>(
+                  depth, [=]<class N>(int64_t c) __attribute__((always_inline)) {
+                    float* const to = first + c / kPanelColumns * panel_step + c % kPanelColumns;
+#pragma GCC unroll 4
+                    for (int r = 0; r < decltype(some)::value; ++r) {
+                      const Few<N> numbers(x + (row + r) * depth + c);
+                      Few<FloatsLike<N>> made;
+                      each<N>([&](int i) __attribute__((always_inline)) {
+                        made[i] = curve.value((numbers[i] - mean[c + i]) * scale[c + i] + shift[c + i]);
+                      });
+                      made.put(to + r * kPanelColumns);
+                    }
+                  });
+              for (int r = 0; missing > 0 && r < decltype(some)::value; ++r)
+                for (int64_t c = kPanelColumns - missing; c < kPanelColumns; ++c)
+                  first[depth / kPanelColumns * panel_step + r * kPanelColumns + c] = 0;
+            });
+      });
+}
+
+template <class Numbers>
+OSPREY_INLINE void gradient_moments(const typename Numbers::Element* gradient, const typename Numbers::Element* x,
+                                    int64_t rows, int64_t depth, const ChannelAffine& affine, float* scratch,
+                                    double* sum, double* product) {
+  const float *const mean = affine.mean, *const scale = affine.scale, *const shift = affine.shift;
+  with_curve(
+      affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
+        with_sums<Numbers>(
             rows, depth, scratch, sum,
-            product, [=](auto some, int64_t row, int64_t c, float& a, float& b) __attribute__((always_inline)) {
+            product, [=]<class N>(auto some, int64_t row, int64_t c, auto& a, auto& b) __attribute__((always_inline)) {
 #pragma GCC unroll 4
               for (int r = 0; r < decltype(some)::value; ++r) {
-                const int64_t at = (row + r) * step + c;
-                const float centered = load(x + at) - mean[c];
-                const float g = curve.back(centered * scale[c] + shift[c], load(gradient + (row + r) * depth + c));
-                store(result + at, scale[c] * g);
-                a += g;
-                b += g * centered;
+                const int64_t at = (row + r) * depth + c;
+                const Few<N> numbers(x + at), wanted(gradient + at);
+                each<N>([&](int i) __attribute__((always_inline)) {
+                  const float centered = numbers[i] - mean[c + i];
+                  const float g = curve.back(centered * scale[c + i] + shift[c + i], wanted[i]);
+                  a[i] += g;
+                  b[i] += g * centered;
+                });
               }
             });
       });
 }
 
-template <class T>
-OSPREY_INLINE void add_normalized(const T* x, const T* addend, int64_t rows, int64_t depth, const ChannelAffine& affine,
-                                  T* y) {
+template <class Numbers>
+OSPREY_INLINE void gradients(const typename Numbers::Element* gradient, const typename Numbers::Element* x,
+                             int64_t rows, int64_t depth, const ChannelAffine& affine, const float* slope,
+                             const float* offset, typename Numbers::Element* result) {
+  const float *const mean = affine.mean, *const scale = affine.scale, *const shift = affine.shift;
+  with_curve(
+      affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
+        for_rows(
+            0, rows, [=](auto some, int64_t row) __attribute__((always_inline)) {
+              for_lanes<Numbers>(
+                  depth, [=]<class N>(int64_t c) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+                    for (int r = 0; r < decltype(some)::value; ++r) {
+                      const int64_t at = (row + r) * depth + c;
+                      const Few<N> numbers(x + at), wanted(gradient + at);
+                      Few<N> made;
+                      each<N>([&](int i) __attribute__((always_inline)) {
+                        const float centered = numbers[i] - mean[c + i];
+                        const float g = curve.back(centered * scale[c + i] + shift[c + i], wanted[i]);
+                        made[i] = scale[c + i] * g + slope[c + i] * centered + offset[c + i];
+                      });
+                      made.put(result + at);
+                    }
+                  });
+            });
+      });
+}
+
+template <class Numbers, template <class> class Result>
+OSPREY_INLINE void add_linear(const typename Numbers::Element* gradient, const typename Numbers::Element* x,
+                              int64_t rows, int64_t depth, int64_t step, const float* mean, const float* scale,
+                              const float* slope, const float* offset, typename Result<Numbers>::Element* result) {
+  for_rows(
+      0, rows, [=](auto some, int64_t row) __attribute__((always_inline)) {
+        for_lanes<Numbers>(
+            depth, [=]<class N>(int64_t c) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+              for (int r = 0; r < decltype(some)::value; ++r) {
+                const int64_t at = (row + r) * step + c;
+                const Few<N> numbers(x + at), wanted(gradient + at);
+                Few<Result<N>> made;
+                each<N>([&](int i) __attribute__((always_inline)) {
+                  made[i] = scale[c + i] * wanted[i] + (slope[c + i] * (numbers[i] - mean[c + i]) + offset[c + i]);
+                });
+                made.put(result + (row + r) * depth + c);
+              }
+            });
+      });
+}
+
+/// Gradient  the kind of numbers that the gradient has
+template <class Numbers, template <class> class Gradient>
+OSPREY_INLINE void take_back(const typename Gradient<Numbers>::Element* gradient, const typename Numbers::Element* x,
+                             int64_t rows, int64_t depth, int64_t step, const ChannelAffine& affine, float* scratch,
+                             double* sum, double* product, typename Numbers::Element* result) {
+  const float *const mean = affine.mean, *const scale = affine.scale, *const shift = affine.shift;
+  with_curve(
+      affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
+        with_sums<Numbers>(
+            rows, depth, scratch, sum,
+            product, [=]<class N>(auto some, int64_t row, int64_t c, auto& a, auto& b) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+              for (int r = 0; r < decltype(some)::value; ++r) {
+                const int64_t at = (row + r) * step + c;
+                const Few<N> numbers(x + at);
+                const Few<Gradient<N>> wanted(gradient + (row + r) * depth + c);
+                Few<N> made;
+                each<N>([&](int i) __attribute__((always_inline)) {
+                  const float centered = numbers[i] - mean[c + i];
+                  const float g = curve.back(centered * scale[c + i] + shift[c + i], wanted[i]);
+                  made[i] = scale[c + i] * g;
+                  a[i] += g;
+                  b[i] += g * centered;
+                });
+                made.put(result + at);
+              }
+            });
+      });
+}
+
+template <class Numbers>
+OSPREY_INLINE void add_normalized(const typename Numbers::Element* x, const typename Numbers::Element* addend,
+                                  int64_t rows, int64_t depth, const ChannelAffine& affine,
+                                  typename Numbers::Element* y) {
   const float *const mean = affine.mean, *const scale = affine.scale, *const shift = affine.shift;
   const Clamp clamp{affine.epilogue.low, affine.epilogue.high};
   for_rows(
       0, rows, [=](auto some, int64_t row) __attribute__((always_inline)) {
-#pragma GCC ivdep
-        for (int64_t c = 0; c < depth; ++c)
+        for_lanes<Numbers>(
+            depth, [=]<class N>(int64_t c) __attribute__((always_inline)) {
 #pragma GCC unroll 4
-          for (int r = 0; r < decltype(some)::value; ++r) {
-            const int64_t at = (row + r) * depth + c;
-            store(y + at, clamp.value((load(x + at) - mean[c]) * scale[c] + shift[c] + load(addend + at)));
-          }
+              for (int r = 0; r < decltype(some)::value; ++r) {
+                const int64_t at = (row + r) * depth + c;
+                const Few<N> numbers(x + at), others(addend + at);
+                Few<N> made;
+                each<N>([&](int i) __attribute__((always_inline)) {
+                  made[i] = clamp.value((numbers[i] - mean[c + i]) * scale[c + i] + shift[c + i] + others[i]);
+                });
+                made.put(y + at);
+              }
+            });
       });
 }
 
-template <class T>
-OSPREY_INLINE void take_back_sum(const T* gradient, const T* y, const T* x, int64_t rows, int64_t depth,
-                                 const ChannelAffine& affine, float* scratch, double* sum, double* product, T* result) {
+template <class Numbers>
+OSPREY_INLINE void take_back_sum(const typename Numbers::Element* gradient, const typename Numbers::Element* y,
+                                 const typename Numbers::Element* x, int64_t rows, int64_t depth,
+                                 const ChannelAffine& affine, float* scratch, double* sum, double* product,
+                                 typename Numbers::Element* result) {
   const float* const mean = affine.mean;
   const Clamp clamp{affine.epilogue.low, affine.epilogue.high};
-  with_sums(
+  with_sums<Numbers>(
       rows, depth, scratch, sum,
-      product, [=](auto some, int64_t row, int64_t c, float& a, float& b) __attribute__((always_inline)) {
+      product, [=]<class N>(auto some, int64_t row, int64_t c, auto& a, auto& b) __attribute__((always_inline)) {
 #pragma GCC unroll 4
         for (int r = 0; r < decltype(some)::value; ++r) {
           const int64_t at = (row + r) * depth + c;
-          const float g = clamp.back(load(y + at), load(gradient + at));
-          store(result + at, g);
-          a += g;
-          b += g * (load(x + at) - mean[c]);
+          const Few<N> made_of(x + at), sums(y + at), wanted(gradient + at);
+          Few<N> made;
+          each<N>([&](int i) __attribute__((always_inline)) {
+            const float g = clamp.back(sums[i], wanted[i]);
+            made[i] = g;
+            a[i] += g;
+            b[i] += g * (made_of[i] - mean[c + i]);
+          });
+          made.put(result + at);
         }
       });
 }
 
+template <class Numbers>
+using Same = Numbers;
+
+template <class Numbers>
+OSPREY_INLINE void normalize_same(const typename Numbers::Element* x, int64_t rows, int64_t depth, int64_t step,
+                                  const ChannelAffine& affine, typename Numbers::Element* y) {
+  normalize<Numbers, Same>(x, rows, depth, step, affine, y);
+}
+template <class Numbers>
+OSPREY_INLINE void normalize_to_floats(const typename Numbers::Element* x, int64_t rows, int64_t depth, int64_t step,
+                                       const ChannelAffine& affine, float* y) {
+  normalize<Numbers, FloatsLike>(x, rows, depth, step, affine, y);
+}
+template <class Numbers>
+OSPREY_INLINE void add_linear_same(const typename Numbers::Element* gradient, const typename Numbers::Element* x,
+                                   int64_t rows, int64_t depth, int64_t step, const float* mean, const float* scale,
+                                   const float* slope, const float* offset, typename Numbers::Element* result) {
+  add_linear<Numbers, Same>(gradient, x, rows, depth, step, mean, scale, slope, offset, result);
+}
+template <class Numbers>
+OSPREY_INLINE void add_linear_to_floats(const typename Numbers::Element* gradient, const typename Numbers::Element* x,
+                                        int64_t rows, int64_t depth, int64_t step, const float* mean,
+                                        const float* scale, const float* slope, const float* offset, float* result) {
+  add_linear<Numbers, FloatsLike>(gradient, x, rows, depth, step, mean, scale, slope, offset, result);
+}
+template <class Numbers>
+OSPREY_INLINE void take_back_same(const typename Numbers::Element* gradient, const typename Numbers::Element* x,
+                                  int64_t rows, int64_t depth, int64_t step, const ChannelAffine& affine,
+                                  float* scratch, double* sum, double* product, typename Numbers::Element* result) {
+  take_back<Numbers, Same>(gradient, x, rows, depth, step, affine, scratch, sum, product, result);
+}
+template <class Numbers>
+OSPREY_INLINE void take_back_floats(const float* gradient, const typename Numbers::Element* x, int64_t rows,
+                                    int64_t depth, int64_t step, const ChannelAffine& affine, float* scratch,
+                                    double* sum, double* product, typename Numbers::Element* result) {
+  take_back<Numbers, FloatsLike>(gradient, x, rows, depth, step, affine, scratch, sum, product, result);
+}
+
 }  // namespace
 
-// NOLINTBEGIN(bugprone-macro-parentheses): T is a type
-#define OSPREY_DISPATCH_TYPES(T)                                                                                    \
-  OSPREY_DISPATCH(add_moments, moments,                                                                             \
-                  (const T* x, int64_t rows, int64_t depth, int64_t step, const float* center, float* scratch,      \
-                   double* sum, double* square),                                                                    \
-                  x, rows, depth, step, center, scratch, sum, square)                                               \
-  OSPREY_DISPATCH(add_gradient_moments, gradient_moments,                                                           \
-                  (const T* gradient, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,         \
-                   float* scratch, double* sum, double* product),                                                   \
-                  gradient, x, rows, depth, affine, scratch, sum, product)                                          \
-  OSPREY_DISPATCH(gradient_rows, gradients,                                                                         \
-                  (const T* gradient, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,         \
-                   const float* slope, const float* offset, T* result),                                             \
-                  gradient, x, rows, depth, affine, slope, offset, result)                                          \
-  OSPREY_DISPATCH(                                                                                                  \
-      normalize_panels, normalize_into_panels,                                                                      \
-      (const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine, float* panels, int64_t panel_step), x, \
-      rows, depth, affine, panels, panel_step)                                                                      \
-  OSPREY_DISPATCH(add_through_statistics, add_linear,                                                               \
-                  (const T* gradient, const T* x, int64_t rows, int64_t depth, int64_t step, const float* mean,     \
-                   const float* scale, const float* slope, const float* offset, float* result),                     \
-                  gradient, x, rows, depth, step, mean, scale, slope, offset, result)                               \
-  OSPREY_DISPATCH(add_normalized_rows, add_normalized,                                                              \
-                  (const T* x, const T* addend, int64_t rows, int64_t depth, const ChannelAffine& affine, T* y), x, \
-                  addend, rows, depth, affine, y)                                                                   \
-  OSPREY_DISPATCH(take_back_sum_rows, take_back_sum,                                                                \
-                  (const T* gradient, const T* y, const T* x, int64_t rows, int64_t depth,                          \
-                   const ChannelAffine& affine, float* scratch, double* sum, double* product, T* result),           \
-                  gradient, y, x, rows, depth, affine, scratch, sum, product, result)
-#define OSPREY_DISPATCH_TAKING_BACK(G, T)                                                                 \
-  OSPREY_DISPATCH(take_back_rows, take_back,                                                              \
-                  (const G* gradient, const T* x, int64_t rows, int64_t depth, int64_t step,              \
-                   const ChannelAffine& affine, float* scratch, double* sum, double* product, T* result), \
-                  gradient, x, rows, depth, step, affine, scratch, sum, product, result)
-#define OSPREY_DISPATCH_NORMALIZE(T, Out)                                                                          \
-  OSPREY_DISPATCH(normalize_rows, normalize,                                                                       \
-                  (const T* x, int64_t rows, int64_t depth, int64_t step, const ChannelAffine& affine, Out* y), x, \
-                  rows, depth, step, affine, y)
+// NOLINTBEGIN(bugprone-macro-parentheses): T is a type, `dispatch` one of the macros above
+#define OSPREY_DISPATCH_TYPE(dispatch, T)                                                                              \
+  dispatch(add_moments, moments,                                                                                       \
+           (const T* x, int64_t rows, int64_t depth, int64_t step, const float* center, float* scratch, double* sum,   \
+            double* square),                                                                                           \
+           x, rows, depth, step, center, scratch, sum,                                                                 \
+           square) dispatch(add_gradient_moments, gradient_moments,                                                    \
+                            (const T* gradient, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,  \
+                             float* scratch, double* sum, double* product),                                            \
+                            gradient, x, rows, depth, affine, scratch, sum, product)                                   \
+      dispatch(gradient_rows, gradients,                                                                               \
+               (const T* gradient, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,               \
+                const float* slope, const float* offset, T* result),                                                   \
+               gradient, x, rows, depth, affine, slope, offset,                                                        \
+               result) dispatch(normalize_panels, normalize_into_panels,                                               \
+                                (const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine, float* panels,  \
+                                 int64_t panel_step),                                                                  \
+                                x, rows, depth, affine, panels, panel_step)                                            \
+          dispatch(add_normalized_rows, add_normalized,                                                                \
+                   (const T* x, const T* addend, int64_t rows, int64_t depth, const ChannelAffine& affine, T* y), x,   \
+                   addend, rows, depth, affine, y)                                                                     \
+              dispatch(take_back_sum_rows, take_back_sum,                                                              \
+                       (const T* gradient, const T* y, const T* x, int64_t rows, int64_t depth,                        \
+                        const ChannelAffine& affine, float* scratch, double* sum, double* product, T* result),         \
+                       gradient, y, x, rows, depth, affine, scratch, sum, product, result)                             \
+                  dispatch(normalize_rows, normalize_same,                                                             \
+                           (const T* x, int64_t rows, int64_t depth, int64_t step, const ChannelAffine& affine, T* y), \
+                           x, rows, depth, step, affine, y)                                                            \
+                      dispatch(take_back_rows, take_back_same,                                                         \
+                               (const T* gradient, const T* x, int64_t rows, int64_t depth, int64_t step,              \
+                                const ChannelAffine& affine, float* scratch, double* sum, double* product, T* result), \
+                               gradient, x, rows, depth, step, affine, scratch, sum, product, result)                  \
+                          dispatch(add_through_statistics, add_linear_same,                                            \
+                                   (const T* gradient, const T* x, int64_t rows, int64_t depth, int64_t step,          \
+                                    const float* mean, const float* scale, const float* slope, const float* offset,    \
+                                    T* result),                                                                        \
+                                   gradient, x, rows, depth, step, mean, scale, slope, offset, result)
+
+/// Where the numbers of a map are no floats, between them and floats.
+#define OSPREY_DISPATCH_WIDENING(dispatch, T)                                                                       \
+  dispatch(normalize_rows, normalize_to_floats,                                                                     \
+           (const T* x, int64_t rows, int64_t depth, int64_t step, const ChannelAffine& affine, float* y), x, rows, \
+           depth, step, affine, y)                                                                                  \
+      dispatch(take_back_rows, take_back_floats,                                                                    \
+               (const float* gradient, const T* x, int64_t rows, int64_t depth, int64_t step,                       \
+                const ChannelAffine& affine, float* scratch, double* sum, double* product, T* result),              \
+               gradient, x, rows, depth, step, affine, scratch, sum, product, result)                               \
+          dispatch(add_through_statistics, add_linear_to_floats,                                                    \
+                   (const T* gradient, const T* x, int64_t rows, int64_t depth, int64_t step, const float* mean,    \
+                    const float* scale, const float* slope, const float* offset, float* result),                    \
+                   gradient, x, rows, depth, step, mean, scale, slope, offset, result)
 // NOLINTEND(bugprone-macro-parentheses)
 
-OSPREY_DISPATCH_TYPES(float)
-OSPREY_DISPATCH_TYPES(Bfloat16)
-OSPREY_DISPATCH_TYPES(Float16)
-OSPREY_DISPATCH_TAKING_BACK(float, float)
-OSPREY_DISPATCH_TAKING_BACK(float, Bfloat16)
-OSPREY_DISPATCH_TAKING_BACK(float, Float16)
-OSPREY_DISPATCH_TAKING_BACK(Bfloat16, Bfloat16)
-OSPREY_DISPATCH_TAKING_BACK(Float16, Float16)
-OSPREY_DISPATCH_NORMALIZE(float, float)
-OSPREY_DISPATCH_NORMALIZE(Bfloat16, Bfloat16)
-OSPREY_DISPATCH_NORMALIZE(Bfloat16, float)
-OSPREY_DISPATCH_NORMALIZE(Float16, Float16)
-OSPREY_DISPATCH_NORMALIZE(Float16, float)
+OSPREY_DISPATCH_TYPE(OSPREY_DISPATCH_SINGLES, float)
+OSPREY_DISPATCH_TYPE(OSPREY_DISPATCH_PAIRS, Bfloat16)
+OSPREY_DISPATCH_TYPE(OSPREY_DISPATCH_HALVES, Float16)
+OSPREY_DISPATCH_WIDENING(OSPREY_DISPATCH_PAIRS, Bfloat16)
+OSPREY_DISPATCH_WIDENING(OSPREY_DISPATCH_HALVES, Float16)
 
 }  // namespace osprey::kernels::cpu

@@ -54,7 +54,7 @@ void gradient_rows(const Bfloat16* gradient, const Bfloat16* x, int64_t rows, in
 void gradient_rows(const Float16* gradient, const Float16* x, int64_t rows, int64_t depth, const ChannelAffine& affine,
                    const float* slope, const float* offset, Float16* result);
 
-/// result = scale * gradient + slope * (x - mean) + offset.   mean, scale, slope, offset  [depth]
+/// result = scale * gradient + slope * (x - mean) + offset, as floats or rounded.   mean, scale, slope, offset  [depth]
 void add_through_statistics(const float* gradient, const float* x, int64_t rows, int64_t depth, int64_t step,
                             const float* mean, const float* scale, const float* slope, const float* offset,
                             float* result);
@@ -64,6 +64,12 @@ void add_through_statistics(const Bfloat16* gradient, const Bfloat16* x, int64_t
 void add_through_statistics(const Float16* gradient, const Float16* x, int64_t rows, int64_t depth, int64_t step,
                             const float* mean, const float* scale, const float* slope, const float* offset,
                             float* result);
+void add_through_statistics(const Bfloat16* gradient, const Bfloat16* x, int64_t rows, int64_t depth, int64_t step,
+                            const float* mean, const float* scale, const float* slope, const float* offset,
+                            Bfloat16* result);
+void add_through_statistics(const Float16* gradient, const Float16* x, int64_t rows, int64_t depth, int64_t step,
+                            const float* mean, const float* scale, const float* slope, const float* offset,
+                            Float16* result);
 
 /// y = (x - mean) * scale + shift + addend, clamped as the epilogue says.
 void add_normalized_rows(const float* x, const float* addend, int64_t rows, int64_t depth, const ChannelAffine& affine,

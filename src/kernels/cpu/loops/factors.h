@@ -88,7 +88,12 @@ struct EmulatedPairs : PairLanes<kFloats> {
 /// not themselves compiled for AVX512-BF16.)
 template <int kFloats>
 struct PairInstructions : PairLanes<kFloats> {
-  using typename PairLanes<kFloats>::Floats, typename PairLanes<kFloats>::Halves;
+  using typename PairLanes<kFloats>::Floats, typename PairLanes<kFloats>::Bits, typename PairLanes<kFloats>::Halves;
+  static OSPREY_INLINE Floats get(const Bfloat16* from) {
+    Bits result;
+    asm("vpmovzxwd %1, %0" : "=v"(result) : "m"(*reinterpret_cast<const Halves*>(from)));
+    return std::bit_cast<Floats>(result << 16);
+  }
   static OSPREY_INLINE Floats all(const float& pair) {
     Floats result;
     asm("vbroadcastss %1, %0" : "=v"(result) : "m"(pair));
