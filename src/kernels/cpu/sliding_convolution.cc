@@ -49,22 +49,25 @@ Scratch<Bfloat16> seen_of(const at::Tensor& map, const TallMap& lines, const Tal
   return result;
 }
 
-/// Makes the lines of a strip, some at a time.
-/// Product  float or Bfloat16
-/// work     (number of a line among those of all pictures, its places [pixels, columns])
-template <class Product, class Work>
-void make_lines(const SlidingProducts& products, const TallMap& lines, const TallMap::Strip& strip,
-                const Bfloat16* seen, const Work& work) {
+/// Makes the lines of a strip, some that follow each other in the map at a time.
+/// to    (number of the first of them among those of all pictures, count): where they are made, [count, pixels,
+/// columns] done  (number of the first of them, count): they have been made
+template <class To, class Done>
+void make_lines(const SlidingProducts& products, const TallMap& map, const TallMap::Strip& strip, const Bfloat16* seen,
+                const To& to, const Done& done) {
   constexpr int64_t kAtLeast = 384;  // places at a time, for which the weights pass by once
-  const int64_t columns = products.columns(), at_once = std::min(strip.lines(), kAtLeast / lines.width() + 1);
-  const auto made = scratch<Product>(at_once * lines.width() * columns);
-  for (int64_t begin = strip.begin; begin < strip.end; begin += at_once) {
-    const TallMap::Strip some{begin, std::min(begin + at_once, strip.end)};
-    products.multiply(seen + (begin - strip.begin) * lines.width() * products.place_size(), lines.width(),
-                      lines.made_places(some), made.get());
-    for (int64_t line = some.begin; line < some.end; ++line)
-      if (const int64_t number = lines.made(line); number >= 0)
-        work(number, made.get() + (line - begin) * lines.width() * columns);
+  const int64_t at_once = std::min(strip.lines(), kAtLeast / map.width() + 1);
+  for (int64_t begin = strip.begin; begin < strip.end;) {
+    const int64_t number = map.made(begin);
+    int64_t count = 1;
+    while (number >= 0 && count < at_once && begin + count < strip.end && map.made(begin + count) == number + count)
+      ++count;
+    if (number >= 0) {
+      products.multiply(map, seen + (begin - strip.begin) * map.width() * products.place_size(), count,
+                        to(number, count));
+      done(number, count);
+    }
+    begin += count;
   }
 }
 
@@ -84,9 +87,9 @@ void slide_over(at::TensorList maps, const at::Tensor& weights, const at::Tensor
     const auto seen = seen_of(maps[map], lines[map], strip, products.place_size());
     const int64_t line_size = lines[map].pixels() * products.columns();
     auto* const to = device::data<Bfloat16>(results[map]);
-    make_lines<Bfloat16>(products, lines[map], strip, seen.get(), [&](int64_t line, const Bfloat16* made) {
-      std::copy_n(made, line_size, to + line * line_size);
-    });
+    make_lines(
+        products, lines[map], strip, seen.get(), [&](int64_t line, int64_t) { return to + line * line_size; },
+        [](int64_t, int64_t) {});
   });
 }
 
@@ -131,12 +134,13 @@ Convolved normalized_sliding(const at::Tensor& x, const std::optional<Affine>& a
         seen.get());
     const TaskSums::Sums own = sums.begin(i);
     std::optional<TaskMoments<Bfloat16>> moments;
-    make_lines<Bfloat16>(products, lines, strip, seen.get(), [&](int64_t line, const Bfloat16* made) {
-      Bfloat16* const result = to + line * line_size;
-      std::copy_n(made, line_size, result);
-      if (!moments) moments.emplace(result, columns, columns, own);
-      moments->add(result, lines.pixels());
-    });
+    make_lines(
+        products, lines, strip, seen.get(), [&](int64_t line, int64_t) { return to + line * line_size; },
+        [&](int64_t line, int64_t count) {
+          const Bfloat16* const result = to + line * line_size;
+          if (!moments) moments.emplace(result, columns, columns, own);
+          moments->add(result, count * lines.pixels());
+        });
     if (moments) moments->finish();
   });
   return {y, sums.total()};
@@ -185,15 +189,22 @@ ConvolvedGradients normalized_sliding_backward(const ThroughStatistics& gradient
     const TaskSums::Sums own = affine ? moments.begin(i) : TaskSums::Sums();
     if (!products) return;
     const auto space = scratch(2 * I);
-    make_lines<float>(*products, lines, strip, wanted.get(), [&](int64_t line, float* made) {
-      const int64_t first = line * lines.pixels() * I;
-      if (affine) {
-        take_back_rows(made, from + first, lines.pixels(), I, I, affine->channels, space.get(), own.first, own.second,
-                       to + first);
-      } else {
-        round_floats(made, lines.pixels() * I, to + first);
-      }
-    });
+    Scratch<> made;
+    make_lines(
+        *products, lines, strip, wanted.get(),
+        [&](int64_t, int64_t count) {
+          made = scratch(count * lines.pixels() * I);
+          return made.get();
+        },
+        [&](int64_t line, int64_t count) {
+          const int64_t first = line * lines.pixels() * I, places = count * lines.pixels();
+          if (affine) {
+            take_back_rows(made.get(), from + first, places, I, I, affine->channels, space.get(), own.first, own.second,
+                           to + first);
+          } else {
+            round_floats(made.get(), places * I, to + first);
+          }
+        });
   });
   result.weights = sums.total().permute({0, 3, 1, 2});
   if (affine) result.moments = moments.total();

@@ -108,16 +108,27 @@ SlidingProducts::SlidingProducts(const at::Tensor& weights, const at::Tensor& bi
 }
 
 template <class Product>
-void SlidingProducts::multiply(const Bfloat16* seen, int64_t width, int64_t count, Product* made) const {
+void SlidingProducts::multiply(const TallMap& map, const Bfloat16* seen, int64_t lines, Product* made) const {
+  const int64_t width = map.width(), pixels = map.pixels();
   std::array<int64_t, kMostTaps * kMostTaps> pieces;
   for (int64_t tap = 0; tap < taps_.count(); ++tap)
     pieces[static_cast<size_t>(tap)] = (tap / taps_.wide * width + tap % taps_.wide) * place_size();
-  multiply_rows_by_amx({seen, place_size(), steps_, pieces.data(), taps_.count()}, count,
-                       panels_.const_data_ptr<float>(), start_.defined() ? start_.const_data_ptr<float>() : nullptr,
-                       columns_, {}, made);
+  AmxRows rows{seen, place_size(), steps_, pieces.data(), taps_.count()};
+  const auto* const panels = panels_.const_data_ptr<float>();
+  const float* const start = start_.defined() ? start_.const_data_ptr<float>() : nullptr;
+  // Line by line, or with the places that begin beside the map, which are made and left out: whichever is less.
+  if (device::blocks_for(pixels, kTileSide) * kTileSide <= width) {
+    rows.line_rows = pixels;
+    rows.line_step = width * place_size();
+    return multiply_rows_by_amx(rows, lines * pixels, panels, start, columns_, {}, made);
+  }
+  const auto all = scratch<Product>(lines * width * columns_);
+  multiply_rows_by_amx(rows, (lines - 1) * width + pixels, panels, start, columns_, {}, all.get());
+  for (int64_t line = 0; line < lines; ++line)
+    std::copy_n(all.get() + line * width * columns_, pixels * columns_, made + line * pixels * columns_);
 }
-template void SlidingProducts::multiply(const Bfloat16*, int64_t, int64_t, float*) const;
-template void SlidingProducts::multiply(const Bfloat16*, int64_t, int64_t, Bfloat16*) const;
+template void SlidingProducts::multiply(const TallMap&, const Bfloat16*, int64_t, float*) const;
+template void SlidingProducts::multiply(const TallMap&, const Bfloat16*, int64_t, Bfloat16*) const;
 
 SlidingSums::SlidingSums(int64_t O, int64_t I, const TapCounts& taps)
     : O_(O),

@@ -30,7 +30,6 @@ class TallMap {
   /// map  [B, C, H, W]
   TallMap(const at::Tensor& map, const TapCounts& taps);
 
-  int64_t lines() const { return lines_; }  ///< of the result; of what windows see there are taps.high - 1 more
   int64_t width() const { return width_; }  ///< places of a line, zeros included
   int64_t pixels() const { return pixels_; }
   /// The number among the lines of all pictures of what is seen as line `line`, or made as such; -1: no line of theirs.
@@ -50,8 +49,6 @@ class TallMap {
   void fill(const Strip& strip, int64_t depth, int64_t place_size,
             c10::function_ref<void(int64_t line, Bfloat16* to)> read, Bfloat16* to) const;
   int64_t seen_places(const Strip& strip) const { return (strip.lines() + 2 * above_) * width_; }
-  /// Places of the result, from the first to the last.
-  int64_t made_places(const Strip& strip) const { return strip.lines() * width_ - 2 * beside_; }
   /// Where among the places that a strip sees its own first one is.
   int64_t own_place() const { return above_ * width_ + beside_; }
 
@@ -76,11 +73,11 @@ class SlidingProducts {
   int64_t columns() const { return columns_; }
   int64_t place_size() const { return 2 * steps_; }  ///< numbers that a place of a strip has; depth(), or zeros more
 
-  /// seen   a strip as TallMap::fill makes it, from some line on
-  /// width  places of its lines
-  /// made   [count, columns()], of float or Bfloat16
+  /// Of some lines that follow each other in a map.
+  /// seen   what TallMap::fill makes, from the line on that the windows of the first of them see first
+  /// made   [lines, pixels of a line, columns()], of float or Bfloat16
   template <class Product>
-  void multiply(const Bfloat16* seen, int64_t width, int64_t count, Product* made) const;
+  void multiply(const TallMap& map, const Bfloat16* seen, int64_t lines, Product* made) const;
 
  private:
   TapCounts taps_;

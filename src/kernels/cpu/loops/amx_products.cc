@@ -95,8 +95,9 @@ OSPREY_INLINE void multiply(const AmxRows& rows, int64_t count, const float* pan
   using Pairs = typename Machine::Pairs;
   using Numbers = std::conditional_t<std::is_same_v<Result, float>, Singles<Pairs::kLanes>, Pairs>;
   constexpr int64_t kRow = kPanelColumns * sizeof(float);
-  const int64_t height = std::min(count, kTileSide), step = step_of(rows.steps), steps = rows.steps / step,
-                row_tiles = (count + kTileSide - 1) / kTileSide,
+  const int64_t line_rows = rows.line_rows > 0 ? rows.line_rows : count, height = std::min(line_rows, kTileSide),
+                line_tiles = (line_rows + kTileSide - 1) / kTileSide, row_tiles = count / line_rows * line_tiles,
+                step = step_of(rows.steps), steps = rows.steps / step,
                 column_panels = (columns + kPanelColumns - 1) / kPanelColumns,
                 panel = rows.piece_count * rows.steps * kPanelColumns, row_bytes = rows.row_step * 2;
   Registers registers(height, step);
@@ -106,8 +107,11 @@ OSPREY_INLINE void multiply(const AmxRows& rows, int64_t count, const float* pan
   alignas(64) float sums[4][kTileSide * kPanelColumns];
   const auto make = [&]<int kRows, int kColumns>(int64_t i, int64_t j) __attribute__((always_inline)) {
     AmxBlock<Registers, kRows, kColumns> block{registers};
-    const int64_t first[2] = {std::min(i * kTileSide, count - height),  // the last ones again rather than fewer
-                              std::min((i + 1) * kTileSide, count - height)};
+    // The first row of a tile in its line; of the last tile some again rather than fewer.
+    const auto row_of = [&](int64_t tile) __attribute__((always_inline)) {
+      return std::min(tile % line_tiles * kTileSide, line_rows - height);
+    };
+    const int64_t line[2] = {i / line_tiles, (i + 1) / line_tiles}, row[2] = {row_of(i), row_of(i + 1)};
     block.for_sums([&]<int kSums>(int, int c) __attribute__((always_inline)) {
       if (start == nullptr) {
         registers.template clear<kSums>();
@@ -119,7 +123,8 @@ OSPREY_INLINE void multiply(const AmxRows& rows, int64_t count, const float* pan
     int64_t made = 0;
     for (int64_t piece = 0; piece < rows.piece_count; ++piece) {
       const Bfloat16* const of_piece = rows.first + rows.pieces[piece];
-      const void* a[2] = {of_piece + first[0] * rows.row_step, of_piece + first[1] * rows.row_step};
+      const void* a[2] = {of_piece + line[0] * rows.line_step + row[0] * rows.row_step,
+                          of_piece + line[1] * rows.line_step + row[1] * rows.row_step};
       for (int64_t k = 0; k < steps; ++k) {
         if (++made % kStepsToAStore == 0) registers.template store<kSumTiles>(sums[0], kRow);
         block.add(a, row_bytes, b);
@@ -130,7 +135,7 @@ OSPREY_INLINE void multiply(const AmxRows& rows, int64_t count, const float* pan
     }
     block.for_sums([&]<int kSums>(int r, int c) __attribute__((always_inline)) {
       const int64_t column = (j + c) * kPanelColumns, own = std::min(columns - column, kPanelColumns);
-      Result* const to = result + first[r] * columns + column;
+      Result* const to = result + (line[r] * line_rows + row[r]) * columns + column;
       if constexpr (std::is_same_v<Result, float>)
         if (own == kPanelColumns) return registers.template store<kSums>(to, columns * int64_t{sizeof(float)});
       registers.template store<kSums>(sums[kSums - kSumTiles], kRow);

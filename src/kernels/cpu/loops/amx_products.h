@@ -13,17 +13,19 @@ constexpr int64_t kTileSide = 16;  ///< rows of a tile, pairs or floats of a row
 int64_t amx_steps(int64_t pairs);
 
 /// Rows that lie in memory at even distances, overlapping or not, each of one or more pieces of the same length: what
-/// windows see of a map.
+/// windows see of a map. Between lines of as many rows there may be another distance.
 struct AmxRows {
   const Bfloat16* first;
   int64_t row_step;       ///< numbers from one row to the next
   int64_t steps;          ///< pairs of a piece: amx_steps of something
   const int64_t* pieces;  ///< where they begin, numbers from the beginning of a row
   int64_t piece_count;
+  int64_t line_rows = 0;  ///< 0: there is one line
+  int64_t line_step = 0;  ///< numbers from one line to the next
 };
 
 /// result[r][c] = start[c] + sum over i of rows[r][i] * panels[c / kPanelColumns][i][c % kPanelColumns].
-/// count   of rows, 1 or more
+/// count   of rows, 1 or more; whole lines
 /// panels  [panel_count, pairs of a row, kPanelColumns] of pairs
 /// start   [panel_count * kPanelColumns], or null: zeros
 /// ahead   fetched meanwhile

@@ -89,10 +89,16 @@ struct EmulatedPairs : PairLanes<kFloats> {
 template <int kFloats>
 struct PairInstructions : PairLanes<kFloats> {
   using typename PairLanes<kFloats>::Floats, typename PairLanes<kFloats>::Bits, typename PairLanes<kFloats>::Halves;
-  static OSPREY_INLINE Floats get(const Bfloat16* from) {
+  static OSPREY_INLINE Bits widened(const Halves& halves) {  // the compiler would take two registers of half the size
     Bits result;
-    asm("vpmovzxwd %1, %0" : "=v"(result) : "m"(*reinterpret_cast<const Halves*>(from)));
-    return std::bit_cast<Floats>(result << 16);
+    asm("vpmovzxwd %1, %0" : "=v"(result) : "vm"(halves));
+    return result;
+  }
+  static OSPREY_INLINE Floats get(const Bfloat16* from) {
+    return std::bit_cast<Floats>(widened(*reinterpret_cast<const Halves*>(from)) << 16);
+  }
+  static OSPREY_INLINE Floats pairs(const Halves& first, const Halves& second) {
+    return std::bit_cast<Floats>(widened(first) | widened(second) << 16);
   }
   static OSPREY_INLINE Floats all(const float& pair) {
     Floats result;

@@ -1,7 +1,7 @@
 #include "kernels/cpu/loops/floats.h"
 
 #include "kernels/cpu/loops/dispatch.h"
-#include "kernels/cpu/loops/factors.h"
+#include "kernels/cpu/loops/lanes.h"
 
 namespace osprey::kernels::cpu {
 namespace {
@@ -25,11 +25,12 @@ OSPREY_INLINE void copy_pieces(const float* from, int64_t from_step, int64_t pie
   }
 }
 
-template <class T>
-OSPREY_INLINE void widen_pieces(const T* __restrict from, int64_t from_step, int64_t pieces, int64_t size,
-                                float* __restrict to, int64_t to_step) {
+template <class Numbers>
+OSPREY_INLINE void widen_pieces(const typename Numbers::Element* from, int64_t from_step, int64_t pieces, int64_t size,
+                                float* to, int64_t to_step) {
   for (int64_t piece = 0; piece < pieces; ++piece, from += from_step, to += to_step)
-    for (int64_t i = 0; i < size; ++i) to[i] = load(from + i);
+    for_lanes<Numbers>(
+        size, [=]<class N>(int64_t i) __attribute__((always_inline)) { FloatsLike<N>::put(N::get(from + i), to + i); });
 }
 
 template <class T>
@@ -63,15 +64,14 @@ OSPREY_DISPATCH(copy_floats, copy_pieces,
                 (const float* from, int64_t from_step, int64_t pieces, int64_t size, float* to, int64_t to_step), from,
                 from_step, pieces, size, to, to_step)
 
-// NOLINTBEGIN(bugprone-macro-parentheses): T is a type
-#define OSPREY_DISPATCH_HALF(T)                                                                                       \
-  OSPREY_DISPATCH(copy_floats, widen_pieces,                                                                          \
-                  (const T* from, int64_t from_step, int64_t pieces, int64_t size, float* to, int64_t to_step), from, \
-                  from_step, pieces, size, to, to_step)
-// NOLINTEND(bugprone-macro-parentheses)
-
-OSPREY_DISPATCH_HALF(Bfloat16)
-OSPREY_DISPATCH_HALF(Float16)
+OSPREY_DISPATCH_PAIRS(copy_floats, widen_pieces,
+                      (const Bfloat16* from, int64_t from_step, int64_t pieces, int64_t size, float* to,
+                       int64_t to_step),
+                      from, from_step, pieces, size, to, to_step)
+OSPREY_DISPATCH_HALVES(copy_floats, widen_pieces,
+                       (const Float16* from, int64_t from_step, int64_t pieces, int64_t size, float* to,
+                        int64_t to_step),
+                       from, from_step, pieces, size, to, to_step)
 OSPREY_DISPATCH(round_floats, round_pieces,
                 (const float* from, int64_t from_step, int64_t pieces, int64_t size, Float16* to, int64_t to_step),
                 from, from_step, pieces, size, to, to_step)
