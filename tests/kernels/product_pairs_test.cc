@@ -14,7 +14,7 @@ namespace {
 class RoundedProducts : public ::testing::TestWithParam<Arithmetic> {};
 
 INSTANTIATE_TEST_SUITE_P(By, RoundedProducts, ::testing::Values(Arithmetic::kPairs, Arithmetic::kAmx),
-                         [](const auto& info) { return info.param == Arithmetic::kAmx ? "Amx" : "Pairs"; });
+                         [](const auto& by) { return by.param == Arithmetic::kAmx ? "Amx" : "Pairs"; });
 
 TEST_P(RoundedProducts, OfPlacesAreThoseOfRoundedNumbers) {
   at::manual_seed(51);

@@ -197,12 +197,12 @@ ConvolvedGradients normalized_sliding_backward(const ThroughStatistics& gradient
           return made.get();
         },
         [&](int64_t line, int64_t count) {
-          const int64_t first = line * lines.pixels() * I, places = count * lines.pixels();
+          const int64_t first = line * lines.pixels() * I, rows = count * lines.pixels();
           if (affine) {
-            take_back_rows(made.get(), from + first, places, I, I, affine->channels, space.get(), own.first, own.second,
+            take_back_rows(made.get(), from + first, rows, I, I, affine->channels, space.get(), own.first, own.second,
                            to + first);
           } else {
-            round_floats(made.get(), places * I, to + first);
+            round_floats(made.get(), rows * I, to + first);
           }
         });
   });

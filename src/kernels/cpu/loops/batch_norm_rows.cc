@@ -19,7 +19,8 @@ OSPREY_INLINE void for_rows(int64_t begin, int64_t end, const Body& body) {
 }
 
 /// Calls work.operator()<kind of numbers>(rows, first of them, channel, a, b) for all rows, up to four at a time, and
-/// adds what it has added to the floats a and b of each channel to the doubles.
+/// adds what it has added to the floats a[0], a[1], b[0] and b[1] of each channel to the doubles. (Two of each, for
+/// rows in turns: the shorter a sum, the less is lost of its digits.)
 template <class Numbers, class Work>
 OSPREY_INLINE void with_sums(int64_t rows, int64_t depth, float* scratch, double* first, double* second,
                              const Work& work) {
@@ -32,10 +33,18 @@ OSPREY_INLINE void with_sums(int64_t rows, int64_t depth, float* scratch, double
         begin, end, [&](auto some, int64_t row) __attribute__((always_inline)) {
           for_lanes<Numbers>(
               depth, [&]<class N>(int64_t c) __attribute__((always_inline)) {
-                Few<FloatsLike<N>> of_a(a + c), of_b(b + c);
+                using Sums = Few<FloatsLike<N>>;
+                Sums of_a[2], of_b[2];
+                each<N>([&](int i)
+                            __attribute__((always_inline)) { of_a[0][i] = of_a[1][i] = of_b[0][i] = of_b[1][i] = 0; });
                 work.template operator()<N>(some, row, c, of_a, of_b);
-                of_a.put(a + c);
-                of_b.put(b + c);
+                Sums sum_a(a + c), sum_b(b + c);
+                each<N>([&](int i) __attribute__((always_inline)) {
+                  sum_a[i] += of_a[0][i] + of_a[1][i];
+                  sum_b[i] += of_b[0][i] + of_b[1][i];
+                });
+                sum_a.put(a + c);
+                sum_b.put(b + c);
               });
         });
     for (int64_t c = 0; c < depth; ++c) first[c] += a[c];
@@ -54,8 +63,8 @@ OSPREY_INLINE void moments(const typename Numbers::Element* x, int64_t rows, int
           const Few<N> numbers(x + (row + r) * step + c);
           each<N>([&](int i) __attribute__((always_inline)) {
             const float d = numbers[i] - center[c + i];
-            a[i] += d;
-            b[i] += d * d;
+            a[r % 2][i] += d;
+            b[r % 2][i] += d * d;
           });
         }
       });
@@ -133,8 +142,8 @@ OSPREY_INLINE void gradient_moments(const typename Numbers::Element* gradient, c
                 each<N>([&](int i) __attribute__((always_inline)) {
                   const float centered = numbers[i] - mean[c + i];
                   const float g = curve.back(centered * scale[c + i] + shift[c + i], wanted[i]);
-                  a[i] += g;
-                  b[i] += g * centered;
+                  a[r % 2][i] += g;
+                  b[r % 2][i] += g * centered;
                 });
               }
             });
@@ -212,8 +221,8 @@ OSPREY_INLINE void take_back(const typename Gradient<Numbers>::Element* gradient
                   const float centered = numbers[i] - mean[c + i];
                   const float g = curve.back(centered * scale[c + i] + shift[c + i], wanted[i]);
                   made[i] = scale[c + i] * g;
-                  a[i] += g;
-                  b[i] += g * centered;
+                  a[r % 2][i] += g;
+                  b[r % 2][i] += g * centered;
                 });
                 made.put(result + at);
               }
@@ -263,8 +272,8 @@ OSPREY_INLINE void take_back_sum(const typename Numbers::Element* gradient, cons
           each<N>([&](int i) __attribute__((always_inline)) {
             const float g = clamp.back(sums[i], wanted[i]);
             made[i] = g;
-            a[i] += g;
-            b[i] += g * (made_of[i] - mean[c + i]);
+            a[r % 2][i] += g;
+            b[r % 2][i] += g * (made_of[i] - mean[c + i]);
           });
           made.put(result + at);
         }
