@@ -4,6 +4,8 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <utility>
+
 #include "kernels/if_defined.h"
 #include "kernels/kept_arguments.h"
 #include "osprey/kernels/normalized_convolution.h"
@@ -36,14 +38,17 @@ class ActivatedConvolutionNode : public torch::autograd::Function<ActivatedConvo
     keep(context, clamp, "own ");
     keep(context, window);
     context->mark_non_differentiable({made.mean, made.inverse_deviation});
-    return {result, made.mean, made.inverse_deviation};
+    context->set_materialize_grads(false);
+    return {result, result.alias(), made.mean, made.inverse_deviation};
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
     const PendingMap input{saved[0], saved[1], saved[2], saved[3], saved[4], kept_epilogue(context)},
         own{saved[6], saved[7], saved[8], saved[9], saved[10], kept_epilogue(context, "own ")};
-    const PendingSumGradients of = pending_sum_backward(gradients[0], saved[11], own);
+    if (!gradients[0].defined()) std::swap(gradients[0], gradients[1]);
+    if (!gradients[0].defined()) gradients[0] = at::zeros_like(own.x);
+    const PendingSumGradients of = pending_sum_backward(gradients[0], saved[11], own, gradients[1]);
     const at::Tensor scale = own.gamma.defined() ? own.gamma * own.inverse_deviation : own.inverse_deviation;
     const NormalizedConvolutionGradients all = normalized_convolution_backward(
         {of.addend, of.mean, of.inverse_deviation}, {own.x, own.mean, own.inverse_deviation}, input, saved[5],
@@ -69,14 +74,14 @@ class ActivatedConvolutionNode : public torch::autograd::Function<ActivatedConvo
 
 }  // namespace
 
-BatchNormed activated_convolution(const PendingMap& input, const at::Tensor& weights, const SlidingWindow& window,
-                                  const OwnBatchNorm& batch_norm, const at::Tensor& addend) {
+ActivatedMap activated_convolution(const PendingMap& input, const at::Tensor& weights, const SlidingWindow& window,
+                                   const OwnBatchNorm& batch_norm, const at::Tensor& addend) {
   TORCH_CHECK(batch_norm.clamp.curve == Epilogue::Curve::kClamp, "a convolution's own activation is a clamp");
   const variable_list result = ActivatedConvolutionNode::apply(
       input.x, if_defined(input.mean), if_defined(input.inverse_deviation), if_defined(input.gamma),
       if_defined(input.beta), weights, if_defined(batch_norm.gamma), if_defined(batch_norm.beta), addend,
       input.epilogue, window, batch_norm.epsilon, batch_norm.clamp);
-  return {result[0], result[1], result[2]};
+  return {{result[0], result[2], result[3]}, result[1]};
 }
 
 }  // namespace osprey::kernels

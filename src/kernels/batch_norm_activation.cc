@@ -64,7 +64,7 @@ BatchNormGradients backward_pass(const at::Tensor& gradient_y, const at::Tensor&
   BatchNormGradients result;
   at::Tensor sums;
   if (sum.defined()) {
-    std::tie(sums, result.addend) = sum_gradient_moments(gradient, channels_last(sum), x, affine);
+    std::tie(sums, result.addend) = sum_gradient_moments({gradient, {}}, channels_last(sum), x, affine);
     affine = affine.without_epilogue();
     gradient = result.addend;
   } else {

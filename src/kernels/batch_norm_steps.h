@@ -59,9 +59,14 @@ std::pair<at::Tensor, at::Tensor> take_back(const at::Tensor& gradient, const at
 /// (x - mean) * scale + shift + addend, clamped as the epilogue says.      addend  like x
 at::Tensor add_normalized(const at::Tensor& x, const Affine& affine, const at::Tensor& addend);
 
+/// A gradient like x, maybe in two parts, of which the second is still to be added.
+struct SumGradient {
+  at::Tensor gradient, again;
+};
+
 /// Of y, what `add_normalized` has made: the sums over all places of g, its gradient where it has not been clamped, and
 /// of g * (x - mean), [2, C] float64; and g, like x: the gradient of the addend.
-std::pair<at::Tensor, at::Tensor> sum_gradient_moments(const at::Tensor& gradient, const at::Tensor& y,
+std::pair<at::Tensor, at::Tensor> sum_gradient_moments(const SumGradient& of_sum, const at::Tensor& y,
                                                        const at::Tensor& x, const Affine& affine);
 
 /// What the moments of gradients of a normalised map make of those of its statistics and parameters, [C] float32 each.

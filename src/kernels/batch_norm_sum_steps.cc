@@ -26,14 +26,17 @@ at::Tensor add_normalized(const at::Tensor& x, const Affine& affine, const at::T
   return y;
 }
 
-std::pair<at::Tensor, at::Tensor> sum_gradient_moments(const at::Tensor& gradient, const at::Tensor& y,
+std::pair<at::Tensor, at::Tensor> sum_gradient_moments(const SumGradient& of_sum, const at::Tensor& y,
                                                        const at::Tensor& x, const Affine& affine) {
+  const at::Tensor& again = of_sum.again;
+  const at::Tensor gradient = again.defined() && !device::takes_loops(x) ? of_sum.gradient + again : of_sum.gradient;
   const at::Tensor of_addend = empty_map(x.sizes(), x);
   const int64_t depth = x.size(1);
   at::Tensor moments;
   with_elements(x.scalar_type(), [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const T *in = device::data<const T>(x), *made = device::data<const T>(y), *wanted = device::data<const T>(gradient);
+    const T* const more = again.defined() ? device::data<const T>(again) : nullptr;
     T* const addends = device::data<T>(of_addend);
     if (!device::takes_loops(x)) {
       with_width<T>(x, {wanted, made, in, addends}, [&](auto width) {
@@ -44,8 +47,8 @@ std::pair<at::Tensor, at::Tensor> sum_gradient_moments(const at::Tensor& gradien
     }
     moments = column_sums(MapRows(x), [&](int64_t first, int64_t number, float* scratch, double* sum, double* product) {
       const int64_t at = first * depth;
-      cpu::take_back_sum_rows(wanted + at, made + at, in + at, number, depth, affine.channels, scratch, sum, product,
-                              addends + at);
+      cpu::take_back_sum_rows(wanted + at, more == nullptr ? more : more + at, made + at, in + at, number, depth,
+                              affine.channels, scratch, sum, product, addends + at);
     });
   });
   return {moments, of_addend};

@@ -62,12 +62,13 @@ at::Tensor sum_operator(const at::Tensor& given, const at::Tensor& mean, const a
   return add_normalized(map.x, affine_of(map).value(), channels_last(addend));
 }
 
-FiveTensors sum_backward_operator(const at::Tensor& gradient, const Optional& sum, const at::Tensor& given,
-                                  const at::Tensor& mean, const at::Tensor& inverse_deviation, const Optional& gamma,
-                                  const Optional& beta, double low, double high) {
+FiveTensors sum_backward_operator(const at::Tensor& gradient, const Optional& again, const Optional& sum,
+                                  const at::Tensor& given, const at::Tensor& mean, const at::Tensor& inverse_deviation,
+                                  const Optional& gamma, const Optional& beta, double low, double high) {
   if (sum) check_like(given, *sum, "a sum");
-  TORCH_CHECK(gradient.sizes() == given.sizes(), "expected a gradient of size ", given.sizes(), ", got ",
-              gradient.sizes());
+  for (const at::Tensor& part : {gradient, again.value_or(gradient)})
+    TORCH_CHECK(part.sizes() == given.sizes(), "expected a gradient of size ", given.sizes(), ", got ", part.sizes());
+  TORCH_CHECK(sum || !again, "without a sum, a gradient has one part");
   at::Tensor of_addend = empty_map({0, 0, 0, 0}, given);
   const auto result = [&](const ChannelGradients& of) {
     return FiveTensors(of_addend, of.mean, of.inverse_deviation, of.gamma, of.beta);
@@ -80,12 +81,13 @@ FiveTensors sum_backward_operator(const at::Tensor& gradient, const Optional& su
   map.x = channels_last(given);
   check_normalizable(map.x);
   const Affine affine = affine_of(map).value();
-  const at::Tensor of_sum = channels_last(gradient.to(given.scalar_type()));
+  const auto of_map = [&](const at::Tensor& part) { return channels_last(part.to(given.scalar_type())); };
+  const SumGradient of_sum{of_map(gradient), again ? of_map(*again) : at::Tensor()};
   at::Tensor moments;
   if (sum) {
     std::tie(moments, of_addend) = sum_gradient_moments(of_sum, channels_last(*sum), map.x, affine);
   } else {
-    moments = gradient_moments(of_sum, map.x, affine.without_epilogue());
+    moments = gradient_moments(of_sum.gradient, map.x, affine.without_epilogue());
   }
   return result(gradients_of_channels(map.x, moments, affine, inverse_deviation));
 }
@@ -169,8 +171,9 @@ TORCH_LIBRARY_FRAGMENT(osprey, library) {
          "float low, float high) -> Tensor",
          &sum_operator, &differentiable_sum);
   define(library,
-         "pending_sum_backward(Tensor gradient, Tensor? sum, Tensor x, Tensor mean, Tensor inverse_deviation, Tensor? "
-         "gamma, Tensor? beta, float low, float high) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+         "pending_sum_backward(Tensor gradient, Tensor? again, Tensor? sum, Tensor x, Tensor mean, Tensor "
+         "inverse_deviation, "
+         "Tensor? gamma, Tensor? beta, float low, float high) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
          &sum_backward_operator);
 }
 
@@ -203,13 +206,16 @@ at::Tensor pending_sum(const PendingMap& input, const at::Tensor& addend) {
                         addend, input.epilogue.low, input.epilogue.high);
 }
 
-PendingSumGradients pending_sum_backward(const at::Tensor& gradient, const at::Tensor& sum, const PendingMap& input) {
+PendingSumGradients pending_sum_backward(const at::Tensor& of_sum, const at::Tensor& sum, const PendingMap& input,
+                                         const at::Tensor& again) {
   const at::NoGradGuard no_gradients;
   check_clamps(input.epilogue);
+  const bool adds = again.defined() && !sum.defined();
+  const at::Tensor gradient = adds ? of_sum + again : of_sum;
   static const auto operation = find_operator("pending_sum_backward", &sum_backward_operator);
-  const auto [addend, mean, inverse_deviation, gamma, beta] =
-      operation.call(gradient, if_defined(sum), input.x, input.mean, input.inverse_deviation, if_defined(input.gamma),
-                     if_defined(input.beta), input.epilogue.low, input.epilogue.high);
+  const auto [addend, mean, inverse_deviation, gamma, beta] = operation.call(
+      gradient, adds ? std::nullopt : if_defined(again), if_defined(sum), input.x, input.mean, input.inverse_deviation,
+      if_defined(input.gamma), if_defined(input.beta), input.epilogue.low, input.epilogue.high);
   return {sum.defined() ? addend : gradient, mean, inverse_deviation, gamma, beta};
 }
 

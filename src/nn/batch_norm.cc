@@ -40,12 +40,12 @@ kernels::PendingMap BatchNorm::leave(const kernels::MapWithStatistics& map, Acti
   return {map.y, map.mean, map.inverse_deviation, gamma_, beta_, epilogue_of(activation).value()};
 }
 
-at::Tensor BatchNorm::forward(const kernels::PendingMap& input, const at::Tensor& weights,
-                              const kernels::SlidingWindow& window, const at::Tensor& addend, Activation activation) {
-  const kernels::BatchNormed result = kernels::activated_convolution(
+ForkedMap BatchNorm::forward(const kernels::PendingMap& input, const at::Tensor& weights,
+                             const kernels::SlidingWindow& window, const at::Tensor& addend, Activation activation) {
+  const kernels::ActivatedMap result = kernels::activated_convolution(
       input, weights, window, {gamma_, beta_, options_.epsilon, clamp_of(activation).value()}, addend);
   keep_aside(result.mean, result.inverse_deviation, result.y.numel() / result.y.size(1));
-  return result.y;
+  return {result.y, result.again};
 }
 
 void BatchNorm::keep_aside(const at::Tensor& mean, const at::Tensor& inverse_deviation, int64_t values_per_channel) {

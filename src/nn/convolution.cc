@@ -153,11 +153,13 @@ at::Tensor ConvBlock::forward_last(const FeatureMap& x) {
   return x.is_pending() || jumps ? forward(x).values() : step_by_step(x.values());
 }
 
-at::Tensor ConvBlock::forward_plus(const FeatureMap& x, const at::Tensor& addend, Activation activation) {
+ForkedMap ConvBlock::forward_plus(const FeatureMap& x, const at::Tensor& addend, Activation activation) {
   TORCH_CHECK(activation_ == Activation::kNone, "a block with an activation of its own is no end of a residual unit");
   if (clamp_of(activation) && leaves_batch_norm(x)) return in_one(x, addend, activation);
-  if (!batch_norm_) return activate_(step_by_step(x.values()).add_(addend), activation);
-  return batch_norm_->forward(convolve(x.values(), weights_, biases_, convolution_), activation, addend);
+  const at::Tensor y =
+      batch_norm_ ? batch_norm_->forward(convolve(x.values(), weights_, biases_, convolution_), activation, addend)
+                  : activate_(step_by_step(x.values()).add_(addend), activation);
+  return {y, y};
 }
 
 bool ConvBlock::leaves_batch_norm(const FeatureMap& x) const {
@@ -165,12 +167,12 @@ bool ConvBlock::leaves_batch_norm(const FeatureMap& x) const {
          takes_normalized_operation(x.pending().x, weights_, convolution_, window_over(x.pending().x, convolution_));
 }
 
-at::Tensor ConvBlock::in_one(const FeatureMap& x, const at::Tensor& addend, Activation activation) {
+ForkedMap ConvBlock::in_one(const FeatureMap& x, const at::Tensor& addend, Activation activation) {
   kernels::PendingMap input = x.pending();
   const kernels::SlidingWindow window = window_over(input.x, convolution_);
   input.x = as_autocast(input.x);
-  const at::Tensor y = batch_norm_->forward(input, weights_, window, addend.to(input.x.scalar_type()), activation);
-  count_multiply_adds(y.numel() * (weights_.numel() / weights_.size(0)));
+  const ForkedMap y = batch_norm_->forward(input, weights_, window, addend.to(input.x.scalar_type()), activation);
+  count_multiply_adds(y.map.numel() * (weights_.numel() / weights_.size(0)));
   return y;
 }
 

@@ -89,7 +89,7 @@ BatchNormed activated_by_libtorch(const ActivatedArguments& of) {
   return {(result + of.addend).clamp(of.own.clamp.low, of.own.clamp.high), mean, inverse_deviation};
 }
 
-BatchNormed result_of(const ActivatedArguments& of) {
+ActivatedMap result_of(const ActivatedArguments& of) {
   return activated_convolution(of.input, of.weights, of.window, of.own, of.addend);
 }
 
@@ -128,6 +128,34 @@ TEST(ActivatedConvolution, IsWhatItIsMadeOf) {
           expect_close(found[i]->grad(), expected[i]->grad().to(at::kFloat), 5e-4, 5e-5,
                        fmt::format("{}, gradient {}", what, i));
       }
+}
+
+TEST(ActivatedConvolution, AddsTheGradientsOfBothOfItsResults) {
+  at::manual_seed(34);
+  for (const Epilogue& clamp : kOwnClamps) {
+    const auto gradients = [&](const ActivatedArguments& given, const at::Tensor& first, const at::Tensor& second) {
+      ActivatedArguments own = given.to(at::kFloat);
+      for (at::Tensor* leaf : own.leaves()) *leaf = leaf->detach().clone().requires_grad_();
+      const ActivatedMap result = result_of(own);
+      EXPECT_TRUE(at::equal(result.y, result.again));
+      EXPECT_EQ(result.y.data_ptr(), result.again.data_ptr());
+      at::Tensor loss = at::zeros({});
+      if (first.defined()) loss = loss + (result.y * first).sum();
+      if (second.defined()) loss = loss + (result.again * second).sum();
+      loss.backward();
+      std::vector<at::Tensor> all;
+      for (const at::Tensor* leaf : own.leaves()) all.push_back(leaf->grad());
+      return all;
+    };
+    const ActivatedArguments given = activated_arguments(kActivatedKinds[0], /*pending=*/true, clamp);
+    const at::Tensor first = at::randn_like(given.addend), second = at::randn_like(first);
+    const auto expect_same = [&](const std::vector<at::Tensor>& found, const std::vector<at::Tensor>& expected) {
+      for (size_t i = 0; i < found.size(); ++i)
+        expect_close(found[i], expected[i], 1e-5, 1e-5, fmt::format("up to {}, gradient {}", clamp.high, i));
+    };
+    expect_same(gradients(given, first, second), gradients(given, first + second, {}));
+    expect_same(gradients(given, {}, second), gradients(given, second, {}));
+  }
 }
 
 TEST(ActivatedConvolution, OfHalfTheBitsIsWhatItsStepsAre) {

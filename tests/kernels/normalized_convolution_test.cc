@@ -231,6 +231,10 @@ TEST(PendingSum, IsTheSumOfWhatIsNormalisedAndTheRest) {
       expect_gradient(ours.inverse_deviation, composed.inverse_deviation, "inverse deviation");
       if (with_parameters) expect_gradient(ours.gamma, composed.gamma, "gamma");
       if (with_parameters) expect_gradient(ours.beta, composed.beta, "beta");
+      const PendingSumGradients of_parts =
+          pending_sum_backward(gradient * 0.25, clamps ? sum : at::Tensor(), input, gradient * 0.75);
+      expect_gradient(of_parts.addend, exact, "addend, of two parts");
+      expect_gradient(of_parts.mean, composed.mean, "mean, of two parts");
     }
 }
 

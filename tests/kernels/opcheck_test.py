@@ -59,7 +59,7 @@ SAMPLES = {
     "pending_values": (maps().requires_grad_(), *pending()),
     "pending_values_backward": (maps(), maps(), *pending()),
     "pending_sum": (maps().requires_grad_(), *pending()[:-3], maps().requires_grad_(), 0.0, 6.0),
-    "pending_sum_backward": (maps(), maps(), maps(), *pending()[:-3], 0.0, 6.0),
+    "pending_sum_backward": (maps(), maps(), maps(), maps(), *pending()[:-3], 0.0, 6.0),
     "update_parameters": ([torch.rand(500)], [torch.rand(500)], [torch.rand(500)], [], 0, torch.tensor([0.9, 1.0, -0.1]), None),
     "finish_gradients": ([torch.randn(900), torch.randn(3, 4)], [torch.randn(900), torch.randn(3, 4)], torch.tensor([[0.0, 0.1], [0.2, 0.0]]),
                          torch.tensor(3.0)),
@@ -73,7 +73,7 @@ SAMPLES = {
 MORE = [
     ("batch_norm_activation", (maps().requires_grad_(), None, channels(), None, 1e-3, 0.0, 6.0, 1)),
     ("batch_norm_activation_backward", (maps(), maps(), torch.rand(19), None, None, torch.rand(19), torch.rand(19), 0.0, 6.0, 1)),
-    ("pending_sum_backward", (maps(), None, maps(), *pending()[:-3], 0.0, 6.0)),
+    ("pending_sum_backward", (maps(), None, None, maps(), *pending()[:-3], 0.0, 6.0)),
 ]
 
 registered = {name.split("::")[1].split(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("osprey::")}

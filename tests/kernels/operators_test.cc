@@ -250,7 +250,7 @@ std::vector<Sample> samples() {
       all.push_back({"pending_sum_backward",
                      [=] {
                        const IValue sum = clamped ? IValue(map(type)) : IValue();
-                       return pending_clamp({map(type), sum, map(type)}, false);
+                       return pending_clamp({map(type), clamped ? IValue(map(type)) : IValue(), sum, map(type)}, false);
                      },
                      relative, std::max(relative, 1e-4)});
     all.push_back({"convolution_weight_gradient", [=] {

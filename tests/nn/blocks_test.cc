@@ -157,7 +157,7 @@ TEST(ConvBlock, TheEndOfAResidualUnitIsTheActivationOfTheSum) {
             const at::Tensor x = ramp({2, 16, 9, 8}).contiguous(format).requires_grad_(),
                              addend = ramp({2, 24, 9, 8}).cos().contiguous(format).requires_grad_();
             const at::Tensor y = apart ? activate(block.forward(x) + addend, activation)
-                                       : block.forward_plus(FeatureMap(x), addend, activation);
+                                       : block.forward_plus(FeatureMap(x), addend, activation).map;
             (y * ramp(y.sizes())).sum().backward();
             results[apart] = {y, x.grad(), addend.grad()};
             for (const at::Tensor& parameter : block.parameters()) results[apart].push_back(parameter.grad());

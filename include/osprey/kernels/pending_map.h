@@ -44,7 +44,9 @@ struct PendingSumGradients {
 /// gradient  like x
 /// sum       as `pending_sum` gave it: where it is one of the limits, nothing flows; undefined: all flows, and the
 ///           addend's is `gradient` itself
+/// again     like x, the rest of the gradient, where it comes in two parts; undefined: there is none
 /// operator  osprey::pending_sum_backward
-PendingSumGradients pending_sum_backward(const at::Tensor& gradient, const at::Tensor& sum, const PendingMap& input);
+PendingSumGradients pending_sum_backward(const at::Tensor& gradient, const at::Tensor& sum, const PendingMap& input,
+                                         const at::Tensor& again = {});
 
 }  // namespace osprey::kernels

@@ -2,6 +2,7 @@
 #include "osprey/kernels/batch_norm_activation.h"
 #include "osprey/kernels/normalized_convolution.h"
 #include "osprey/nn/activation.h"
+#include "osprey/nn/feature_map.h"
 #include "osprey/nn/layer.h"
 
 namespace osprey::nn {
@@ -42,8 +43,8 @@ class BatchNorm : public Layer {
   double epsilon() const { return options_.epsilon; }
   /// Of what a convolution makes of `input`, in one with it (kernels/activated_convolution.h).
   /// activation  can be left, and is a clamp
-  at::Tensor forward(const kernels::PendingMap& input, const at::Tensor& weights, const kernels::SlidingWindow& window,
-                     const at::Tensor& addend, Activation activation);
+  ForkedMap forward(const kernels::PendingMap& input, const at::Tensor& weights, const kernels::SlidingWindow& window,
+                    const at::Tensor& addend, Activation activation);
 
   /// Whether forward uses, and updates from, the statistics of the batch.
   bool uses_batch_statistics() const { return is_training() && options_.train; }

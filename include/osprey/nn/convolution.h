@@ -92,14 +92,14 @@ class ConvBlock : public ConvolutionLayer {
   /// What a residual unit ends with: activation(forward(x) + addend), where batch norm comes last in one pass.
   /// addend  as large as the result
   /// throws  c10::Error where the block has an activation of its own
-  at::Tensor forward_plus(const FeatureMap& x, const at::Tensor& addend, Activation activation);
+  ForkedMap forward_plus(const FeatureMap& x, const at::Tensor& addend, Activation activation);
   int64_t out_depth() const { return out_depth_; }
 
  private:
   /// Whether batch norm can be left pending.
   bool leaves_batch_norm(const FeatureMap& x) const;
   /// The convolution, its batch norm, which can be left pending, the sum, and an activation that is a clamp, in one.
-  at::Tensor in_one(const FeatureMap& x, const at::Tensor& addend, Activation activation);
+  ForkedMap in_one(const FeatureMap& x, const at::Tensor& addend, Activation activation);
   /// Batch norm and activation.
   at::Tensor finish(const at::Tensor& y);
   /// These after the convolution.

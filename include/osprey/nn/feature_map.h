@@ -20,4 +20,10 @@ class FeatureMap {
   kernels::PendingMap map_;
 };
 
+/// What a residual unit makes, for the two ways through the next one. Whoever reads it once only takes the first; of
+/// the gradients of both, the sum is made as they are taken back.
+struct ForkedMap {
+  at::Tensor map, again;  ///< the same values
+};
+
 }  // namespace osprey::nn

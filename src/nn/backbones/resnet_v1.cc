@@ -85,10 +85,10 @@ class Unit final : public torch::nn::Module {
     }
   }
 
-  at::Tensor forward(const at::Tensor& x) {
-    FeatureMap y = x;
+  ForkedMap forward(const ForkedMap& x) {
+    FeatureMap y = x.map;
     for (size_t i = 0; i + 1 < blocks_.size(); ++i) y = blocks_[i]->forward(y);
-    return blocks_.back()->forward_plus(y, shortcut_ ? shortcut_->forward(x) : x, activation_);
+    return blocks_.back()->forward_plus(y, shortcut_ ? shortcut_->forward(x.again) : x.again, activation_);
   }
 
  private:
@@ -141,11 +141,12 @@ class ResnetV1 final : public Backbone {
 
   Endpoints forward(const at::Tensor& images, const std::set<std::string>& wanted, const Context&) override {
     Endpoints endpoints;
-    at::Tensor x = max_pool(root_->forward(images), 3, 2, Padding::kSame);
+    const auto once = [](const at::Tensor& map) { return ForkedMap{map, map}; };
+    ForkedMap x = once(max_pool(root_->forward(images), 3, 2, Padding::kSame));
     for (size_t b = 0; b < blocks_.size() && endpoints.size() < wanted.size(); ++b) {
-      if (b > 0 && stride_place_ == StridePlace::kBlockEnd) x = every_second(x);
+      if (b > 0 && stride_place_ == StridePlace::kBlockEnd) x = once(every_second(x.map));
       for (const auto& unit : blocks_[b].units) x = unit->forward(x);
-      if (wanted.count(blocks_[b].name) > 0) endpoints[blocks_[b].name] = x;
+      if (wanted.count(blocks_[b].name) > 0) endpoints[blocks_[b].name] = x.map;
     }
     return endpoints;
   }

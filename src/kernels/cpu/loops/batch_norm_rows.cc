@@ -254,11 +254,11 @@ OSPREY_INLINE void add_normalized(const typename Numbers::Element* x, const type
       });
 }
 
-template <class Numbers>
-OSPREY_INLINE void take_back_sum(const typename Numbers::Element* gradient, const typename Numbers::Element* y,
-                                 const typename Numbers::Element* x, int64_t rows, int64_t depth,
-                                 const ChannelAffine& affine, float* scratch, double* sum, double* product,
-                                 typename Numbers::Element* result) {
+template <class Numbers, bool kAgain>
+OSPREY_INLINE void take_back_sum_of(const typename Numbers::Element* gradient, const typename Numbers::Element* again,
+                                    const typename Numbers::Element* y, const typename Numbers::Element* x,
+                                    int64_t rows, int64_t depth, const ChannelAffine& affine, float* scratch,
+                                    double* sum, double* product, typename Numbers::Element* result) {
   const float* const mean = affine.mean;
   const Clamp clamp{affine.epilogue.low, affine.epilogue.high};
   with_sums<Numbers>(
@@ -267,10 +267,10 @@ OSPREY_INLINE void take_back_sum(const typename Numbers::Element* gradient, cons
 #pragma GCC unroll 4
         for (int r = 0; r < decltype(some)::value; ++r) {
           const int64_t at = (row + r) * depth + c;
-          const Few<N> made_of(x + at), sums(y + at), wanted(gradient + at);
+          const Few<N> made_of(x + at), sums(y + at), wanted(gradient + at), more((kAgain ? again : gradient) + at);
           Few<N> made;
           each<N>([&](int i) __attribute__((always_inline)) {
-            const float g = clamp.back(sums[i], wanted[i]);
+            const float g = clamp.back(sums[i], kAgain ? wanted[i] + more[i] : wanted[i]);
             made[i] = g;
             a[r % 2][i] += g;
             b[r % 2][i] += g * (made_of[i] - mean[c + i]);
@@ -278,6 +278,16 @@ OSPREY_INLINE void take_back_sum(const typename Numbers::Element* gradient, cons
           made.put(result + at);
         }
       });
+}
+
+template <class Numbers>
+OSPREY_INLINE void take_back_sum(const typename Numbers::Element* gradient, const typename Numbers::Element* again,
+                                 const typename Numbers::Element* y, const typename Numbers::Element* x, int64_t rows,
+                                 int64_t depth, const ChannelAffine& affine, float* scratch, double* sum,
+                                 double* product, typename Numbers::Element* result) {
+  again == nullptr
+      ? take_back_sum_of<Numbers, false>(gradient, again, y, x, rows, depth, affine, scratch, sum, product, result)
+      : take_back_sum_of<Numbers, true>(gradient, again, y, x, rows, depth, affine, scratch, sum, product, result);
 }
 
 template <class Numbers>
@@ -342,9 +352,9 @@ OSPREY_INLINE void take_back_floats(const float* gradient, const typename Number
                    (const T* x, const T* addend, int64_t rows, int64_t depth, const ChannelAffine& affine, T* y), x,   \
                    addend, rows, depth, affine, y)                                                                     \
               dispatch(take_back_sum_rows, take_back_sum,                                                              \
-                       (const T* gradient, const T* y, const T* x, int64_t rows, int64_t depth,                        \
+                       (const T* gradient, const T* again, const T* y, const T* x, int64_t rows, int64_t depth,        \
                         const ChannelAffine& affine, float* scratch, double* sum, double* product, T* result),         \
-                       gradient, y, x, rows, depth, affine, scratch, sum, product, result)                             \
+                       gradient, again, y, x, rows, depth, affine, scratch, sum, product, result)                      \
                   dispatch(normalize_rows, normalize_same,                                                             \
                            (const T* x, int64_t rows, int64_t depth, int64_t step, const ChannelAffine& affine, T* y), \
                            x, rows, depth, step, affine, y)                                                            \
