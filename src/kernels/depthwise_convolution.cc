@@ -57,9 +57,9 @@ std::tuple<at::Tensor, at::Tensor> depthwise_backward_operator(const at::Tensor&
   if (x.is_meta()) return {empty_map(sizes, x), at::empty(weights.sizes(), weights.options())};
   if (x.numel() == 0) return {empty_map(sizes, x), at::zeros(weights.sizes(), weights.options())};
   if (device::takes_loops(x)) {
-    const auto [gradient_x, moments, of_weights] =
+    const cpu::ConvolvedGradients gradients =
         cpu::depthwise_backward(channels_last(gradient_y.to(x.scalar_type())), channels_last(x), weights, sides, of_x);
-    return {of_x ? gradient_x : empty_map(sizes, x), of_weights};
+    return {of_x ? gradients.x : empty_map(sizes, x), gradients.weights};
   }
   const WithoutAutocast scope;
   if (DepthwiseOnDevice::takes(weights, stride)) {

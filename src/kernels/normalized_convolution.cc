@@ -23,8 +23,9 @@ namespace osprey::kernels {
 namespace {
 
 using Optional = std::optional<at::Tensor>;
-using ThreeTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
-using SixTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+using Tensors = std::vector<at::Tensor>;
+using ThreeLists = std::tuple<Tensors, Tensors, Tensors>;
+using FiveListsAndWeights = std::tuple<Tensors, Tensors, Tensors, Tensors, Tensors, at::Tensor>;
 
 /// Whether the convolution is one of each channel by itself, not of all of them.
 bool is_depthwise(const at::Tensor& x, const at::Tensor& weights) {
@@ -62,6 +63,11 @@ struct Plan {
   }
 };
 
+/// Whether windows slide over maps with these plans, all of them in one go.
+bool slide_together(const std::vector<Plan>& plans, const at::Tensor& x) {
+  return device::takes_loops(x) && std::ranges::all_of(plans, &Plan::slides);
+}
+
 /// Whether products of what windows see are the faster way. Where windows move by one, that takes tiles of bfloat16
 /// numbers; where they jump, and with few channels of the result, bringing rows together takes longer than multiplying.
 bool takes_windows(const at::Tensor& x, const at::Tensor& weights, const SlidingWindow& window) {
@@ -76,36 +82,75 @@ at::Tensor pad(const at::Tensor& x, const SlidingWindow& window, int64_t sign = 
   return at::constant_pad_nd(x, {sign * left, sign * right, sign * top, sign * bottom});
 }
 
-ThreeTensors convolve_operator(const at::Tensor& given, const Optional& mean, const Optional& inverse_deviation,
-                               const Optional& gamma, const Optional& beta, double low, double high, int64_t curve,
-                               const at::Tensor& weights, int64_t stride, at::IntArrayRef padding, double epsilon) {
-  const Plan plan(given, weights, window_of(stride, padding));
-  PendingMap input = pending_map(given, mean, inverse_deviation, gamma, beta, low, high, curve);
-  if (given.is_meta())
-    return {empty_map(plan.sizes, given), at::empty({weights.size(0)}, weights.options()),
-            at::empty({weights.size(0)}, weights.options())};
-  const at::Tensor x = input.x = channels_last(given);
-  check_normalizable(x);
-  const auto affine = affine_of(input);
-  cpu::Convolved result;
-  if (!plan.takes_loops(x)) {
-    const WithoutAutocast scope;
-    const at::Tensor floats = x.to(at::kFloat), values = affine ? normalize(floats, *affine) : floats;
-    const at::Tensor y = plan.depthwise
-                             ? depthwise_convolution(values, weights, plan.window)
-                             : channels_last(at::conv2d(pad(values, plan.window), weights, {}, plan.window.stride));
-    result.y = y.to(x.scalar_type());
-    result.moments = moments(result.y);
-  } else if (plan.depthwise) {
-    result = cpu::normalized_depthwise(x, affine, weights, plan.sides);
-  } else if (plan.slides) {
-    result = cpu::normalized_sliding(x, affine, weights);
-  } else {
-    result = cpu::normalized_dense(x, affine, weights, plan.sides);
+/// Of each map.
+std::vector<Plan> plans_of(at::TensorList maps, const at::Tensor& weights, const SlidingWindow& window) {
+  std::vector<Plan> result;
+  for (const at::Tensor& map : maps) result.emplace_back(map, weights, window);
+  return result;
+}
+
+/// Makes the maps that are read such as the loops take them, and gives what is pending of each.
+std::vector<std::optional<Affine>> prepare(std::vector<PendingMap>& inputs) {
+  std::vector<std::optional<Affine>> result;
+  for (PendingMap& input : inputs) {
+    input.x = channels_last(input.x);
+    check_normalizable(input.x);
+    result.push_back(affine_of(input));
   }
-  const auto count = static_cast<double>(result.y.numel() / result.y.size(1));
-  const auto [y_mean, y_inverse_deviation] = statistics(result.moments, count, epsilon);
-  return {result.y, y_mean, y_inverse_deviation};
+  return result;
+}
+
+Tensors maps_of(const std::vector<PendingMap>& inputs) {
+  Tensors result;
+  for (const PendingMap& input : inputs) result.push_back(input.x);
+  return result;
+}
+
+cpu::Convolved convolve(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights,
+                        const Plan& plan) {
+  if (plan.takes_loops(x))
+    return plan.depthwise ? cpu::normalized_depthwise(x, affine, weights, plan.sides)
+                          : cpu::normalized_dense(x, affine, weights, plan.sides);
+  const WithoutAutocast scope;
+  const at::Tensor floats = x.to(at::kFloat), values = affine ? normalize(floats, *affine) : floats;
+  const at::Tensor y = plan.depthwise
+                           ? depthwise_convolution(values, weights, plan.window)
+                           : channels_last(at::conv2d(pad(values, plan.window), weights, {}, plan.window.stride));
+  const at::Tensor rounded = y.to(x.scalar_type());
+  return {rounded, moments(rounded)};
+}
+
+ThreeLists convolve_operator(at::TensorList given, at::TensorList mean, at::TensorList inverse_deviation,
+                             at::TensorList gamma, at::TensorList beta, double low, double high, int64_t curve,
+                             const at::Tensor& weights, int64_t stride, at::IntArrayRef padding, double epsilon) {
+  const std::vector<Plan> plans = plans_of(given, weights, window_of(stride, padding));
+  std::vector<PendingMap> inputs = pending_maps(given, mean, inverse_deviation, gamma, beta, low, high, curve);
+  ThreeLists results;
+  auto& [ys, means, inverse_deviations] = results;
+  if (given[0].is_meta()) {
+    for (size_t i = 0; i < given.size(); ++i) {
+      ys.push_back(empty_map(plans[i].sizes, given[i]));
+      for (Tensors* channels : {&means, &inverse_deviations})
+        channels->push_back(at::empty({weights.size(0)}, weights.options()));
+    }
+    return results;
+  }
+  const std::vector<std::optional<Affine>> affines = prepare(inputs);
+  std::vector<cpu::Convolved> convolved;
+  if (slide_together(plans, inputs[0].x)) {
+    convolved = cpu::normalized_sliding(maps_of(inputs), affines, weights);
+  } else {
+    for (size_t i = 0; i < inputs.size(); ++i)
+      convolved.push_back(convolve(inputs[i].x, affines[i], weights, plans[i]));
+  }
+  for (const cpu::Convolved& one : convolved) {
+    const auto count = static_cast<double>(one.y.numel() / one.y.size(1));
+    const auto [own_mean, own_inverse_deviation] = statistics(one.moments, count, epsilon);
+    ys.push_back(one.y);
+    means.push_back(own_mean);
+    inverse_deviations.push_back(own_inverse_deviation);
+  }
+  return results;
 }
 
 /// The gradient of a map, that which flows through its statistics included.
@@ -136,10 +181,6 @@ cpu::ConvolvedGradients composed_backward(const cpu::ThroughStatistics& gradient
   return result;
 }
 
-at::Tensor empty_channels(const at::Tensor& x, bool any) {
-  return at::empty({any ? x.size(1) : 0}, x.options().dtype(at::kFloat));
-}
-
 /// What the gradients of the statistics of y, where there are any, add to that of y: slope, offset.
 std::pair<at::Tensor, at::Tensor> through_statistics(const at::Tensor& y, const Optional& of_mean,
                                                      const Optional& of_inverse_deviation,
@@ -155,73 +196,154 @@ std::pair<at::Tensor, at::Tensor> through_statistics(const at::Tensor& y, const 
   return {slope, offset};
 }
 
-SixTensors convolve_backward_operator(const Optional& gradient_y, const Optional& gradient_mean,
-                                      const Optional& gradient_inverse_deviation, const Optional& scale,
-                                      const at::Tensor& y, const at::Tensor& y_mean,
-                                      const at::Tensor& y_inverse_deviation, const at::Tensor& given,
-                                      const Optional& mean, const Optional& inverse_deviation, const Optional& gamma,
-                                      const Optional& beta, double low, double high, int64_t curve,
-                                      const at::Tensor& weights, int64_t stride, at::IntArrayRef padding, bool of_x) {
-  const Plan plan(given, weights, window_of(stride, padding));
-  TORCH_CHECK(y.sizes() == at::IntArrayRef(plan.sizes) && y.scalar_type() == given.scalar_type() &&
-                  (!gradient_y || gradient_y->sizes() == y.sizes()),
-              "a convolution of ", given.toString(), " ", given.sizes(), " has no gradient of ", y.toString(), " ",
-              gradient_y.value_or(y).sizes());
-  PendingMap input = pending_map(given, mean, inverse_deviation, gamma, beta, low, high, curve);
-  for (const at::Tensor& of_y :
-       {or_none(gradient_mean), or_none(gradient_inverse_deviation), or_none(scale), y_mean, y_inverse_deviation})
-    check_channels(y, of_y, "statistics of the result, their gradients and a scale");
-  const bool pending = mean.has_value();
-  of_x = of_x || pending;
-  if (given.is_meta())
-    return {of_x ? empty_map(given.sizes(), given) : empty_map({0, 0, 0, 0}, given),
-            empty_channels(given, pending),
-            empty_channels(given, pending),
-            empty_channels(given, pending),
-            empty_channels(given, pending),
-            empty_map(weights.sizes(), weights)};
-  const at::Tensor x = input.x = channels_last(given), result_y = channels_last(y);
-  check_normalizable(x);
-  const auto affine = affine_of(input);
-  const at::Tensor gradient =
-      gradient_y ? channels_last(gradient_y->to(result_y.scalar_type())) : at::zeros_like(result_y);
-  const auto [slope, offset] = through_statistics(y, gradient_mean, gradient_inverse_deviation, y_inverse_deviation);
-  const cpu::ThroughStatistics through{gradient, result_y, y_mean, scale ? scale->contiguous() : at::ones_like(y_mean),
-                                       slope,    offset};
-  cpu::ConvolvedGradients result;
-  if (!plan.takes_loops(x)) {
-    result = composed_backward(through, x, affine, weights, plan, of_x);
-  } else if (plan.depthwise) {
-    result = cpu::normalized_depthwise_backward(through, x, affine, weights, plan.sides, of_x);
-  } else if (plan.slides) {
-    result = cpu::normalized_sliding_backward(through, x, affine, weights, of_x);
-  } else {
-    result = cpu::normalized_dense_backward(through, x, affine, weights, plan.sides, of_x);
+cpu::ConvolvedGradients convolve_backward(const cpu::ThroughStatistics& gradient, const at::Tensor& x,
+                                          const std::optional<Affine>& affine, const at::Tensor& weights,
+                                          const Plan& plan, bool of_x) {
+  if (!plan.takes_loops(x)) return composed_backward(gradient, x, affine, weights, plan, of_x);
+  return plan.depthwise ? cpu::normalized_depthwise_backward(gradient, x, affine, weights, plan.sides, of_x)
+                        : cpu::normalized_dense_backward(gradient, x, affine, weights, plan.sides, of_x);
+}
+
+/// What flows to results of convolutions, as operators get it: lists that are empty are of parts that nothing flows to.
+struct GradientLists {
+  at::TensorList y, mean, inverse_deviation, scale;
+};
+
+/// Throws c10::Error where gradients and results are not those of maps with these plans.
+void check_results(const std::vector<Plan>& plans, at::TensorList given, const GradientLists& gradients,
+                   at::TensorList y, at::TensorList y_mean, at::TensorList y_inverse_deviation) {
+  for (const at::TensorList& list : {y, y_mean, y_inverse_deviation})
+    TORCH_CHECK(list.size() == given.size(), "expected results of ", given.size(), " maps, got ", list.size());
+  for (const at::TensorList& list : {gradients.y, gradients.mean, gradients.inverse_deviation, gradients.scale})
+    TORCH_CHECK(list.empty() || list.size() == given.size(), "expected gradients of the results of ", given.size(),
+                " maps or of none, got ", list.size());
+  for (size_t i = 0; i < given.size(); ++i) {
+    const at::Tensor& of_y = gradients.y.empty() ? y[i] : gradients.y[i];
+    TORCH_CHECK(y[i].sizes() == at::IntArrayRef(plans[i].sizes) && y[i].scalar_type() == given[i].scalar_type() &&
+                    of_y.sizes() == y[i].sizes(),
+                "a convolution of ", given[i].toString(), " ", given[i].sizes(), " has no gradient of ",
+                y[i].toString(), " ", of_y.sizes());
+    for (const at::TensorList& list :
+         {gradients.mean, gradients.inverse_deviation, gradients.scale, y_mean, y_inverse_deviation})
+      if (!list.empty()) check_channels(y[i], list[i], "statistics of the result, their gradients and a scale");
   }
-  if (!of_x) result.x = empty_map({0, 0, 0, 0}, x);
+}
+
+FiveListsAndWeights convolve_backward_operator(at::TensorList gradient_y, at::TensorList gradient_mean,
+                                               at::TensorList gradient_inverse_deviation, at::TensorList scale,
+                                               at::TensorList y, at::TensorList y_mean,
+                                               at::TensorList y_inverse_deviation, at::TensorList given,
+                                               at::TensorList mean, at::TensorList inverse_deviation,
+                                               at::TensorList gamma, at::TensorList beta, double low, double high,
+                                               int64_t curve, const at::Tensor& weights, int64_t stride,
+                                               at::IntArrayRef padding, bool of_x) {
+  const std::vector<Plan> plans = plans_of(given, weights, window_of(stride, padding));
+  std::vector<PendingMap> inputs = pending_maps(given, mean, inverse_deviation, gamma, beta, low, high, curve);
+  check_results(plans, given, {gradient_y, gradient_mean, gradient_inverse_deviation, scale}, y, y_mean,
+                y_inverse_deviation);
+  const bool pending = !mean.empty();
+  of_x = of_x || pending;
+  FiveListsAndWeights results;
+  auto& [of_maps, of_means, of_inverse_deviations, of_gammas, of_betas, of_weights] = results;
+  if (given[0].is_meta()) {
+    for (const at::Tensor& map : given) {
+      if (of_x) of_maps.push_back(empty_map(map.sizes(), map));
+      for (Tensors* channels : {&of_means, &of_inverse_deviations, &of_gammas, &of_betas})
+        if (pending) channels->push_back(at::empty({map.size(1)}, weights.options()));
+    }
+    of_weights = empty_map(weights.sizes(), weights);
+    return results;
+  }
+  const std::vector<std::optional<Affine>> affines = prepare(inputs);
+  std::vector<cpu::ThroughStatistics> through;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto part = [i](at::TensorList parts) { return parts.empty() ? std::nullopt : std::optional(parts[i]); };
+    const at::Tensor own_y = channels_last(y[i]);
+    const at::Tensor gradient =
+        gradient_y.empty() ? at::zeros_like(own_y) : channels_last(gradient_y[i].to(own_y.scalar_type()));
+    const auto [slope, offset] =
+        through_statistics(own_y, part(gradient_mean), part(gradient_inverse_deviation), y_inverse_deviation[i]);
+    through.push_back(
+        {gradient, own_y, y_mean[i], scale.empty() ? at::ones_like(y_mean[i]) : scale[i].contiguous(), slope, offset});
+  }
+  std::vector<cpu::MapGradient> gradients;
+  if (slide_together(plans, inputs[0].x)) {
+    cpu::SlidingGradients all = cpu::normalized_sliding_backward(through, maps_of(inputs), affines, weights, of_x);
+    gradients = std::move(all.maps);
+    of_weights = all.weights;
+  } else {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const cpu::ConvolvedGradients own =
+          convolve_backward(through[i], inputs[i].x, affines[i], weights, plans[i], of_x);
+      gradients.push_back(own);
+      of_weights = of_weights.defined() ? of_weights + own.weights : own.weights;
+    }
+  }
   // as a parameter of the trainer lies in memory, with the strides of its sizes even where these are one
   const int64_t I = weights.size(1), width = weights.size(3);
-  result.weights =
-      channels_last(result.weights).as_strided(weights.sizes(), {I * weights.size(2) * width, 1, width * I, I});
-  const at::Tensor none = empty_channels(x, false);
-  if (!affine) return {result.x, none, none.clone(), none.clone(), none.clone(), result.weights};
-  const ChannelGradients channels = gradients_of_channels(x, result.moments, *affine, *inverse_deviation);
-  return {result.x, channels.mean, channels.inverse_deviation, channels.gamma, channels.beta, result.weights};
+  of_weights = channels_last(of_weights).as_strided(weights.sizes(), {I * weights.size(2) * width, 1, width * I, I});
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (of_x) of_maps.push_back(gradients[i].x);
+    if (!pending) continue;
+    const ChannelGradients channels =
+        gradients_of_channels(inputs[i].x, gradients[i].moments, *affines[i], inverse_deviation[i]);
+    of_means.push_back(channels.mean);
+    of_inverse_deviations.push_back(channels.inverse_deviation);
+    of_gammas.push_back(channels.gamma);
+    of_betas.push_back(channels.beta);
+  }
+  return results;
 }
 
 TORCH_LIBRARY_FRAGMENT(osprey, library) {
   define(library,
-         "normalized_convolution(Tensor x, Tensor? mean, Tensor? inverse_deviation, Tensor? gamma, Tensor? beta, "
-         "float low, float high, int curve, Tensor weights, int stride, int[] padding, float epsilon) -> (Tensor, "
-         "Tensor, Tensor)",
+         "normalized_convolution(Tensor[] x, Tensor[] mean, Tensor[] inverse_deviation, Tensor[] gamma, Tensor[] beta, "
+         "float low, float high, int curve, Tensor weights, int stride, int[] padding, float epsilon) -> (Tensor[], "
+         "Tensor[], Tensor[])",
          &convolve_operator);
   define(library,
-         "normalized_convolution_backward(Tensor? gradient_y, Tensor? gradient_mean, Tensor? "
-         "gradient_inverse_deviation, Tensor? scale, Tensor y, Tensor y_mean, Tensor y_inverse_deviation, Tensor x, "
-         "Tensor? mean, Tensor? inverse_deviation, Tensor? gamma, Tensor? beta, float low, float high, int curve, "
-         "Tensor weights, int stride, int[] padding, bool of_x) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+         "normalized_convolution_backward(Tensor[] gradient_y, Tensor[] gradient_mean, Tensor[] "
+         "gradient_inverse_deviation, Tensor[] scale, Tensor[] y, Tensor[] y_mean, Tensor[] y_inverse_deviation, "
+         "Tensor[] x, Tensor[] mean, Tensor[] inverse_deviation, Tensor[] gamma, Tensor[] beta, float low, float high, "
+         "int curve, Tensor weights, int stride, int[] padding, bool of_x) -> (Tensor[], Tensor[], Tensor[], Tensor[], "
+         "Tensor[], Tensor)",
          &convolve_backward_operator);
 }
+
+/// A part of each, as a list: empty where none has it.
+/// otherwise  where only some have it, those that have not get zeros like this part of these
+template <class Whole>
+Tensors list(const std::vector<Whole>& all, at::Tensor Whole::*part, const std::vector<Whole>& otherwise) {
+  if (std::ranges::none_of(all, [&](const Whole& one) { return (one.*part).defined(); })) return {};
+  Tensors result;
+  for (size_t i = 0; i < all.size(); ++i)
+    result.push_back((all[i].*part).defined() ? all[i].*part : at::zeros_like(otherwise.at(i).*part));
+  return result;
+}
+
+/// The parts of some maps as lists.
+struct Parts {
+  explicit Parts(const std::vector<PendingMap>& maps)
+      : x(of(maps, &PendingMap::x)),
+        mean(of(maps, &PendingMap::mean)),
+        inverse_deviation(of(maps, &PendingMap::inverse_deviation)),
+        gamma(of(maps, &PendingMap::gamma)),
+        beta(of(maps, &PendingMap::beta)),
+        epilogue(maps.empty() ? Epilogue{} : maps[0].epilogue) {
+    TORCH_CHECK(std::ranges::all_of(maps, [&](const PendingMap& map) { return map.epilogue == epilogue; }),
+                "expected maps with one epilogue");
+  }
+  Tensors x, mean, inverse_deviation, gamma, beta;
+  Epilogue epilogue;
+
+ private:
+  static Tensors of(const std::vector<PendingMap>& maps, at::Tensor PendingMap::*part) {
+    const auto has = [&](const PendingMap& map) { return (map.*part).defined(); };
+    TORCH_CHECK(std::ranges::all_of(maps, has) || std::ranges::none_of(maps, has),
+                "expected maps that all have the same parts");
+    return list(maps, part, maps);
+  }
+};
 
 }  // namespace
 
@@ -234,34 +356,57 @@ bool takes_normalized_convolution(const at::Tensor& x, const at::Tensor& weights
   return weights.size(1) == x.size(1) && (one_by_one || takes_windows(x, weights, window));
 }
 
+std::vector<MapWithStatistics> normalized_convolution(const std::vector<PendingMap>& inputs, const at::Tensor& weights,
+                                                      const SlidingWindow& window, double epsilon) {
+  static const auto operation = find_operator("normalized_convolution", &convolve_operator);
+  const Parts parts(inputs);
+  const auto [y, mean, inverse_deviation] = operation.call(
+      parts.x, parts.mean, parts.inverse_deviation, parts.gamma, parts.beta, parts.epilogue.low, parts.epilogue.high,
+      static_cast<int64_t>(parts.epilogue.curve), weights, window.stride, window.padding, epsilon);
+  std::vector<MapWithStatistics> results;
+  for (size_t i = 0; i < y.size(); ++i) results.push_back({y[i], mean[i], inverse_deviation[i]});
+  return results;
+}
+
 MapWithStatistics normalized_convolution(const PendingMap& input, const at::Tensor& weights,
                                          const SlidingWindow& window, double epsilon) {
-  static const auto operation = find_operator("normalized_convolution", &convolve_operator);
-  const auto [y, mean, inverse_deviation] =
-      operation.call(input.x, if_defined(input.mean), if_defined(input.inverse_deviation), if_defined(input.gamma),
-                     if_defined(input.beta), input.epilogue.low, input.epilogue.high,
-                     static_cast<int64_t>(input.epilogue.curve), weights, window.stride, window.padding, epsilon);
-  return {y, mean, inverse_deviation};
+  return normalized_convolution(std::vector{input}, weights, window, epsilon).front();
+}
+
+SharedConvolutionGradients normalized_convolution_backward(const std::vector<MapWithStatistics>& gradients,
+                                                           const std::vector<MapWithStatistics>& results,
+                                                           const std::vector<PendingMap>& inputs,
+                                                           const at::Tensor& weights, const SlidingWindow& window,
+                                                           const ConvolutionGradientOptions& options) {
+  const at::NoGradGuard no_gradients;
+  static const auto operation = find_operator("normalized_convolution_backward", &convolve_backward_operator);
+  const Parts parts(inputs);
+  const auto of = [&](at::Tensor MapWithStatistics::*part) { return list(results, part, results); };
+  const auto gradient_of = [&](at::Tensor MapWithStatistics::*part) { return list(gradients, part, results); };
+  const auto [x, mean, inverse_deviation, gamma, beta, of_weights] = operation.call(
+      gradient_of(&MapWithStatistics::y), gradient_of(&MapWithStatistics::mean),
+      gradient_of(&MapWithStatistics::inverse_deviation), options.scale.defined() ? Tensors{options.scale} : Tensors(),
+      of(&MapWithStatistics::y), of(&MapWithStatistics::mean), of(&MapWithStatistics::inverse_deviation), parts.x,
+      parts.mean, parts.inverse_deviation, parts.gamma, parts.beta, parts.epilogue.low, parts.epilogue.high,
+      static_cast<int64_t>(parts.epilogue.curve), weights, window.stride, window.padding, options.of_x);
+  SharedConvolutionGradients all{std::vector<PendingGradients>(inputs.size()), of_weights};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    PendingGradients& own = all.inputs[i];
+    if (!x.empty()) own.x = x[i];
+    if (!mean.empty())
+      std::tie(own.mean, own.inverse_deviation, own.gamma, own.beta) =
+          std::tie(mean[i], inverse_deviation[i], gamma[i], beta[i]);
+  }
+  return all;
 }
 
 NormalizedConvolutionGradients normalized_convolution_backward(const MapWithStatistics& gradient,
                                                                const MapWithStatistics& result, const PendingMap& input,
                                                                const at::Tensor& weights, const SlidingWindow& window,
                                                                const ConvolutionGradientOptions& options) {
-  const at::NoGradGuard no_gradients;
-  static const auto operation = find_operator("normalized_convolution_backward", &convolve_backward_operator);
-  const auto [x, mean, inverse_deviation, gamma, beta, of_weights] =
-      operation.call(if_defined(gradient.y), if_defined(gradient.mean), if_defined(gradient.inverse_deviation),
-                     if_defined(options.scale), result.y, result.mean, result.inverse_deviation, input.x,
-                     if_defined(input.mean), if_defined(input.inverse_deviation), if_defined(input.gamma),
-                     if_defined(input.beta), input.epilogue.low, input.epilogue.high,
-                     static_cast<int64_t>(input.epilogue.curve), weights, window.stride, window.padding, options.of_x);
-  NormalizedConvolutionGradients all;
-  all.weights = of_weights;
-  if (options.of_x || input.mean.defined()) all.x = x;
-  if (input.mean.defined())
-    std::tie(all.mean, all.inverse_deviation, all.gamma, all.beta) = std::tie(mean, inverse_deviation, gamma, beta);
-  return all;
+  const SharedConvolutionGradients all = normalized_convolution_backward(std::vector{gradient}, std::vector{result},
+                                                                         std::vector{input}, weights, window, options);
+  return {all.inputs.front(), all.weights};
 }
 
 }  // namespace osprey::kernels

@@ -1,5 +1,6 @@
 #pragma once
 #include <optional>
+#include <vector>
 
 #include "kernels/batch_norm_steps.h"
 #include "kernels/if_defined.h"
@@ -26,6 +27,24 @@ inline PendingMap pending_map(const at::Tensor& x, const std::optional<at::Tenso
   check_channels(x, map.gamma, "scales");
   check_channels(x, map.beta, "shifts");
   return map;
+}
+
+/// Several of them, all of the same parts: lists that are empty are of parts that none of the maps has.
+inline std::vector<PendingMap> pending_maps(at::TensorList x, at::TensorList mean, at::TensorList inverse_deviation,
+                                            at::TensorList gamma, at::TensorList beta, double low, double high,
+                                            int64_t curve) {
+  TORCH_CHECK(!x.empty(), "expected maps, got none");
+  for (const at::TensorList& parts : {mean, inverse_deviation, gamma, beta})
+    TORCH_CHECK(parts.empty() || parts.size() == x.size(), "expected statistics and parameters of ", x.size(),
+                " maps or of none, got ", parts.size());
+  std::vector<PendingMap> result;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const auto part = [i](at::TensorList parts) { return parts.empty() ? std::nullopt : std::optional(parts[i]); };
+    result.push_back(pending_map(x[i], part(mean), part(inverse_deviation), part(gamma), part(beta), low, high, curve));
+    TORCH_CHECK(x[i].scalar_type() == x[0].scalar_type() && x[i].device() == x[0].device(),
+                "expected maps of one kind, got ", x[0].toString(), " and ", x[i].toString());
+  }
+  return result;
 }
 
 /// What is pending, if anything is.

@@ -1,5 +1,7 @@
 #include "osprey/nn/convolution.h"
 
+#include <algorithm>
+
 #include "nn/batch_norm_activation.h"
 #include "nn/convolution_operation.h"
 #include "osprey/nn/multiply_adds.h"
@@ -139,9 +141,41 @@ at::Tensor ConvBlock::finish(const at::Tensor& y) {
 
 at::Tensor ConvBlock::step_by_step(const at::Tensor& x) { return finish(convolve(x, weights_, biases_, convolution_)); }
 
-std::vector<at::Tensor> ConvBlock::forward_all(at::TensorList maps) {
-  std::vector<at::Tensor> results = convolve_all(maps, weights_, biases_, convolution_);
-  for (at::Tensor& y : results) y = finish(y);
+at::Tensor NormsOfMaps::forward(size_t map, const at::Tensor& y) const {
+  return norms.empty() ? activate(y, activation) : norms.at(map)->forward(y, activation);
+}
+
+bool ConvBlock::leaves_batch_norms(const std::vector<FeatureMap>& maps, const NormsOfMaps& behind) const {
+  if (behind.norms.empty() || batch_norm_ || activation_ != Activation::kNone || biases_.defined()) return false;
+  const kernels::SlidingWindow window = window_over(maps.at(0).pending().x, convolution_);
+  return std::ranges::all_of(behind.norms, [&](const auto& norm) { return norm->can_be_left(behind.activation); }) &&
+         std::ranges::all_of(maps, [&](const FeatureMap& map) {
+           const at::Tensor& x = map.pending().x;
+           return window_over(x, convolution_) == window && map.is_pending() == maps[0].is_pending() &&
+                  takes_normalized_operation(x, weights_, convolution_, window);
+         });
+}
+
+std::vector<FeatureMap> ConvBlock::forward_all(const std::vector<FeatureMap>& maps, const NormsOfMaps& behind) {
+  std::vector<FeatureMap> results;
+  if (leaves_batch_norms(maps, behind)) {
+    std::vector<kernels::PendingMap> inputs;
+    for (const FeatureMap& map : maps) {
+      inputs.push_back(map.pending());
+      inputs.back().x = as_autocast(inputs.back().x);
+    }
+    const std::vector<kernels::MapWithStatistics> made = kernels::normalized_convolution(
+        inputs, weights_, window_over(inputs[0].x, convolution_), behind.norms[0]->epsilon());
+    for (size_t i = 0; i < made.size(); ++i) {
+      count_multiply_adds(made[i].y.numel() * (weights_.numel() / weights_.size(0)));
+      results.emplace_back(behind.norms[i]->leave(made[i], behind.activation));
+    }
+    return results;
+  }
+  std::vector<at::Tensor> values;
+  for (const FeatureMap& map : maps) values.push_back(map.values());
+  const std::vector<at::Tensor> made = convolve_all(values, weights_, biases_, convolution_);
+  for (size_t i = 0; i < made.size(); ++i) results.emplace_back(behind.forward(i, finish(made[i])));
   return results;
 }
 

@@ -32,9 +32,10 @@ at::Tensor SeparableConvBlock::forward(const at::Tensor& x) {
   return batch_norm_ ? batch_norm_->forward(y, activation_) : activate(y, activation_);
 }
 
-std::vector<at::Tensor> SeparableConvBlock::forward_all(at::TensorList maps) {
-  std::vector<at::Tensor> results;
-  for (const at::Tensor& map : maps) results.push_back(forward(map));
+std::vector<FeatureMap> SeparableConvBlock::forward_all(const std::vector<FeatureMap>& maps,
+                                                        const NormsOfMaps& behind) {
+  std::vector<FeatureMap> results;
+  for (size_t i = 0; i < maps.size(); ++i) results.emplace_back(behind.forward(i, forward(maps[i].values())));
   return results;
 }
 

@@ -166,7 +166,7 @@ TEST(AmxProducts, OfNormalizedMapsAreTheStepsOneByOne) {
         EXPECT_LT((one.to(at::kDouble) - other).norm().item<double>(), bound * other.norm().item<double>() + 1e-6)
             << what << ", " << name;
       };
-      const Convolved made = normalized_sliding(x, affine, weights);
+      const Convolved made = normalized_sliding(x, {affine}, weights).front();
       expect_near(made.y, defined.detach(), 0x1p-8, "y");
       const at::Tensor sums = moments(made.y);
       EXPECT_TRUE(at::allclose(made.moments, sums, 1e-6, 1e-6 * static_cast<double>(made.y.numel()))) << what;
@@ -177,16 +177,16 @@ TEST(AmxProducts, OfNormalizedMapsAreTheStepsOneByOne) {
       const at::Tensor total = rounded(channels(scale) * gradient.to(at::kFloat) +
                                        channels(slope) * (made.y.to(at::kFloat) - channels(y_mean)) + channels(offset));
       defined.backward(total);
-      const ConvolvedGradients found = normalized_sliding_backward({gradient, made.y, y_mean, scale, slope, offset}, x,
-                                                                   affine, weights, /*of_x=*/true);
-      expect_near(found.weights, exact_weights.grad(), 1e-3, "weights");
+      const std::vector<ThroughStatistics> through = {{gradient, made.y, y_mean, scale, slope, offset}};
+      const auto [of_maps, of_weights] = normalized_sliding_backward(through, x, {affine}, weights, /*of_x=*/true);
+      const MapGradient& found = of_maps.front();
+      expect_near(of_weights, exact_weights.grad(), 1e-3, "weights");
       if (!pending) {
         expect_near(found.x, exact.grad(), 0x1p-8, "x");
         EXPECT_FALSE(found.moments.defined());
-        const ConvolvedGradients without = normalized_sliding_backward({gradient, made.y, y_mean, scale, slope, offset},
-                                                                       x, affine, weights, /*of_x=*/false);
-        EXPECT_FALSE(without.x.defined());
-        EXPECT_TRUE(at::equal(without.weights, found.weights));
+        const SlidingGradients without = normalized_sliding_backward(through, x, {affine}, weights, /*of_x=*/false);
+        EXPECT_FALSE(without.maps.front().x.defined());
+        EXPECT_TRUE(at::equal(without.weights, of_weights));
         continue;
       }
       const at::Tensor back = exact.grad().to(at::kFloat).contiguous(at::MemoryFormat::ChannelsLast),

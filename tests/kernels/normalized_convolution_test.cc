@@ -277,6 +277,57 @@ TEST(NormalizedConvolution, IsTakenWhereItPays) {
   EXPECT_FALSE(of_type(at::kDouble));
 }
 
+TEST(NormalizedConvolution, OfSeveralMapsIsThatOfEach) {
+  at::manual_seed(30);
+  struct Kind {
+    std::vector<int64_t> weights;
+    SlidingWindow window;
+    at::ScalarType type;
+  };
+  const std::array<int64_t, 4> around = {1, 1, 1, 1};
+  for (const Kind& kind : {Kind{{32, 32, 3, 3}, {1, around}, at::kBFloat16},
+                           {{32, 32, 3, 3}, {1, around}, at::kFloat},
+                           {{32, 1, 3, 3}, {1, around}, at::kFloat},
+                           {{40, 32, 1, 1}, {}, at::kFloat}}) {
+    const at::Tensor weights = at::randn(kind.weights) * 0.1;
+    std::vector<PendingMap> inputs;
+    std::vector<MapWithStatistics> apart, gradients;
+    std::vector<NormalizedConvolutionGradients> gradients_apart;
+    at::Tensor of_weights = at::zeros_like(weights);
+    for (const int64_t side : {17, 9, 3}) {
+      const bool first = inputs.empty();
+      inputs.push_back(pending(map({2, 32, side, side + 1}), relu6()));
+      inputs.back().x = inputs.back().x.to(kind.type);
+      apart.push_back(normalized_convolution(inputs.back(), weights, kind.window, kEpsilon));
+      const MapWithStatistics& made = apart.back();
+      gradients.push_back(
+          {at::randn_like(made.y), first ? at::Tensor() : at::randn_like(made.mean), at::randn_like(made.mean)});
+      gradients_apart.push_back(
+          normalized_convolution_backward(gradients.back(), made, inputs.back(), weights, kind.window));
+      of_weights += gradients_apart.back().weights;
+    }
+    const std::vector<MapWithStatistics> together = normalized_convolution(inputs, weights, kind.window, kEpsilon);
+    const SharedConvolutionGradients all =
+        normalized_convolution_backward(gradients, apart, inputs, weights, kind.window);
+    expect_close(all.weights, of_weights, 1e-3, 1e-4, "weights");
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      expect_close(together[i].y.to(at::kFloat), apart[i].y.to(at::kFloat), 1e-5, 1e-5, "y");
+      expect_close(together[i].mean, apart[i].mean, 1e-5, 1e-5, "mean");
+      expect_close(together[i].inverse_deviation, apart[i].inverse_deviation, 1e-5, 1e-5, "inverse deviation");
+      const PendingGradients &found = all.inputs[i], &expected = gradients_apart[i];
+      expect_close(found.x.to(at::kFloat), expected.x.to(at::kFloat), 1e-5, 1e-5, "x");
+      expect_close(found.mean, expected.mean, 1e-3, 1e-4, "gradient of the mean");
+      expect_close(found.gamma, expected.gamma, 1e-3, 1e-4, "gamma");
+    }
+  }
+  const PendingMap one = pending(map({1, 32, 5, 5}), relu6()), other{.x = map({1, 32, 5, 5})};
+  EXPECT_THAT(
+      [&] {
+        normalized_convolution(std::vector{one, other}, at::zeros({32, 32, 1, 1}), {}, kEpsilon);
+      },
+      ThrowsMessage<c10::Error>(HasSubstr("expected maps that all have the same parts")));
+}
+
 TEST(NormalizedConvolution, GoesThroughManyPicturesSomeAtATime) {
   at::manual_seed(28);
   // 7 pictures of 24 x 24 places of 49 x 128 numbers are 100 MB.

@@ -28,6 +28,11 @@ def pending():
     return (torch.rand(19), torch.rand(19) + 0.5, torch.rand(19), None, 0.0, 6.0, 0)
 
 
+def listed(*all):
+    """What is pending of several maps: each tensor in a list, what none of them has in an empty one."""
+    return [[part for part in parts if part is not None] if parts[0] is None or torch.is_tensor(parts[0]) else parts[0] for parts in zip(*all)]
+
+
 class_targets = (torch.rand(2, 5, 13), torch.rand(2, 5, 1), torch.randint(0, 5, (2, 77)))
 SAMPLES = {
     "preprocess": (torch.randint(0, 256, (2, 3, 9, 8), dtype=torch.uint8), torch.randint(1, 9, (2, 2)),
@@ -53,8 +58,9 @@ SAMPLES = {
                              torch.randn(23, 16, 3, 3, requires_grad=True), torch.randn(23, requires_grad=True), False),
     "packed_winograd_convolution": (torch.randn(1, 16, 16, 16).to(memory_format=torch.channels_last), torch.randn(36 * (2 * 16 + 1) * 16),
                                     torch.randn(23), 0.0, 6.0),
-    "normalized_convolution": (maps().requires_grad_(), *pending(), torch.randn(23, 19, 1, 1, requires_grad=True), 1, [0, 0, 0, 0], 1e-3),
-    "normalized_convolution_backward": (maps(), torch.rand(19), None, torch.rand(19), maps(), torch.rand(19), torch.rand(19) + 0.5, maps(), *pending(),
+    "normalized_convolution": ([maps().requires_grad_(), maps().requires_grad_()], *listed(pending(), pending()), torch.randn(23, 19, 1, 1, requires_grad=True), 1, [0, 0, 0, 0], 1e-3),
+    "normalized_convolution_backward": ([maps()], [torch.rand(19)], [], [torch.rand(19)], [maps()], [torch.rand(19)], [torch.rand(19) + 0.5], [maps()],
+                                        *listed(pending()),
                                         torch.randn(19, 1, 3, 3), 1, [1, 1, 1, 1], True),
     "pending_values": (maps().requires_grad_(), *pending()),
     "pending_values_backward": (maps(), maps(), *pending()),

@@ -177,6 +177,10 @@ std::vector<Sample> samples() {
     const auto channel = [=](double from) { return any ? IValue(at::rand({19}) + from) : IValue(); };
     return std::vector<IValue>{channel(-0.5), channel(0.5), channel(0.5), IValue(), 0.0, 6.0, int64_t{0}};
   };
+  const auto as_lists = [](const IValue& value) {  // of one map; an empty one where it is nothing
+    if (value.isNone()) return IValue(tensors({}));
+    return value.isTensor() ? IValue(tensors({value.toTensor()})) : value;
+  };
   struct Convolution {
     std::vector<int64_t> weights, padding, result;
     int64_t stride = 1;
@@ -200,8 +204,8 @@ std::vector<Sample> samples() {
         const double distance = weights[1] > 1 ? of_products(type) : 0;
         all.push_back({"normalized_convolution",
                        [=] {
-                         Stack stack = {map(type)};
-                         for (const IValue& value : pending(any)) stack.push_back(value);
+                         Stack stack = {tensors({map(type)})};
+                         for (const IValue& value : pending(any)) stack.push_back(as_lists(value));
                          stack.insert(stack.end(), {at::randn(weights) * 0.3, stride, padding, 1e-3});
                          return stack;
                        },
@@ -213,9 +217,11 @@ std::vector<Sample> samples() {
                          };
                          const auto channel = [=](double from) { return at::rand({depth}) + from; };
                          const auto scale = [=] { return any ? IValue(channel(0.5)) : IValue(); };
-                         Stack stack = {of_y(), channel(-0.5), channel(-0.5), scale(),
-                                        of_y(), channel(-0.5), channel(0.5),  map(type)};
-                         for (const IValue& value : pending(any)) stack.push_back(value);
+                         Stack stack;
+                         for (const IValue& value : Stack{of_y(), channel(-0.5), channel(-0.5), scale(), of_y(),
+                                                          channel(-0.5), channel(0.5), map(type)})
+                           stack.push_back(as_lists(value));
+                         for (const IValue& value : pending(any)) stack.push_back(as_lists(value));
                          stack.insert(stack.end(), {at::randn(weights) * 0.3, stride, padding, any});
                          return stack;
                        },

@@ -1,6 +1,8 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <vector>
+
 #include "osprey/kernels/pending_map.h"
 #include "osprey/kernels/sliding_window.h"
 
@@ -37,9 +39,14 @@ bool takes_normalized_convolution(const at::Tensor& x, const at::Tensor& weights
 MapWithStatistics normalized_convolution(const PendingMap& input, const at::Tensor& weights,
                                          const SlidingWindow& window, double epsilon);
 
+/// The same of several maps, in one go where windows slide over them.
+/// inputs  at least one; all have the same parts and the same epilogue; only their pictures and sides may differ
+std::vector<MapWithStatistics> normalized_convolution(const std::vector<PendingMap>& inputs, const at::Tensor& weights,
+                                                      const SlidingWindow& window, double epsilon);
+
 struct ConvolutionGradientOptions {
   bool of_x = true;  ///< false: where nothing is pending, no gradient of the input is made
-  at::Tensor scale;  ///< [O] float32 that the gradient of y has still to be multiplied with; undefined: 1
+  at::Tensor scale;  ///< [O] float32 that the gradient of y, of one map, has still to be multiplied with; undefined: 1
 };
 
 /// Its gradients.
@@ -50,5 +57,16 @@ NormalizedConvolutionGradients normalized_convolution_backward(const MapWithStat
                                                                const MapWithStatistics& result, const PendingMap& input,
                                                                const at::Tensor& weights, const SlidingWindow& window,
                                                                const ConvolutionGradientOptions& options = {});
+
+/// The same of several maps.
+struct SharedConvolutionGradients {
+  std::vector<PendingGradients> inputs;
+  at::Tensor weights;
+};
+SharedConvolutionGradients normalized_convolution_backward(const std::vector<MapWithStatistics>& gradients,
+                                                           const std::vector<MapWithStatistics>& results,
+                                                           const std::vector<PendingMap>& inputs,
+                                                           const at::Tensor& weights, const SlidingWindow& window,
+                                                           const ConvolutionGradientOptions& options = {});
 
 }  // namespace osprey::kernels

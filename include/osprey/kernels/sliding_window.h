@@ -8,6 +8,7 @@ namespace osprey::kernels {
 struct SlidingWindow {
   int64_t stride = 1;
   std::array<int64_t, 4> padding = {0, 0, 0, 0};  ///< zeros above, below, left and right
+  bool operator==(const SlidingWindow&) const = default;
 };
 
 }  // namespace osprey::kernels

@@ -64,13 +64,22 @@ struct ConvBlockOptions {
   double bias_init = 0;    ///< first value of the biases
 };
 
+/// What comes behind a convolution of several maps.
+struct NormsOfMaps {
+  std::vector<std::shared_ptr<BatchNorm>> norms;  ///< of each map; empty: none
+  Activation activation = Activation::kNone;
+
+  /// y  what the convolution has made of map number `map`
+  at::Tensor forward(size_t map, const at::Tensor& y) const;
+};
+
 /// A convolution and what belongs to it, of whichever kind.
 class ConvolutionLayer : public Layer {
  public:
   /// x  [B, in_depth, H, W]; of it and of the result batch norm and activation may be pending
   virtual FeatureMap forward(const FeatureMap& x) = 0;
   /// Several maps one after the other, or together where that is faster.
-  virtual std::vector<at::Tensor> forward_all(at::TensorList maps) = 0;
+  virtual std::vector<FeatureMap> forward_all(const std::vector<FeatureMap>& maps, const NormsOfMaps& behind) = 0;
 };
 
 /// Convolution, batch norm and activation under one scope: the unit that backbones, necks and heads are made of.
@@ -86,7 +95,7 @@ class ConvBlock : public ConvolutionLayer {
 
   /// The same for blocks that follow each other: batch norm and activation may be left pending, for the next one.
   FeatureMap forward(const FeatureMap& x) override;
-  std::vector<at::Tensor> forward_all(at::TensorList maps) override;
+  std::vector<FeatureMap> forward_all(const std::vector<FeatureMap>& maps, const NormsOfMaps& behind) override;
   /// The same for the last of them.
   at::Tensor forward_last(const FeatureMap& x);
   /// What a residual unit ends with: activation(forward(x) + addend), where batch norm comes last in one pass.
@@ -98,6 +107,8 @@ class ConvBlock : public ConvolutionLayer {
  private:
   /// Whether batch norm can be left pending.
   bool leaves_batch_norm(const FeatureMap& x) const;
+  /// The same of what comes behind.
+  bool leaves_batch_norms(const std::vector<FeatureMap>& maps, const NormsOfMaps& behind) const;
   /// The convolution, its batch norm, which can be left pending, the sum, and an activation that is a clamp, in one.
   ForkedMap in_one(const FeatureMap& x, const at::Tensor& addend, Activation activation);
   /// Batch norm and activation.

@@ -34,7 +34,7 @@ class SeparableConvBlock : public ConvolutionLayer {
   /// x  [B, in_depth, H, W]
   at::Tensor forward(const at::Tensor& x);
   FeatureMap forward(const FeatureMap& x) override { return forward(x.values()); }
-  std::vector<at::Tensor> forward_all(at::TensorList maps) override;
+  std::vector<FeatureMap> forward_all(const std::vector<FeatureMap>& maps, const NormsOfMaps& behind) override;
   int64_t out_depth() const { return pointwise_weights_.size(0); }
 
  private:

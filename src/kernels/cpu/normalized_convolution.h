@@ -12,9 +12,8 @@ namespace osprey::kernels::cpu {
 /// What is added to the gradient of a map because its statistics have one, too:
 /// total = scale * gradient + slope * (y - mean) + offset.
 struct ThroughStatistics {
-  const at::Tensor &gradient, &y;   ///< [B, O, H', W'] of the type of x, channels_last
-  const at::Tensor& mean;           ///< [O] of y
-  at::Tensor scale, slope, offset;  ///< [O]
+  at::Tensor gradient, y;                 ///< [B, O, H', W'] of the type of x, channels_last
+  at::Tensor mean, scale, slope, offset;  ///< [O]; the mean is that of y
 };
 
 struct Convolved {
@@ -22,9 +21,12 @@ struct Convolved {
   at::Tensor moments;  ///< [2, O] float64, as `moments` gives them
 };
 
-struct ConvolvedGradients {
+struct MapGradient {
   at::Tensor x;        ///< of the map as it was before it was normalised, its statistics held fast
   at::Tensor moments;  ///< [2, C] float64, as `gradient_moments` gives them; undefined where nothing is normalised
+};
+
+struct ConvolvedGradients : MapGradient {
   at::Tensor weights;  ///< float32
 };
 

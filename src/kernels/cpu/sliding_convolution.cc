@@ -19,6 +19,7 @@ TapCounts taps_of(const at::Tensor& weights) { return {weights.size(2), weights.
 /// A strip of one of some maps.
 struct StripOfMap {
   size_t map;
+  int64_t number;  ///< among those of its map
   TallMap::Strip strip;
 };
 
@@ -26,8 +27,10 @@ struct StripOfMap {
 /// size  numbers that a place has
 std::vector<StripOfMap> strips_of(const std::vector<TallMap>& maps, int64_t size) {
   std::vector<StripOfMap> result;
-  for (size_t map = 0; map < maps.size(); ++map)
-    for (const TallMap::Strip& strip : maps[map].strips(size)) result.push_back({map, strip});
+  for (size_t map = 0; map < maps.size(); ++map) {
+    int64_t number = 0;
+    for (const TallMap::Strip& strip : maps[map].strips(size)) result.push_back({map, number++, strip});
+  }
   return result;
 }
 
@@ -37,15 +40,31 @@ std::vector<TallMap> tall(at::TensorList maps, const TapCounts& taps) {
   return result;
 }
 
-/// What a strip sees of a map as it is.
-Scratch<Bfloat16> seen_of(const at::Tensor& map, const TallMap& lines, const TallMap::Strip& strip,
-                          int64_t place_size) {
+/// What a strip sees of a map, as it is or normalised.
+Scratch<Bfloat16> seen_of(const at::Tensor& map, const TallMap& lines, const TallMap::Strip& strip, int64_t place_size,
+                          const std::optional<Affine>& affine = std::nullopt) {
   const int64_t depth = map.size(1), line_size = lines.pixels() * depth;
   const auto* const from = device::data<const Bfloat16>(map);
   auto result = scratch<Bfloat16>(lines.seen_places(strip) * place_size);
   lines.fill(
       strip, depth, place_size,
-      [&](int64_t line, Bfloat16* to) { std::copy_n(from + line * line_size, line_size, to); }, result.get());
+      [&](int64_t line, Bfloat16* to) {
+        if (affine) {
+          normalize_rows(from + line * line_size, lines.pixels(), depth, depth, affine->channels, to);
+        } else {
+          std::copy_n(from + line * line_size, line_size, to);
+        }
+      },
+      result.get());
+  return result;
+}
+
+/// Two sums per channel for every map, gathered strip by strip.
+std::vector<TaskSums> sums_of(const std::vector<StripOfMap>& strips, size_t maps, int64_t depth) {
+  std::vector<int64_t> counts(maps);
+  for (const StripOfMap& strip : strips) ++counts[strip.map];
+  std::vector<TaskSums> result;
+  for (const int64_t count : counts) result.emplace_back(count, depth);
   return result;
 }
 
@@ -83,7 +102,7 @@ void slide_over(at::TensorList maps, const at::Tensor& weights, const at::Tensor
   const SlidingProducts products(weights, biases, transposed);
   const std::vector<StripOfMap> strips = strips_of(lines, products.place_size() + products.columns());
   parallel_for(static_cast<int64_t>(strips.size()), [&](int64_t i) {
-    const auto& [map, strip] = strips[static_cast<size_t>(i)];
+    const auto& [map, number, strip] = strips[static_cast<size_t>(i)];
     const auto seen = seen_of(maps[map], lines[map], strip, products.place_size());
     const int64_t line_size = lines[map].pixels() * products.columns();
     auto* const to = device::data<Bfloat16>(results[map]);
@@ -99,105 +118,88 @@ at::Tensor sliding_weight_gradient(at::TensorList gradients, at::TensorList maps
   const std::vector<TallMap> lines = tall(maps, taps);
   const std::vector<StripOfMap> strips = strips_of(lines, O + I);
   std::vector<SlidingSums::Places> places;
-  for (const auto& [map, strip] : strips) places.push_back({strip.lines(), lines[map].width()});
+  for (const auto& [map, number, strip] : strips) places.push_back({strip.lines(), lines[map].width()});
   SlidingSums sums(O, I, taps);
   sums.add(places, [&](int64_t i, const SlidingSums::Packed& to) {
-    const auto& [map, strip] = strips[static_cast<size_t>(i)];
+    const auto& [map, number, strip] = strips[static_cast<size_t>(i)];
     const auto wanted = seen_of(gradients[map], lines[map], strip, O), seen = seen_of(maps[map], lines[map], strip, I);
     sums.pack(places[static_cast<size_t>(i)], wanted.get() + lines[map].own_place() * O, O, seen.get(), I, to);
   });
   return sums.total();
 }
 
-Convolved normalized_sliding(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights) {
-  const TallMap lines(x, taps_of(weights));
+std::vector<Convolved> normalized_sliding(at::TensorList maps, const std::vector<std::optional<Affine>>& affines,
+                                          const at::Tensor& weights) {
+  const std::vector<TallMap> lines = tall(maps, taps_of(weights));
   const SlidingProducts products(weights, {}, /*transposed=*/false);
-  const int64_t depth = products.depth(), columns = products.columns(), line_size = lines.pixels() * columns;
-  const std::vector<TallMap::Strip> strips = lines.strips(products.place_size() + columns);
-  const at::Tensor y = empty_map({x.size(0), columns, x.size(2), x.size(3)}, x);
-  const auto* const from = device::data<const Bfloat16>(x);
-  auto* const to = device::data<Bfloat16>(y);
-  TaskSums sums(static_cast<int64_t>(strips.size()), columns);
+  const int64_t columns = products.columns();
+  const std::vector<StripOfMap> strips = strips_of(lines, products.place_size() + columns);
+  std::vector<TaskSums> sums = sums_of(strips, maps.size(), columns);
+  std::vector<Convolved> results;
+  for (const at::Tensor& x : maps)
+    results.push_back({empty_map({x.size(0), columns, x.size(2), x.size(3)}, x), at::Tensor()});
   parallel_for(static_cast<int64_t>(strips.size()), [&](int64_t i) {
-    const TallMap::Strip& strip = strips[static_cast<size_t>(i)];
-    const auto seen = scratch<Bfloat16>(lines.seen_places(strip) * products.place_size());
-    lines.fill(
-        strip, depth, products.place_size(),
-        [&](int64_t line, Bfloat16* numbers) {
-          const Bfloat16* const of_map = from + line * lines.pixels() * depth;
-          if (affine) {
-            normalize_rows(of_map, lines.pixels(), depth, depth, affine->channels, numbers);
-          } else {
-            std::copy_n(of_map, lines.pixels() * depth, numbers);
-          }
-        },
-        seen.get());
-    const TaskSums::Sums own = sums.begin(i);
+    const auto& [map, number, strip] = strips[static_cast<size_t>(i)];
+    const auto seen = seen_of(maps[map], lines[map], strip, products.place_size(), affines[map]);
+    const int64_t pixels = lines[map].pixels(), line_size = pixels * columns;
+    auto* const to = device::data<Bfloat16>(results[map].y);
+    const TaskSums::Sums own = sums[map].begin(number);
     std::optional<TaskMoments<Bfloat16>> moments;
     make_lines(
-        products, lines, strip, seen.get(), [&](int64_t line, int64_t) { return to + line * line_size; },
+        products, lines[map], strip, seen.get(), [&](int64_t line, int64_t) { return to + line * line_size; },
         [&](int64_t line, int64_t count) {
-          const Bfloat16* const result = to + line * line_size;
-          if (!moments) moments.emplace(result, columns, columns, own);
-          moments->add(result, count * lines.pixels());
+          const Bfloat16* const made = to + line * line_size;
+          if (!moments) moments.emplace(made, columns, columns, own);
+          moments->add(made, count * pixels);
         });
     if (moments) moments->finish();
   });
-  return {y, sums.total()};
+  for (size_t map = 0; map < results.size(); ++map) results[map].moments = sums[map].total();
+  return results;
 }
 
-ConvolvedGradients normalized_sliding_backward(const ThroughStatistics& gradient, const at::Tensor& x,
-                                               const std::optional<Affine>& affine, const at::Tensor& weights,
-                                               bool of_x) {
-  const TallMap lines(x, taps_of(weights));
+SlidingGradients normalized_sliding_backward(const std::vector<ThroughStatistics>& gradients, at::TensorList maps,
+                                             const std::vector<std::optional<Affine>>& affines,
+                                             const at::Tensor& weights, bool of_x) {
+  const std::vector<TallMap> lines = tall(maps, taps_of(weights));
   const int64_t O = weights.size(0), I = weights.size(1);
   std::optional<SlidingProducts> products;
   if (of_x) products.emplace(weights, at::Tensor(), /*transposed=*/true);
   const int64_t wanted_size = of_x ? products->place_size() : O;
-  const std::vector<TallMap::Strip> strips = lines.strips(wanted_size + I);
+  const std::vector<StripOfMap> strips = strips_of(lines, wanted_size + I);
   std::vector<SlidingSums::Places> places;
-  for (const TallMap::Strip& strip : strips) places.push_back({strip.lines(), lines.width()});
-  ConvolvedGradients result;
-  if (of_x) result.x = empty_map(x.sizes(), x);
-  const auto* const from = device::data<const Bfloat16>(x);
-  auto* const to = of_x ? device::data<Bfloat16>(result.x) : nullptr;
-  TaskSums moments(affine ? static_cast<int64_t>(strips.size()) : 0, I);
+  for (const auto& [map, number, strip] : strips) places.push_back({strip.lines(), lines[map].width()});
+  SlidingGradients result;
+  for (const at::Tensor& x : maps) result.maps.push_back({of_x ? empty_map(x.sizes(), x) : at::Tensor(), at::Tensor()});
+  std::vector<TaskSums> moments = sums_of(strips, maps.size(), I);
   SlidingSums sums(O, I, taps_of(weights));
   sums.add(places, [&](int64_t i, const SlidingSums::Packed& packed) {
-    const TallMap::Strip& strip = strips[static_cast<size_t>(i)];
-    const auto wanted = scratch<Bfloat16>(lines.seen_places(strip) * wanted_size),
-               seen = scratch<Bfloat16>(lines.seen_places(strip) * I);
-    lines.fill(
+    const auto& [map, number, strip] = strips[static_cast<size_t>(i)];
+    const std::optional<Affine>& affine = affines[map];
+    const ThroughStatistics& gradient = gradients[map];
+    const int64_t pixels = lines[map].pixels();
+    const auto wanted = scratch<Bfloat16>(lines[map].seen_places(strip) * wanted_size),
+               seen = seen_of(maps[map], lines[map], strip, I, affine);
+    lines[map].fill(
         strip, O, wanted_size,
-        [&](int64_t line, Bfloat16* numbers) {
-          make_total<Bfloat16>(gradient, line * lines.pixels() * O, lines.pixels(), numbers);
-        },
+        [&](int64_t line, Bfloat16* to) { make_total<Bfloat16>(gradient, line * pixels * O, pixels, to); },
         wanted.get());
-    lines.fill(
-        strip, I, I,
-        [&](int64_t line, Bfloat16* numbers) {
-          const Bfloat16* const of_map = from + line * lines.pixels() * I;
-          if (affine) {
-            normalize_rows(of_map, lines.pixels(), I, I, affine->channels, numbers);
-          } else {
-            std::copy_n(of_map, lines.pixels() * I, numbers);
-          }
-        },
-        seen.get());
-    sums.pack(places[static_cast<size_t>(i)], wanted.get() + lines.own_place() * wanted_size, wanted_size, seen.get(),
-              I, packed);
-    const TaskSums::Sums own = affine ? moments.begin(i) : TaskSums::Sums();
+    sums.pack(places[static_cast<size_t>(i)], wanted.get() + lines[map].own_place() * wanted_size, wanted_size,
+              seen.get(), I, packed);
+    const TaskSums::Sums own = affine ? moments[map].begin(number) : TaskSums::Sums();
     if (!products) return;
+    const auto* const from = device::data<const Bfloat16>(maps[map]);
+    auto* const to = device::data<Bfloat16>(result.maps[map].x);
     const auto space = scratch(2 * I);
     Scratch<> made;
     make_lines(
-        *products, lines, strip, wanted.get(),
+        *products, lines[map], strip, wanted.get(),
         [&](int64_t, int64_t count) {
-          made = scratch(count * lines.pixels() * I);
+          made = scratch(count * pixels * I);
           return made.get();
         },
         [&](int64_t line, int64_t count) {
-          const int64_t first = line * lines.pixels() * I, rows = count * lines.pixels();
+          const int64_t first = line * pixels * I, rows = count * pixels;
           if (affine) {
             take_back_rows(made.get(), from + first, rows, I, I, affine->channels, space.get(), own.first, own.second,
                            to + first);
@@ -207,7 +209,8 @@ ConvolvedGradients normalized_sliding_backward(const ThroughStatistics& gradient
         });
   });
   result.weights = sums.total().permute({0, 3, 1, 2});
-  if (affine) result.moments = moments.total();
+  for (size_t map = 0; map < maps.size(); ++map)
+    if (affines[map]) result.maps[map].moments = moments[map].total();
   return result;
 }
 

@@ -2,6 +2,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <optional>
+#include <vector>
 
 #include "kernels/cpu/normalized_convolution.h"
 
@@ -23,10 +24,16 @@ void slide_over(at::TensorList maps, const at::Tensor& weights, const at::Tensor
 /// gradients  [B, O, H, W] each      maps  [B, I, H, W]
 at::Tensor sliding_weight_gradient(at::TensorList gradients, at::TensorList maps, int64_t height, int64_t width);
 
-/// See normalized_convolution.h; for sides that `slide`.
-Convolved normalized_sliding(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights);
-ConvolvedGradients normalized_sliding_backward(const ThroughStatistics& gradient, const at::Tensor& x,
-                                               const std::optional<Affine>& affine, const at::Tensor& weights,
-                                               bool of_x);
+/// See normalized_convolution.h; for sides that `slide`, of several maps by the same weights.
+std::vector<Convolved> normalized_sliding(at::TensorList maps, const std::vector<std::optional<Affine>>& affines,
+                                          const at::Tensor& weights);
+
+struct SlidingGradients {
+  std::vector<MapGradient> maps;
+  at::Tensor weights;
+};
+SlidingGradients normalized_sliding_backward(const std::vector<ThroughStatistics>& gradients, at::TensorList maps,
+                                             const std::vector<std::optional<Affine>>& affines,
+                                             const at::Tensor& weights, bool of_x);
 
 }  // namespace osprey::kernels::cpu

@@ -61,10 +61,7 @@ class WeightSharedBoxPredictor final : public BoxPredictor {
     std::vector<at::Tensor> for_classes = options_.share_tower ? for_boxes : run(towers_.back(), maps);
     if (dropout_)
       for (at::Tensor& map : for_classes) map = dropout_->forward(map, context);
-    std::vector<at::Tensor> boxes = box_->forward_all(for_boxes), classes = classes_->forward_all(for_classes);
-    for (at::Tensor& map : boxes) map = per_anchor(map, options_.code_size);
-    for (at::Tensor& map : classes) map = per_anchor(map, num_class_slots_);
-    Output output{at::cat(boxes, 1), at::cat(classes, 1)};
+    Output output{predict(*box_, for_boxes, options_.code_size), predict(*classes_, for_classes, num_class_slots_)};
     if (options_.clip) output.box_encodings = at::clamp(output.box_encodings, (*options_.clip)[0], (*options_.clip)[1]);
     if (options_.sigmoid) output.class_logits = at::sigmoid(output.class_logits);
     return output;
@@ -76,7 +73,7 @@ class WeightSharedBoxPredictor final : public BoxPredictor {
   /// One layer of a tower: a convolution for all maps, and a batch norm for each (none: the convolution has biases).
   struct TowerLayer {
     Convolution convolution;
-    std::vector<std::shared_ptr<BatchNorm>> norms;
+    NormsOfMaps behind;
   };
   using Tower = std::vector<TowerLayer>;
 
@@ -113,9 +110,9 @@ class WeightSharedBoxPredictor final : public BoxPredictor {
                                            .bias = !hyperparams.batch_norm},
                                           hyperparams, settings.tower_depthwise);
       for (size_t map = 0; hyperparams.batch_norm && map < maps; ++map)
-        layer.norms.push_back(add_child(*this, fmt::format("{}/BatchNorm/feature_{}", scope, map),
-                                        std::make_shared<BatchNorm>(options_.depth, *hyperparams.batch_norm)));
-      activation_ = hyperparams.activation;
+        layer.behind.norms.push_back(add_child(*this, fmt::format("{}/BatchNorm/feature_{}", scope, map),
+                                               std::make_shared<BatchNorm>(options_.depth, *hyperparams.batch_norm)));
+      layer.behind.activation = hyperparams.activation;
       tower.push_back(std::move(layer));
       depth = options_.depth;
     }
@@ -134,18 +131,24 @@ class WeightSharedBoxPredictor final : public BoxPredictor {
                            hyperparams);
   }
 
-  std::vector<at::Tensor> run(const Tower& tower, std::vector<at::Tensor> maps) const {
-    for (const TowerLayer& layer : tower) {
-      maps = layer.convolution->forward_all(maps);
-      for (size_t i = 0; i < maps.size(); ++i)
-        maps[i] = layer.norms.empty() ? activate(maps[i], activation_) : layer.norms[i]->forward(maps[i], activation_);
-    }
-    return maps;
+  static std::vector<at::Tensor> run(const Tower& tower, const std::vector<at::Tensor>& given) {
+    std::vector<FeatureMap> maps(given.begin(), given.end());
+    for (const TowerLayer& layer : tower) maps = layer.convolution->forward_all(maps, layer.behind);
+    std::vector<at::Tensor> results;
+    for (const FeatureMap& map : maps) results.push_back(map.values());
+    return results;
+  }
+
+  /// [B, anchors, size]
+  static at::Tensor predict(ConvolutionLayer& head, const std::vector<at::Tensor>& maps, int64_t size) {
+    std::vector<at::Tensor> results;
+    for (const FeatureMap& map : head.forward_all({maps.begin(), maps.end()}, {}))
+      results.push_back(per_anchor(map.values(), size));
+    return at::cat(results, 1);
   }
 
   WeightSharedOptions options_;
   int64_t num_class_slots_;
-  Activation activation_ = Activation::kNone;
   std::vector<Convolution> projections_;  ///< of each map; empty where it fits
   std::vector<Tower> towers_;             ///< of boxes and of classes, or one for both
   Convolution box_, classes_;
