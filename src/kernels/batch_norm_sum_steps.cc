@@ -28,20 +28,19 @@ at::Tensor add_normalized(const at::Tensor& x, const Affine& affine, const at::T
 
 std::pair<at::Tensor, at::Tensor> sum_gradient_moments(const SumGradient& of_sum, const at::Tensor& y,
                                                        const at::Tensor& x, const Affine& affine) {
-  const at::Tensor& again = of_sum.again;
-  const at::Tensor gradient = again.defined() && !device::takes_loops(x) ? of_sum.gradient + again : of_sum.gradient;
   const at::Tensor of_addend = empty_map(x.sizes(), x);
   const int64_t depth = x.size(1);
   at::Tensor moments;
   with_elements(x.scalar_type(), [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    const T *in = device::data<const T>(x), *made = device::data<const T>(y), *wanted = device::data<const T>(gradient);
-    const T* const more = again.defined() ? device::data<const T>(again) : nullptr;
+    const T *in = device::data<const T>(x), *made = device::data<const T>(y),
+            *wanted = device::data<const T>(of_sum.gradient);
+    const T* const more = of_sum.again.defined() ? device::data<const T>(of_sum.again) : nullptr;
     T* const addends = device::data<T>(of_addend);
     if (!device::takes_loops(x)) {
-      with_width<T>(x, {wanted, made, in, addends}, [&](auto width) {
-        moments =
-            column_sums_on_device(x, device::SumGradientMoments<T, width>{wanted, made, in, affine.channels, addends});
+      with_width<T>(x, {wanted, more == nullptr ? wanted : more, made, in, addends}, [&](auto width) {
+        moments = column_sums_on_device(
+            x, device::SumGradientMoments<T, width>{wanted, more, made, in, affine.channels, addends});
       });
       return;
     }

@@ -119,29 +119,33 @@ struct GradientMoments {
 };
 
 /// The same where a map was added before the activation, which is a clamp: g is the gradient of what came of it, y,
-/// where that lies strictly inside, and is written down: it is the gradient of what was added, too.
+/// where that lies strictly inside, and is written down: it is the gradient of what was added, too. `again` is the rest
+/// of what flows to y, where there is any.
 template <class T, int kWidthOf>
 struct SumGradientMoments {
   static constexpr int kWidth = kWidthOf, kAhead = 2;
-  const T *gradient, *y, *x;
+  const T *gradient, *again, *y, *x;
   ChannelAffine affine;
   T* of_addend;
 
   struct Row {
-    Vector<T, kWidth> gradient, y, x;
+    Vector<T, kWidth> gradient, again, y, x;
   };
   struct Channels {
     const SumGradientMoments& of;
     OfChannels<kWidth> mean;
     OSPREY_INLINE Row read(int64_t at) const {
-      return {device::read<kWidth>(of.gradient + at), device::read<kWidth>(of.y + at), device::read<kWidth>(of.x + at)};
+      return {device::read<kWidth>(of.gradient + at),
+              device::read<kWidth>((of.again == nullptr ? of.gradient : of.again) + at),
+              device::read<kWidth>(of.y + at), device::read<kWidth>(of.x + at)};
     }
     OSPREY_INLINE void add(int64_t at, const Row& row, float* a, float* b) const {
       const Clamp clamp{of.affine.epilogue.low, of.affine.epilogue.high};
       Vector<T, kWidth> result;
       OSPREY_UNROLL
       for (int k = 0; k < kWidth; ++k) {
-        const float g = clamp.back(load(row.y.values + k), load(row.gradient.values + k));
+        const float more = of.again == nullptr ? 0 : load(row.again.values + k);
+        const float g = clamp.back(load(row.y.values + k), load(row.gradient.values + k) + more);
         store(result.values + k, g);
         a[k] += g;
         b[k] += g * (load(row.x.values + k) - mean[k]);
