@@ -359,6 +359,70 @@ TEST(Convolution, OfAllMapsIsThatOfEach) {
   }
 }
 
+TEST(ConvBlock, OfSeveralMapsLeavesTheirBatchNormsAndGivesTheSame) {
+  struct Kind {
+    int64_t kernel;
+    at::ScalarType type;
+    bool leaves;
+    double bound;
+  };
+  // Place by place; by tiles or libtorch; by AMX. (Without that, tiles of bfloat16 numbers would be of other sizes for
+  // one map than for all.)
+  for (const Kind& kind :
+       {Kind{1, at::kFloat, true, 1e-4}, Kind{3, at::kFloat, false, 1e-4}, Kind{3, at::kBFloat16, true, 0.02}}) {
+    if (kind.type == at::kBFloat16 && !has_bfloat16_tiles()) continue;
+    const std::string what = fmt::format("{0}x{0} of {1}", kind.kernel, c10::toString(kind.type));
+    const auto results_of = [&](bool together) {
+      torch::nn::Module model;
+      const ConvBlockOptions options{.in_depth = 32,
+                                     .out_depth = 32,
+                                     .kernel = {kind.kernel, kind.kernel},
+                                     .normalize = false,
+                                     .activate = false,
+                                     .bias = false};
+      const auto block = model.register_module("block", std::make_shared<ConvBlock>(options, plain()));
+      NormsOfMaps behind{.activation = Activation::kRelu6};
+      std::vector<FeatureMap> maps;
+      std::vector<at::Tensor> leaves, results;
+      for (const int64_t side : {17, 12, 10}) {
+        behind.norms.push_back(model.register_module(fmt::format("norm_{}", side),
+                                                     std::make_shared<BatchNorm>(32, BatchNormOptions{.scale = true})));
+        leaves.push_back(
+            ramp({2, 32, side, side}).contiguous(at::MemoryFormat::ChannelsLast).to(kind.type).requires_grad_());
+        maps.emplace_back(leaves.back());
+      }
+      initialize_model(model, 5);
+      std::optional<Autocast> scope(std::in_place, at::kCPU, kind.type);
+      for (int layer = 0; layer < 2; ++layer) {  // the second reads what has been left
+        if (together) {
+          maps = block->forward_all(maps, behind);
+          for (const FeatureMap& map : maps) EXPECT_EQ(map.is_pending(), kind.leaves) << what;
+        } else {
+          for (size_t i = 0; i < maps.size(); ++i)
+            maps[i] = behind.forward(i, block->forward_all({maps[i]}, {}).front().values());
+        }
+      }
+      scope.reset();
+      at::Tensor total = at::zeros({});
+      for (const FeatureMap& map : maps) {
+        results.push_back(map.values());
+        total = total + (results.back().to(at::kFloat) * ramp(results.back().sizes())).sum();
+      }
+      total.backward();
+      for (const at::Tensor& leaf : leaves) results.push_back(leaf.grad());
+      for (const at::Tensor& parameter : model.parameters()) results.push_back(parameter.grad());
+      return results;
+    };
+    const std::vector<at::Tensor> together = results_of(true), apart = results_of(false);
+    for (size_t i = 0; i < apart.size(); ++i) {
+      const at::Tensor expected = apart[i].detach().to(at::kDouble);
+      EXPECT_LE((together[i].detach().to(at::kDouble) - expected).norm().item<double>(),
+                kind.bound * expected.norm().item<double>())
+          << what << ", tensor " << i;
+    }
+  }
+}
+
 TEST(DropPath, DropsWholeExamplesByTheirKeys) {
   DropPath drop(0.25);
   drop.on_named("a.drop", 1);

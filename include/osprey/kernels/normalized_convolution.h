@@ -20,15 +20,15 @@ struct NormalizedConvolutionGradients : PendingGradients {
 };
 
 /// Whether `normalized_convolution` is the faster way: for maps in channels_last on a CPU and float32 weights of a
-/// depthwise convolution of at most 7 x 7, of one of 1 x 1, or of one whose window jumps, of at most 7 x 7 and with at
-/// least 32 channels of the result.
+/// depthwise convolution of at most 7 x 7, of one of 1 x 1, of one whose window jumps, of at most 7 x 7 and with at
+/// least 32 channels of the result, or of one that keeps the size of bfloat16 maps and slides over them by AMX.
 bool takes_normalized_convolution(const at::Tensor& x, const at::Tensor& weights, const SlidingWindow& window);
 
 /// A convolution that normalises and activates the map as it reads it, and gathers the statistics of its result as it
 /// writes it. In a chain of them every map is written once and read once on the way forward (by windows as often as
 /// they overlap), instead of twice and three times, and only what the convolutions make is kept for the gradients.
-/// Maps may have half the bits of a float32; all arithmetic is in float32, and the statistics are those of y as it is
-/// after it has been rounded.
+/// Maps may have half the bits of a float32; all arithmetic is in float32, but for what is multiplied by instructions
+/// for bfloat16 numbers (docs/precision.md), and the statistics are those of y as it is after it has been rounded.
 ///
 /// input    B C H W: of at least one value
 /// weights  [C, 1, kernel height, kernel width]: depthwise; [O, C, kernel height, kernel width]: of all channels;
