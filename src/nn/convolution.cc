@@ -168,7 +168,7 @@ std::vector<FeatureMap> ConvBlock::forward_all(const std::vector<FeatureMap>& ma
         inputs, weights_, window_over(inputs[0].x, convolution_), behind.norms[0]->epsilon());
     for (size_t i = 0; i < made.size(); ++i) {
       count_multiply_adds(made[i].y.numel() * (weights_.numel() / weights_.size(0)));
-      results.emplace_back(behind.norms[i]->leave(made[i], behind.activation));
+      results.emplace_back(behind.norms.at(i)->leave(made[i], behind.activation));
     }
     return results;
   }

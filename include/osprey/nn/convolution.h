@@ -69,7 +69,7 @@ struct NormsOfMaps {
   std::vector<std::shared_ptr<BatchNorm>> norms;  ///< of each map; empty: none
   Activation activation = Activation::kNone;
 
-  /// y  what the convolution has made of map number `map`
+  /// y  [B, C, H, W] what the convolution has made of map number `map`
   at::Tensor forward(size_t map, const at::Tensor& y) const;
 };
 
@@ -79,6 +79,8 @@ class ConvolutionLayer : public Layer {
   /// x  [B, in_depth, H, W]; of it and of the result batch norm and activation may be pending
   virtual FeatureMap forward(const FeatureMap& x) = 0;
   /// Several maps one after the other, or together where that is faster.
+  /// maps    [B, in_depth, H, W] each
+  /// behind  done to each result after all that belongs to the layer; may be left pending
   virtual std::vector<FeatureMap> forward_all(const std::vector<FeatureMap>& maps, const NormsOfMaps& behind) = 0;
 };
 

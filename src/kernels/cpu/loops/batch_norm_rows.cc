@@ -18,9 +18,22 @@ OSPREY_INLINE void for_rows(int64_t begin, int64_t end, const Body& body) {
   for (; row < end; ++row) body(std::integral_constant<int, 1>(), row);
 }
 
-/// Calls work.operator()<kind of numbers>(rows, first of them, channel, a, b) for all rows, up to four at a time, and
-/// adds what it has added to the floats a[0], a[1], b[0] and b[1] of each channel to the doubles. (Two of each, for
-/// rows in turns: the shorter a sum, the less is lost of its digits.)
+/// Calls work.operator()<kind of numbers>(row, channel) for all numbers of the rows, as many channels at a time as a
+/// register holds.
+template <class Numbers, class Work>
+OSPREY_INLINE void for_numbers(int64_t rows, int64_t depth, const Work& work) {
+  for_rows(
+      0, rows, [&](auto some, int64_t row) __attribute__((always_inline)) {
+        for_lanes<Numbers>(
+            depth, [&]<class N>(int64_t c) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+              for (int r = 0; r < decltype(some)::value; ++r) work.template operator()<N>(row + r, c);
+            });
+      });
+}
+
+/// The same with (row, channel, a, b), of which what has been added to the floats a and b joins the doubles of each
+/// channel. (Rows take turns with two of each: the shorter a sum, the less is lost of its digits.)
 template <class Numbers, class Work>
 OSPREY_INLINE void with_sums(int64_t rows, int64_t depth, float* scratch, double* first, double* second,
                              const Work& work) {
@@ -37,7 +50,9 @@ OSPREY_INLINE void with_sums(int64_t rows, int64_t depth, float* scratch, double
                 Sums of_a[2], of_b[2];
                 each<N>([&](int i)
                             __attribute__((always_inline)) { of_a[0][i] = of_a[1][i] = of_b[0][i] = of_b[1][i] = 0; });
-                work.template operator()<N>(some, row, c, of_a, of_b);
+#pragma GCC unroll 4
+                for (int r = 0; r < decltype(some)::value; ++r)
+                  work.template operator()<N>(row + r, c, of_a[r % 2], of_b[r % 2]);
                 Sums sum_a(a + c), sum_b(b + c);
                 each<N>([&](int i) __attribute__((always_inline)) {
                   sum_a[i] += of_a[0][i] + of_a[1][i];
@@ -57,16 +72,13 @@ OSPREY_INLINE void moments(const typename Numbers::Element* x, int64_t rows, int
                            const float* center, float* scratch, double* sum, double* square) {
   with_sums<Numbers>(
       rows, depth, scratch, sum,
-      square, [=]<class N>(auto some, int64_t row, int64_t c, auto& a, auto& b) __attribute__((always_inline)) {
-#pragma GCC unroll 4
-        for (int r = 0; r < decltype(some)::value; ++r) {
-          const Few<N> numbers(x + (row + r) * step + c);
-          each<N>([&](int i) __attribute__((always_inline)) {
-            const float d = numbers[i] - center[c + i];
-            a[r % 2][i] += d;
-            b[r % 2][i] += d * d;
-          });
-        }
+      square, [=]<class N>(int64_t row, int64_t c, auto& a, auto& b) __attribute__((always_inline)) {
+        const Few<N> numbers(x + row * step + c);
+        each<N>([&](int i) __attribute__((always_inline)) {
+          const float d = numbers[i] - center[c + i];
+          a[i] += d;
+          b[i] += d * d;
+        });
       });
 }
 
@@ -77,20 +89,14 @@ OSPREY_INLINE void normalize(const typename Numbers::Element* x, int64_t rows, i
   const float *const mean = affine.mean, *const scale = affine.scale, *const shift = affine.shift;
   with_curve(
       affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
-        for_rows(
-            0, rows, [=](auto some, int64_t row) __attribute__((always_inline)) {
-              for_lanes<Numbers>(
-                  depth, [=]<class N>(int64_t c) __attribute__((always_inline)) {
-#pragma GCC unroll 4
-                    for (int r = 0; r < decltype(some)::value; ++r) {
-                      const Few<N> numbers(x + (row + r) * step + c);
-                      Few<Result<N>> made;
-                      each<N>([&](int i) __attribute__((always_inline)) {
-                        made[i] = curve.value((numbers[i] - mean[c + i]) * scale[c + i] + shift[c + i]);
-                      });
-                      made.put(y + (row + r) * depth + c);
-                    }
-                  });
+        for_numbers<Numbers>(
+            rows, depth, [=]<class N>(int64_t row, int64_t c) __attribute__((always_inline)) {
+              const Few<N> numbers(x + row * step + c);
+              Few<Result<N>> made;
+              each<N>([&](int i) __attribute__((always_inline)) {
+                made[i] = curve.value((numbers[i] - mean[c + i]) * scale[c + i] + shift[c + i]);
+              });
+              made.put(y + row * depth + c);
             });
       });
 }
@@ -102,27 +108,19 @@ OSPREY_INLINE void normalize_into_panels(const typename Numbers::Element* x, int
   const int64_t missing = (kPanelColumns - depth % kPanelColumns) % kPanelColumns;
   with_curve(
       affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
-        for_rows(
-            0, rows, [=](auto some, int64_t row) __attribute__((always_inline)) {
-              float* const first = panels + row * kPanelColumns;
-              for_lanes<Numbers>(
-                  depth, [=]<class N>(int64_t c) __attribute__((always_inline)) {
-                    float* const to = first + c / kPanelColumns * panel_step + c % kPanelColumns;
-#pragma GCC unroll 4
-                    for (int r = 0; r < decltype(some)::value; ++r) {
-                      const Few<N> numbers(x + (row + r) * depth + c);
-                      Few<FloatsLike<N>> made;
-                      each<N>([&](int i) __attribute__((always_inline)) {
-                        made[i] = curve.value((numbers[i] - mean[c + i]) * scale[c + i] + shift[c + i]);
-                      });
-                      made.put(to + r * kPanelColumns);
-                    }
-                  });
-              for (int r = 0; missing > 0 && r < decltype(some)::value; ++r)
-                for (int64_t c = kPanelColumns - missing; c < kPanelColumns; ++c)
-                  first[depth / kPanelColumns * panel_step + r * kPanelColumns + c] = 0;
+        for_numbers<Numbers>(
+            rows, depth, [=]<class N>(int64_t row, int64_t c) __attribute__((always_inline)) {
+              const Few<N> numbers(x + row * depth + c);
+              Few<FloatsLike<N>> made;
+              each<N>([&](int i) __attribute__((always_inline)) {
+                made[i] = curve.value((numbers[i] - mean[c + i]) * scale[c + i] + shift[c + i]);
+              });
+              made.put(panels + c / kPanelColumns * panel_step + row * kPanelColumns + c % kPanelColumns);
             });
       });
+  float* const last = panels + depth / kPanelColumns * panel_step;
+  for (int64_t row = 0; missing > 0 && row < rows; ++row)
+    for (int64_t c = kPanelColumns - missing; c < kPanelColumns; ++c) last[row * kPanelColumns + c] = 0;
 }
 
 template <class Numbers>
@@ -134,18 +132,15 @@ OSPREY_INLINE void gradient_moments(const typename Numbers::Element* gradient, c
       affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
         with_sums<Numbers>(
             rows, depth, scratch, sum,
-            product, [=]<class N>(auto some, int64_t row, int64_t c, auto& a, auto& b) __attribute__((always_inline)) {
-#pragma GCC unroll 4
-              for (int r = 0; r < decltype(some)::value; ++r) {
-                const int64_t at = (row + r) * depth + c;
-                const Few<N> numbers(x + at), wanted(gradient + at);
-                each<N>([&](int i) __attribute__((always_inline)) {
-                  const float centered = numbers[i] - mean[c + i];
-                  const float g = curve.back(centered * scale[c + i] + shift[c + i], wanted[i]);
-                  a[r % 2][i] += g;
-                  b[r % 2][i] += g * centered;
-                });
-              }
+            product, [=]<class N>(int64_t row, int64_t c, auto& a, auto& b) __attribute__((always_inline)) {
+              const int64_t at = row * depth + c;
+              const Few<N> numbers(x + at), wanted(gradient + at);
+              each<N>([&](int i) __attribute__((always_inline)) {
+                const float centered = numbers[i] - mean[c + i];
+                const float g = curve.back(centered * scale[c + i] + shift[c + i], wanted[i]);
+                a[i] += g;
+                b[i] += g * centered;
+              });
             });
       });
 }
@@ -157,23 +152,17 @@ OSPREY_INLINE void gradients(const typename Numbers::Element* gradient, const ty
   const float *const mean = affine.mean, *const scale = affine.scale, *const shift = affine.shift;
   with_curve(
       affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
-        for_rows(
-            0, rows, [=](auto some, int64_t row) __attribute__((always_inline)) {
-              for_lanes<Numbers>(
-                  depth, [=]<class N>(int64_t c) __attribute__((always_inline)) {
-#pragma GCC unroll 4
-                    for (int r = 0; r < decltype(some)::value; ++r) {
-                      const int64_t at = (row + r) * depth + c;
-                      const Few<N> numbers(x + at), wanted(gradient + at);
-                      Few<N> made;
-                      each<N>([&](int i) __attribute__((always_inline)) {
-                        const float centered = numbers[i] - mean[c + i];
-                        const float g = curve.back(centered * scale[c + i] + shift[c + i], wanted[i]);
-                        made[i] = scale[c + i] * g + slope[c + i] * centered + offset[c + i];
-                      });
-                      made.put(result + at);
-                    }
-                  });
+        for_numbers<Numbers>(
+            rows, depth, [=]<class N>(int64_t row, int64_t c) __attribute__((always_inline)) {
+              const int64_t at = row * depth + c;
+              const Few<N> numbers(x + at), wanted(gradient + at);
+              Few<N> made;
+              each<N>([&](int i) __attribute__((always_inline)) {
+                const float centered = numbers[i] - mean[c + i];
+                const float g = curve.back(centered * scale[c + i] + shift[c + i], wanted[i]);
+                made[i] = scale[c + i] * g + slope[c + i] * centered + offset[c + i];
+              });
+              made.put(result + at);
             });
       });
 }
@@ -182,21 +171,15 @@ template <class Numbers, template <class> class Result>
 OSPREY_INLINE void add_linear(const typename Numbers::Element* gradient, const typename Numbers::Element* x,
                               int64_t rows, int64_t depth, int64_t step, const float* mean, const float* scale,
                               const float* slope, const float* offset, typename Result<Numbers>::Element* result) {
-  for_rows(
-      0, rows, [=](auto some, int64_t row) __attribute__((always_inline)) {
-        for_lanes<Numbers>(
-            depth, [=]<class N>(int64_t c) __attribute__((always_inline)) {
-#pragma GCC unroll 4
-              for (int r = 0; r < decltype(some)::value; ++r) {
-                const int64_t at = (row + r) * step + c;
-                const Few<N> numbers(x + at), wanted(gradient + at);
-                Few<Result<N>> made;
-                each<N>([&](int i) __attribute__((always_inline)) {
-                  made[i] = scale[c + i] * wanted[i] + (slope[c + i] * (numbers[i] - mean[c + i]) + offset[c + i]);
-                });
-                made.put(result + (row + r) * depth + c);
-              }
-            });
+  for_numbers<Numbers>(
+      rows, depth, [=]<class N>(int64_t row, int64_t c) __attribute__((always_inline)) {
+        const int64_t at = row * step + c;
+        const Few<N> numbers(x + at), wanted(gradient + at);
+        Few<Result<N>> made;
+        each<N>([&](int i) __attribute__((always_inline)) {
+          made[i] = scale[c + i] * wanted[i] + (slope[c + i] * (numbers[i] - mean[c + i]) + offset[c + i]);
+        });
+        made.put(result + row * depth + c);
       });
 }
 
@@ -210,22 +193,19 @@ OSPREY_INLINE void take_back(const typename Gradient<Numbers>::Element* gradient
       affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
         with_sums<Numbers>(
             rows, depth, scratch, sum,
-            product, [=]<class N>(auto some, int64_t row, int64_t c, auto& a, auto& b) __attribute__((always_inline)) {
-#pragma GCC unroll 4
-              for (int r = 0; r < decltype(some)::value; ++r) {
-                const int64_t at = (row + r) * step + c;
-                const Few<N> numbers(x + at);
-                const Few<Gradient<N>> wanted(gradient + (row + r) * depth + c);
-                Few<N> made;
-                each<N>([&](int i) __attribute__((always_inline)) {
-                  const float centered = numbers[i] - mean[c + i];
-                  const float g = curve.back(centered * scale[c + i] + shift[c + i], wanted[i]);
-                  made[i] = scale[c + i] * g;
-                  a[r % 2][i] += g;
-                  b[r % 2][i] += g * centered;
-                });
-                made.put(result + at);
-              }
+            product, [=]<class N>(int64_t row, int64_t c, auto& a, auto& b) __attribute__((always_inline)) {
+              const int64_t at = row * step + c;
+              const Few<N> numbers(x + at);
+              const Few<Gradient<N>> wanted(gradient + row * depth + c);
+              Few<N> made;
+              each<N>([&](int i) __attribute__((always_inline)) {
+                const float centered = numbers[i] - mean[c + i];
+                const float g = curve.back(centered * scale[c + i] + shift[c + i], wanted[i]);
+                made[i] = scale[c + i] * g;
+                a[i] += g;
+                b[i] += g * centered;
+              });
+              made.put(result + at);
             });
       });
 }
@@ -236,21 +216,15 @@ OSPREY_INLINE void add_normalized(const typename Numbers::Element* x, const type
                                   typename Numbers::Element* y) {
   const float *const mean = affine.mean, *const scale = affine.scale, *const shift = affine.shift;
   const Clamp clamp{affine.epilogue.low, affine.epilogue.high};
-  for_rows(
-      0, rows, [=](auto some, int64_t row) __attribute__((always_inline)) {
-        for_lanes<Numbers>(
-            depth, [=]<class N>(int64_t c) __attribute__((always_inline)) {
-#pragma GCC unroll 4
-              for (int r = 0; r < decltype(some)::value; ++r) {
-                const int64_t at = (row + r) * depth + c;
-                const Few<N> numbers(x + at), others(addend + at);
-                Few<N> made;
-                each<N>([&](int i) __attribute__((always_inline)) {
-                  made[i] = clamp.value((numbers[i] - mean[c + i]) * scale[c + i] + shift[c + i] + others[i]);
-                });
-                made.put(y + at);
-              }
-            });
+  for_numbers<Numbers>(
+      rows, depth, [=]<class N>(int64_t row, int64_t c) __attribute__((always_inline)) {
+        const int64_t at = row * depth + c;
+        const Few<N> numbers(x + at), others(addend + at);
+        Few<N> made;
+        each<N>([&](int i) __attribute__((always_inline)) {
+          made[i] = clamp.value((numbers[i] - mean[c + i]) * scale[c + i] + shift[c + i] + others[i]);
+        });
+        made.put(y + at);
       });
 }
 
@@ -263,20 +237,17 @@ OSPREY_INLINE void take_back_sum_of(const typename Numbers::Element* gradient, c
   const Clamp clamp{affine.epilogue.low, affine.epilogue.high};
   with_sums<Numbers>(
       rows, depth, scratch, sum,
-      product, [=]<class N>(auto some, int64_t row, int64_t c, auto& a, auto& b) __attribute__((always_inline)) {
-#pragma GCC unroll 4
-        for (int r = 0; r < decltype(some)::value; ++r) {
-          const int64_t at = (row + r) * depth + c;
-          const Few<N> made_of(x + at), sums(y + at), wanted(gradient + at), more((kAgain ? again : gradient) + at);
-          Few<N> made;
-          each<N>([&](int i) __attribute__((always_inline)) {
-            const float g = clamp.back(sums[i], kAgain ? wanted[i] + more[i] : wanted[i]);
-            made[i] = g;
-            a[r % 2][i] += g;
-            b[r % 2][i] += g * (made_of[i] - mean[c + i]);
-          });
-          made.put(result + at);
-        }
+      product, [=]<class N>(int64_t row, int64_t c, auto& a, auto& b) __attribute__((always_inline)) {
+        const int64_t at = row * depth + c;
+        const Few<N> made_of(x + at), sums(y + at), wanted(gradient + at), more((kAgain ? again : gradient) + at);
+        Few<N> made;
+        each<N>([&](int i) __attribute__((always_inline)) {
+          const float g = clamp.back(sums[i], kAgain ? wanted[i] + more[i] : wanted[i]);
+          made[i] = g;
+          a[i] += g;
+          b[i] += g * (made_of[i] - mean[c + i]);
+        });
+        made.put(result + at);
       });
 }
 
@@ -330,57 +301,55 @@ OSPREY_INLINE void take_back_floats(const float* gradient, const typename Number
 
 }  // namespace
 
-// NOLINTBEGIN(bugprone-macro-parentheses): T is a type, `dispatch` one of the macros above
-#define OSPREY_DISPATCH_TYPE(dispatch, T)                                                                              \
-  dispatch(add_moments, moments,                                                                                       \
+// NOLINTBEGIN(bugprone-macro-parentheses): T is a type, `DISPATCH` one of the macros above
+#define OSPREY_DISPATCH_TYPE(DISPATCH, T)                                                                              \
+  DISPATCH(add_moments, moments,                                                                                       \
            (const T* x, int64_t rows, int64_t depth, int64_t step, const float* center, float* scratch, double* sum,   \
             double* square),                                                                                           \
-           x, rows, depth, step, center, scratch, sum,                                                                 \
-           square) dispatch(add_gradient_moments, gradient_moments,                                                    \
-                            (const T* gradient, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,  \
-                             float* scratch, double* sum, double* product),                                            \
-                            gradient, x, rows, depth, affine, scratch, sum, product)                                   \
-      dispatch(gradient_rows, gradients,                                                                               \
-               (const T* gradient, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,               \
-                const float* slope, const float* offset, T* result),                                                   \
-               gradient, x, rows, depth, affine, slope, offset,                                                        \
-               result) dispatch(normalize_panels, normalize_into_panels,                                               \
-                                (const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine, float* panels,  \
-                                 int64_t panel_step),                                                                  \
-                                x, rows, depth, affine, panels, panel_step)                                            \
-          dispatch(add_normalized_rows, add_normalized,                                                                \
-                   (const T* x, const T* addend, int64_t rows, int64_t depth, const ChannelAffine& affine, T* y), x,   \
-                   addend, rows, depth, affine, y)                                                                     \
-              dispatch(take_back_sum_rows, take_back_sum,                                                              \
-                       (const T* gradient, const T* again, const T* y, const T* x, int64_t rows, int64_t depth,        \
-                        const ChannelAffine& affine, float* scratch, double* sum, double* product, T* result),         \
-                       gradient, again, y, x, rows, depth, affine, scratch, sum, product, result)                      \
-                  dispatch(normalize_rows, normalize_same,                                                             \
-                           (const T* x, int64_t rows, int64_t depth, int64_t step, const ChannelAffine& affine, T* y), \
-                           x, rows, depth, step, affine, y)                                                            \
-                      dispatch(take_back_rows, take_back_same,                                                         \
-                               (const T* gradient, const T* x, int64_t rows, int64_t depth, int64_t step,              \
-                                const ChannelAffine& affine, float* scratch, double* sum, double* product, T* result), \
-                               gradient, x, rows, depth, step, affine, scratch, sum, product, result)                  \
-                          dispatch(add_through_statistics, add_linear_same,                                            \
-                                   (const T* gradient, const T* x, int64_t rows, int64_t depth, int64_t step,          \
-                                    const float* mean, const float* scale, const float* slope, const float* offset,    \
-                                    T* result),                                                                        \
-                                   gradient, x, rows, depth, step, mean, scale, slope, offset, result)
+           x, rows, depth, step, center, scratch, sum, square)                                                         \
+  DISPATCH(add_gradient_moments, gradient_moments,                                                                     \
+           (const T* gradient, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine, float* scratch,   \
+            double* sum, double* product),                                                                             \
+           gradient, x, rows, depth, affine, scratch, sum, product)                                                    \
+  DISPATCH(gradient_rows, gradients,                                                                                   \
+           (const T* gradient, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,                   \
+            const float* slope, const float* offset, T* result),                                                       \
+           gradient, x, rows, depth, affine, slope, offset, result)                                                    \
+  DISPATCH(normalize_panels, normalize_into_panels,                                                                    \
+           (const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine, float* panels, int64_t panel_step),  \
+           x, rows, depth, affine, panels, panel_step)                                                                 \
+  DISPATCH(add_normalized_rows, add_normalized,                                                                        \
+           (const T* x, const T* addend, int64_t rows, int64_t depth, const ChannelAffine& affine, T* y), x, addend,   \
+           rows, depth, affine, y)                                                                                     \
+  DISPATCH(take_back_sum_rows, take_back_sum,                                                                          \
+           (const T* gradient, const T* again, const T* y, const T* x, int64_t rows, int64_t depth,                    \
+            const ChannelAffine& affine, float* scratch, double* sum, double* product, T* result),                     \
+           gradient, again, y, x, rows, depth, affine, scratch, sum, product, result)                                  \
+  DISPATCH(normalize_rows, normalize_same,                                                                             \
+           (const T* x, int64_t rows, int64_t depth, int64_t step, const ChannelAffine& affine, T* y), x, rows, depth, \
+           step, affine, y)                                                                                            \
+  DISPATCH(take_back_rows, take_back_same,                                                                             \
+           (const T* gradient, const T* x, int64_t rows, int64_t depth, int64_t step, const ChannelAffine& affine,     \
+            float* scratch, double* sum, double* product, T* result),                                                  \
+           gradient, x, rows, depth, step, affine, scratch, sum, product, result)                                      \
+  DISPATCH(add_through_statistics, add_linear_same,                                                                    \
+           (const T* gradient, const T* x, int64_t rows, int64_t depth, int64_t step, const float* mean,               \
+            const float* scale, const float* slope, const float* offset, T* result),                                   \
+           gradient, x, rows, depth, step, mean, scale, slope, offset, result)
 
 /// Where the numbers of a map are no floats, between them and floats.
-#define OSPREY_DISPATCH_WIDENING(dispatch, T)                                                                       \
-  dispatch(normalize_rows, normalize_to_floats,                                                                     \
-           (const T* x, int64_t rows, int64_t depth, int64_t step, const ChannelAffine& affine, float* y), x, rows, \
-           depth, step, affine, y)                                                                                  \
-      dispatch(take_back_rows, take_back_floats,                                                                    \
-               (const float* gradient, const T* x, int64_t rows, int64_t depth, int64_t step,                       \
-                const ChannelAffine& affine, float* scratch, double* sum, double* product, T* result),              \
-               gradient, x, rows, depth, step, affine, scratch, sum, product, result)                               \
-          dispatch(add_through_statistics, add_linear_to_floats,                                                    \
-                   (const T* gradient, const T* x, int64_t rows, int64_t depth, int64_t step, const float* mean,    \
-                    const float* scale, const float* slope, const float* offset, float* result),                    \
-                   gradient, x, rows, depth, step, mean, scale, slope, offset, result)
+#define OSPREY_DISPATCH_WIDENING(DISPATCH, T)                                                                          \
+  DISPATCH(normalize_rows, normalize_to_floats,                                                                        \
+           (const T* x, int64_t rows, int64_t depth, int64_t step, const ChannelAffine& affine, float* y), x, rows,    \
+           depth, step, affine, y)                                                                                     \
+  DISPATCH(take_back_rows, take_back_floats,                                                                           \
+           (const float* gradient, const T* x, int64_t rows, int64_t depth, int64_t step, const ChannelAffine& affine, \
+            float* scratch, double* sum, double* product, T* result),                                                  \
+           gradient, x, rows, depth, step, affine, scratch, sum, product, result)                                      \
+  DISPATCH(add_through_statistics, add_linear_to_floats,                                                               \
+           (const T* gradient, const T* x, int64_t rows, int64_t depth, int64_t step, const float* mean,               \
+            const float* scale, const float* slope, const float* offset, float* result),                               \
+           gradient, x, rows, depth, step, mean, scale, slope, offset, result)
 // NOLINTEND(bugprone-macro-parentheses)
 
 OSPREY_DISPATCH_TYPE(OSPREY_DISPATCH_SINGLES, float)

@@ -1,5 +1,4 @@
 #pragma once
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -19,8 +18,6 @@ struct HalfLanes {
   static constexpr int kLanes = kFloats;
   using Element = Float16;
   using Floats = typename Vector<kLanes>::Floats;
-  using Bits = typename Vector<kLanes>::Bits;
-  using Halves = typename Vector<kLanes>::Halves;
 
   static OSPREY_INLINE Floats get(const Float16* from) {
     float numbers[kLanes];
@@ -50,7 +47,6 @@ using FloatsLike = std::conditional_t<Numbers::kLanes == 1, OneNumber<float>, Si
 template <class Numbers>
 class Few {
  public:
-  static constexpr int kCount = Numbers::kLanes;
   Few() = default;
   OSPREY_INLINE explicit Few(const typename Numbers::Element* from) {
     const typename Numbers::Floats numbers = Numbers::get(from);
@@ -65,7 +61,7 @@ class Few {
   OSPREY_INLINE float operator[](int i) const { return numbers_[i]; }
 
  private:
-  float numbers_[kCount];
+  float numbers_[Numbers::kLanes];
 };
 
 /// Calls body(i) for each of some numbers. (Not unrolled: the compiler takes a register for what is still a loop.)
