@@ -44,12 +44,12 @@ class NormalizedConvolutionNode : public torch::autograd::Function<NormalizedCon
 
   static variable_list backward(AutogradContext* context, variable_list of_results) {
     const variable_list saved = context->get_saved_variables();
-    const size_t maps = saved.size() / 8;
+    const size_t maps = saved.size() / kSavedOfMap;
     std::vector<PendingMap> inputs;
     std::vector<MapWithStatistics> results, gradients;
     bool of_x = false;
     for (size_t i = 0; i < maps; ++i) {
-      const at::Tensor* const own = saved.data() + 1 + 8 * i;
+      const at::Tensor* const own = saved.data() + 1 + kSavedOfMap * i;
       inputs.push_back({own[0], own[1], own[2], own[3], own[4], kept_epilogue(context)});
       results.push_back({own[5], own[6], own[7]});
       gradients.push_back({of_results[i], of_results[maps + i], of_results[2 * maps + i]});
@@ -72,6 +72,7 @@ class NormalizedConvolutionNode : public torch::autograd::Function<NormalizedCon
   }
 
  private:
+  static constexpr size_t kSavedOfMap = 8;  ///< tensors, behind the weights
   static constexpr at::Tensor MapWithStatistics::*kParts[] = {&MapWithStatistics::y, &MapWithStatistics::mean,
                                                               &MapWithStatistics::inverse_deviation};
 };

@@ -172,8 +172,8 @@ TORCH_LIBRARY_FRAGMENT(osprey, library) {
          &sum_operator, &differentiable_sum);
   define(library,
          "pending_sum_backward(Tensor gradient, Tensor? again, Tensor? sum, Tensor x, Tensor mean, Tensor "
-         "inverse_deviation, "
-         "Tensor? gamma, Tensor? beta, float low, float high) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+         "inverse_deviation, Tensor? gamma, Tensor? beta, float low, float high) -> (Tensor, Tensor, Tensor, Tensor, "
+         "Tensor)",
          &sum_backward_operator);
 }
 
