@@ -1,6 +1,4 @@
 // Lists the fields in which two pipeline configs differ.
-#include <fmt/format.h>
-
 #include "cli/cli.h"
 #include "osprey/config/effective.h"
 
@@ -11,6 +9,6 @@ int main(int argc, char** argv) {
   app.add_option("after", after, "Another one")->required();
   return osprey::cli::run(app, "config_diff pipeline.config run/pipeline.config", argc, argv, [&] {
     using namespace osprey::config;
-    fmt::print("{}", differences(*load_pipeline(before).message, *load_pipeline(after).message));
+    osprey::cli::print(differences(*load_pipeline(before).message, *load_pipeline(after).message));
   });
 }

@@ -23,9 +23,10 @@ class Progress {
     last_ = now;
     const double seconds = std::chrono::duration<double>(now - start_).count();
     const double rate = static_cast<double>(done) / std::max(seconds, 1e-3);
-    fmt::print(stderr, "{}{}/{} pictures, {:.0f}/s, {:.0f} s left{}", terminal ? "\r" : "", done, total, rate,
-               static_cast<double>(total - done) / std::max(rate, 1e-3), terminal && done < total ? "   " : "   \n");
-    std::fflush(stderr);
+    const std::string line = fmt::format("{}{}/{} pictures, {:.0f}/s, {:.0f} s left{}", terminal ? "\r" : "", done,
+                                         total, rate, static_cast<double>(total - done) / std::max(rate, 1e-3),
+                                         terminal && done < total ? "   " : "   \n");
+    std::fputs(line.c_str(), stderr);
   }
 
  private:
@@ -33,12 +34,13 @@ class Progress {
 };
 
 void print(const osprey::data::CreateRecordsResult& result, const Options& options) {
-  for (const std::string& problem : result.problems) fmt::print(stderr, "warning: {}\n", problem);
-  fmt::print("{} pictures with {} objects in {} file{}: {}{}\n", result.num_images, result.num_objects,
-             result.files.size(), result.files.size() == 1 ? "" : "s", result.files.front(),
-             result.files.size() == 1 ? "" : " ...");
-  for (const auto& [name, count] : result.objects_of_class) fmt::print("  {:>8} {}\n", count, name);
-  fmt::print("label map: {} ({})\n", options.label_map, result.label_map_written ? "written" : "as it was");
+  for (const std::string& problem : result.problems) std::fputs(("warning: " + problem + "\n").c_str(), stderr);
+  std::string text = fmt::format("{} pictures with {} objects in {} file{}: {}{}\n", result.num_images,
+                                 result.num_objects, result.files.size(), result.files.size() == 1 ? "" : "s",
+                                 result.files.front(), result.files.size() == 1 ? "" : " ...");
+  for (const auto& [name, count] : result.objects_of_class) text += fmt::format("  {:>8} {}\n", count, name);
+  text += fmt::format("label map: {} ({})\n", options.label_map, result.label_map_written ? "written" : "as it was");
+  osprey::cli::print(text);
 }
 
 }  // namespace

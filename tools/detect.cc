@@ -8,7 +8,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -16,6 +15,7 @@
 
 #include "cli/cli.h"
 #include "osprey/base/error.h"
+#include "osprey/base/json_text.h"
 #include "osprey/config/validate.h"
 #include "osprey/data/example_decoder.h"
 #include "osprey/data/image_codec.h"
@@ -34,9 +34,16 @@ namespace {
 class ServedModel {
  public:
   /// path  folder written by export_model, a model directory (its newest checkpoint), or a checkpoint in one
+  ///       (its model.pt stands for the folder that export_model wrote)
   explicit ServedModel(const fs::path& path) : folder_(path) {
     const fs::path run = fs::is_directory(path) ? path : path.parent_path();
-    if (fs::exists(path / "model.pt") || !fs::exists(run / "pipeline.config")) return;
+    if (path.filename() == "model.pt") folder_ = run;
+    if (fs::exists(folder_ / "model.pt") || !fs::exists(run / "pipeline.config")) return;
+    if (fs::is_regular_file(path) &&
+        (path.filename() == "checkpoint" || path.extension() == ".config" || path.extension() == ".json"))
+      throw osprey::ConfigError(
+          fmt::format("--model: {} is no model; give its folder, {}, or a checkpoint (ckpt-<step>.osprey)",
+                      path.string(), run.empty() ? "." : run.string()));
     const fs::path temporary = fs::temp_directory_path();
     std::string name = (temporary / "osprey-detect-XXXXXX").string();  // mkdtemp replaces the six letters
     if (::mkdtemp(name.data()) == nullptr)
@@ -49,7 +56,8 @@ class ServedModel {
       osprey::config::check(pipeline, osprey::config::Purpose::kExport);
       osprey::export_model(pipeline, path.string(), folder_.string(), {.parity_images = 1});
     } catch (...) {
-      fs::remove_all(own_);
+      std::error_code ignored;
+      fs::remove_all(own_, ignored);
       throw;
     }
   }
@@ -127,16 +135,52 @@ at::Tensor decode(const Source& source) {
   }
 }
 
-void draw(const at::Tensor& image, const std::vector<osprey::Detection>& found, const fs::path& to) {
+std::string drawn_jpeg(const at::Tensor& image, const std::vector<osprey::Detection>& found) {
   std::vector<osprey::eval::DrawnBox> boxes;
   for (const auto& one : found) boxes.push_back({one.box, one.class_id - 1, one.class_name, one.score});
   osprey::eval::DrawOptions options;
   options.max_boxes = static_cast<int>(boxes.size());
   options.min_score = 0;
-  fs::create_directories(to.parent_path());
-  std::ofstream out(to, std::ios::binary);
-  out << osprey::data::encode_jpeg(osprey::eval::draw_boxes(image, boxes, options));
-  if (!out.flush()) throw osprey::DataError(to.string() + ": cannot be written");
+  return osprey::data::encode_jpeg(osprey::eval::draw_boxes(image, boxes, options));
+}
+
+/// What is found on one picture.
+struct Look {
+  at::Tensor image;
+  std::vector<osprey::Detection> found;
+  std::string drawn_jpeg;  ///< where it is asked for
+};
+
+/// throws DataError, which names the picture, where it cannot be decoded, or drawn
+Look look_at(const Source& source, const osprey::Detector& detector, double min_score, bool with_drawing) {
+  Look look{.image = decode(source)};
+  look.found = detector.detect(look.image, min_score);
+  if (!with_drawing) return look;
+  try {
+    look.drawn_jpeg = drawn_jpeg(look.image, look.found);
+  } catch (const osprey::DataError& error) {
+    throw osprey::DataError(source.name() + ": " + error.what());
+  }
+  return look;
+}
+
+/// The folder for what is drawn, made before the work.
+void make_folder(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw osprey::DataError(folder + ": cannot be made: " + error.message());
+  osprey::cli::check_writable((fs::path(folder) / "picture.jpg").string());
+}
+
+void write_drawn(const fs::path& file, const std::string& jpeg) {
+  std::ofstream out(file, std::ios::binary);
+  out << jpeg;
+  out.close();
+  if (out) return;
+  const int reason = errno;
+  std::error_code ignored;
+  fs::remove(file, ignored);  // a half one
+  throw osprey::DataError(file.string() + ": cannot be written: " + strerror(reason));
 }
 
 /// One JSON object per model.
@@ -152,7 +196,7 @@ void benchmark(const std::vector<std::string>& models, const std::string& device
         {"images_per_second", found.images_per_second},
         {"latency_ms",
          {{"average", found.average_ms}, {"p90", found.p90_ms}, {"p95", found.p95_ms}, {"p99", found.p99_ms}}}};
-    std::cout << line.dump() << std::endl;
+    osprey::cli::print(osprey::json_text(line) + "\n");
   }
 }
 
@@ -173,8 +217,12 @@ int main(int argc, char** argv) {
   auto* const drawn_option =
       app.add_option("--output_dir", output_dir, "Folder for the drawn pictures; not drawn without it");
   auto* const json_option = app.add_option("--json", json_file, "File for the list of detections (default: stdout)");
-  app.add_option("--min_score", min_score, "Detections with a lower score are left out, 0..1")->capture_default_str();
-  app.add_option("--max_images", max_images, "Stop after so many pictures; 0: all")->capture_default_str();
+  app.add_option("--min_score", min_score, "Detections with a lower score are left out")
+      ->check(osprey::cli::within(0, 1))
+      ->capture_default_str();
+  app.add_option("--max_images", max_images, "Stop after so many pictures; 0: all")
+      ->check(osprey::cli::at_least(0))
+      ->capture_default_str();
   app.add_option("--benchmark", benchmark_calls,
                  "Times so many calls, each with a full batch of one of the pictures, and prints images/s and latency; "
                  "several --model, exported with different batch sizes, are timed one after the other")
@@ -185,10 +233,13 @@ int main(int argc, char** argv) {
   return osprey::cli::run_with_code(app, example, argc, argv, [&] {
     if (benchmark_calls == 0 && models.size() > 1)
       throw osprey::ConfigError("--model: more than one is for --benchmark only");
+    osprey::cli::device_of_flag(device);
     nlohmann::ordered_json list = nlohmann::json::array();
     std::set<std::string> names;
     std::vector<Source> pictures = sources(paths);
     if (max_images > 0 && pictures.size() > max_images) pictures.resize(max_images);
+    if (!json_file.empty()) osprey::cli::check_writable(json_file);
+    if (!output_dir.empty()) make_folder(output_dir);
     if (benchmark_calls > 0) {
       std::vector<at::Tensor> images;
       for (const Source& source : pictures) images.push_back(decode(source));
@@ -199,19 +250,19 @@ int main(int argc, char** argv) {
     const osprey::Detector detector(served.folder(), device);
     size_t num_detections = 0, num_bad = 0;
     for (const Source& source : pictures) {
-      at::Tensor image;
+      Look look;
       try {
-        image = decode(source);
+        look = look_at(source, detector, min_score, !output_dir.empty());
       } catch (const osprey::DataError& error) {
         SPDLOG_WARN("left out: {}", error.what());
         ++num_bad;
         continue;
       }
-      const std::vector<osprey::Detection> found = detector.detect(image, min_score);
-      num_detections += found.size();
-      nlohmann::ordered_json entry{{"file", source.name()}, {"height", image.size(0)}, {"width", image.size(1)}};
+      num_detections += look.found.size();
+      nlohmann::ordered_json entry{
+          {"file", source.name()}, {"height", look.image.size(0)}, {"width", look.image.size(1)}};
       entry["detections"] = nlohmann::json::array();
-      for (const auto& one : found)
+      for (const auto& one : look.found)
         entry["detections"].push_back({{"class_id", one.class_id},
                                        {"class", one.class_name},
                                        {"score", one.score},
@@ -222,18 +273,13 @@ int main(int argc, char** argv) {
         const fs::path drawn = fs::path(output_dir) / (name + ".jpg");
         if (fs::weakly_canonical(drawn) == fs::weakly_canonical(source.file))
           throw osprey::ConfigError("--output_dir: " + drawn.string() + " is an input picture; choose another folder");
-        draw(image, found, drawn);
+        write_drawn(drawn, look.drawn_jpeg);
         entry["drawn"] = drawn.string();
       }
       list.push_back(std::move(entry));
     }
-    if (json_file.empty()) {
-      std::cout << list.dump(1) << std::endl;
-    } else {
-      std::ofstream out(json_file);
-      out << list.dump(1) << "\n";
-      if (!out.flush()) throw osprey::DataError(json_file + ": cannot be written");
-    }
+    const std::string json = osprey::json_text(list, 1) + "\n";
+    json_file.empty() ? osprey::cli::print(json) : osprey::cli::write_file(json_file, json);
     SPDLOG_INFO("{} detections on {} pictures{}", num_detections, pictures.size() - num_bad,
                 num_bad > 0 ? fmt::format(", {} pictures left out", num_bad) : "");
     return static_cast<int>(num_bad > 0 ? osprey::ExitCode::kData : osprey::ExitCode::kDone);

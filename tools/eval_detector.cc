@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <thread>
@@ -41,12 +40,8 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 // Text on stdout and JSON in the file; with kStdout the JSON alone, on stdout.
 constexpr const char* kStdout = "-";
 void show(const std::string& text, const std::string& json, const std::string& json_file) {
-  std::fputs(json_file == kStdout ? json.c_str() : text.c_str(), stdout);
-  std::fflush(stdout);
-  if (json_file.empty() || json_file == kStdout) return;
-  std::ofstream out(json_file);
-  out << json << std::flush;
-  if (!out) throw osprey::DataError(json_file + ": cannot be written");
+  osprey::cli::print(json_file == kStdout ? json : text);
+  if (!json_file.empty() && json_file != kStdout) osprey::cli::write_file(json_file, json);
 }
 
 void evaluate_files(const Flags& flags) {
@@ -65,7 +60,7 @@ class Progress {
     const std::string line = fmt::format("{}/{} images, {:.1f} images/s, {:.0f} s left", done, total, rate,
                                          static_cast<double>(total - done) / rate);
     if (isatty(STDERR_FILENO)) {
-      fmt::print(stderr, "\r{}\033[K{}", line, done >= total ? "\n" : "");
+      std::fputs(fmt::format("\r{}\033[K{}", line, done >= total ? "\n" : "").c_str(), stderr);
     } else if (done >= next_) {
       SPDLOG_INFO("{}", line);
       next_ = done + std::max<int64_t>(1, total / 10);
@@ -100,7 +95,7 @@ class Evaluation {
     if (pipeline_.message->eval_input_reader_size() > 1)
       SPDLOG_INFO("the config has {} eval_input_reader; number {} is evaluated (--eval_reader)",
                   pipeline_.message->eval_input_reader_size(), flags.reader);
-    const c10::Device device(flags.device);
+    const c10::Device device = osprey::cli::device_of_flag(flags.device);
     evaluator_.emplace(pipeline_.root(), osprey::eval::CheckpointEvaluatorOptions{
                                              .reader = flags.reader, .skip_bad = flags.skip_bad, .device = device});
     evaluator_->options().metrics.num_threads = flags.num_threads;
@@ -124,6 +119,7 @@ class Evaluation {
       json += "]\n";
     }
     if (!flags_.watch) show(text_, json, flags_.json);
+    if (!unwritten_.empty()) throw osprey::DataError("the results could not be written: " + unwritten_);
   }
 
  private:
@@ -132,11 +128,20 @@ class Evaluation {
     int64_t step = 0;
     evaluator_->options().progress = Progress();
     const osprey::eval::EvaluationResult result = evaluator_->evaluate(file, step);
-    if (!events_) events_.emplace(output_.string());
-    osprey::eval::write_evaluation(result, output_.string(), step, evaluator_->options(), &*events_);
-    SPDLOG_INFO("{}: {} images in {:.1f} s{}; results in {}", file.string(), result.num_images, seconds_since(start),
+    if (result.num_images == 0)
+      throw osprey::DataError(
+          fmt::format("{}: no image was evaluated; {} records were skipped since they cannot be used", file.string(),
+                      result.num_skipped));
+    try {
+      if (!events_) events_.emplace(output_.string());
+      osprey::eval::write_evaluation(result, output_.string(), step, evaluator_->options(), &*events_);
+    } catch (const osprey::DataError& error) {  // what was measured is shown all the same
+      unwritten_ = error.what();
+      if (flags_.watch) SPDLOG_WARN("the results could not be written: {}", unwritten_);
+    }
+    SPDLOG_INFO("{}: {} images in {:.1f} s{}; {} {}", file.string(), result.num_images, seconds_since(start),
                 result.num_skipped > 0 ? fmt::format(", {} records skipped", result.num_skipped) : "",
-                output_.string());
+                unwritten_.empty() ? "results in" : "results cannot be written to", output_.string());
     const std::string heading = flags_.all || flags_.watch ? fmt::format("step {}\n", step) : "";
     const std::string json = osprey::eval::metrics_json(result, step);
     if (flags_.watch) {
@@ -173,7 +178,7 @@ class Evaluation {
   osprey::config::Pipeline pipeline_;
   std::optional<osprey::eval::CheckpointEvaluator> evaluator_;
   std::optional<osprey::eval::EventWriter> events_;
-  std::string text_;
+  std::string text_, unwritten_;
   std::vector<std::string> all_json_;
   int64_t last_step_ = -1;
 };
@@ -217,7 +222,7 @@ int main(int argc, char** argv) {
   app.add_flag("--skip_bad_records", flags.skip_bad,
                "Leaves out, and counts, records that cannot be used; otherwise they end the program")
       ->group("Data");
-  osprey::cli::add_device_flag(app, flags.device)->check(CLI::IsMember({"cpu", "cuda"}))->group("Run");
+  osprey::cli::add_device_flag(app, flags.device)->group("Run");
   app.add_option("--num_threads", flags.num_threads, "Threads of the metrics; 0: one per core")
       ->check(osprey::cli::at_least(0))
       ->group("Run");
@@ -234,6 +239,7 @@ int main(int argc, char** argv) {
   osprey::cli::accept_logging_flags(app);
   return osprey::cli::run(app, "eval_detector --model_dir runs/bccd --json metrics.json", argc, argv, [&] {
     if (json->count() > 0 && flags.json.empty()) flags.json = kStdout;
+    if (!flags.json.empty() && flags.json != kStdout) osprey::cli::check_writable(flags.json);
     if (!flags.ground_truth.empty())
       evaluate_files(flags);
     else

@@ -43,11 +43,11 @@ int main(int argc, char** argv) {
               "on {} of {} pictures the export finds something else by rounding alone: noise of 1e-5 in the pixels "
               "moves this network's boxes and scores further; were its batch-norm averages trained long enough?",
               report.left_to_rounding, report.images);
-        fmt::print(
+        osprey::cli::print(fmt::format(
             "{}/model.pt agrees with the checkpoint on {} {}: {} detections, boxes within {:.2g}, scores within "
             "{:.2g}\n",
             output_dir, report.images - report.left_to_rounding,
             report.real_images ? "evaluation pictures" : "pictures of noise", report.detections,
-            report.max_box_difference, report.max_score_difference);
+            report.max_box_difference, report.max_score_difference));
       });
 }

@@ -1,6 +1,4 @@
 // Shows what a pipeline config means, without data and without training anything.
-#include <cstdio>
-
 #include "cli/cli.h"
 #include "osprey/config/validate.h"
 #include "osprey/models/inspection.h"
@@ -16,10 +14,9 @@ int main(int argc, char** argv) {
     using namespace osprey;
     const auto pipeline = config::load_pipeline(flags.pipeline_config, flags.overrides);
     config::validate(pipeline);
-    if (!json) std::fputs(models::config_report(pipeline).c_str(), stdout);
-    std::fflush(stdout);
+    if (!json) cli::print(models::config_report(pipeline));
     config::require_supported(pipeline, config::Purpose::kInspect);
     const auto summary = models::summarize_model(pipeline.root());
-    std::fputs((json ? models::inspection_json(pipeline, summary) : models::model_report(summary)).c_str(), stdout);
+    cli::print(json ? models::inspection_json(pipeline, summary) : models::model_report(summary));
   });
 }

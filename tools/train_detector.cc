@@ -212,7 +212,7 @@ int execute(Flags& flags) {
   osprey::config::Pipeline pipeline = pipeline_of(flags);
   osprey::config::check(pipeline, osprey::config::Purpose::kTrain);
   if (flags.print_config) {
-    fmt::print("{}", osprey::config::annotated_text(pipeline));
+    osprey::cli::print(osprey::config::annotated_text(pipeline));
     return static_cast<int>(osprey::ExitCode::kDone);
   }
   const auto place = osprey::train::place_from_environment(std::getenv);
@@ -227,10 +227,10 @@ int execute(Flags& flags) {
   const bool speaks = !place || place->rank == 0;
   if (flags.dry_run) {
     const std::string report = osprey::train::dry_run(std::move(pipeline), flags.job);
-    if (speaks) fmt::print("{}", report);
+    if (speaks) osprey::cli::print(report);
   } else if (flags.benchmark_steps > 0) {
     const std::string line = osprey::train::benchmark(std::move(pipeline), flags.job, flags.benchmark_steps);
-    if (speaks) fmt::print("{}\n", line);
+    if (speaks) osprey::cli::print(line + "\n");
   } else {
     const osprey::train::RunOutcome outcome =
         after_the_chief(place, [&] { return osprey::train::train(std::move(pipeline), flags.job); });

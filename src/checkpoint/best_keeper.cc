@@ -7,6 +7,7 @@
 #include "checkpoint/fail.h"
 #include "checkpoint/index_file.h"
 #include "osprey/base/error.h"
+#include "osprey/base/json_text.h"
 #include "osprey/checkpoint/directory.h"
 
 namespace osprey::checkpoint {
@@ -56,7 +57,7 @@ bool BestKeeper::offer(const fs::path& file, int64_t step, double value) {
   index.all.push_back({index.newest, 0});
   write_text(folder_ / "checkpoint", index.text());
   write_text(folder_ / "best.json",
-             nlohmann::json({{"metric", metric_}, {"value", value}, {"step", step}}).dump(2) + "\n");
+             json_text(nlohmann::json({{"metric", metric_}, {"value", value}, {"step", step}}), /*indent=*/2) + "\n");
   for (const Entry& entry : former)
     if (entry.step != step) fs::remove(entry.file, error);
   best_ = value;

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 #include "osprey/base/error.h"
@@ -21,6 +22,8 @@ namespace osprey::data {
 namespace {
 namespace fs = std::filesystem;
 
+constexpr int kMaxWorkers = 1024;
+
 void check(const CreateRecordsOptions& options) {
   const bool shapes = options.format == CreateRecordsOptions::Format::kShapes;
   if (options.output.empty()) throw ConfigError("--output is missing: the record file to write");
@@ -31,8 +34,27 @@ void check(const CreateRecordsOptions& options) {
   if (options.num_shards < 1 || options.num_shards > 99999)
     throw ConfigError(fmt::format("--num_shards must be in 1..99999, got {}", options.num_shards));
   if (options.num_images < 0) throw ConfigError(fmt::format("--num_images must be >= 0, got {}", options.num_images));
-  if (options.num_workers < 0)
-    throw ConfigError(fmt::format("--num_workers must be >= 0, got {}", options.num_workers));
+  if (options.num_workers < 0 || options.num_workers > kMaxWorkers)
+    throw ConfigError(fmt::format("--num_workers must be in 0..{}, got {}", kMaxWorkers, options.num_workers));
+}
+
+// Also where neither is there yet.
+bool same_file(const fs::path& a, const fs::path& b) {
+  std::error_code ignored;
+  if (fs::equivalent(a, b, ignored)) return true;
+  const fs::path plain = fs::weakly_canonical(fs::absolute(a, ignored), ignored);
+  return !plain.empty() && plain == fs::weakly_canonical(fs::absolute(b, ignored), ignored);
+}
+
+// What is read must not be written over.
+void refuse_to_overwrite(const CreateRecordsOptions& options, const std::vector<std::string>& files) {
+  const std::pair<const char*, std::string> read[] = {
+      {"--input", options.input}, {"--split", options.split}, {"--label_map", options.label_map}};
+  for (const auto& [flag, file] : read)
+    for (const std::string& output : files)
+      if (!file.empty() && same_file(output, file))
+        throw ConfigError(
+            fmt::format("--output: {} is the file of {} and would be written over; take another name", output, flag));
 }
 
 std::unique_ptr<AnnotationSource> open(const CreateRecordsOptions& options, Problems& problems) {
@@ -85,10 +107,16 @@ class Maker {
         next = end;
       }
     };
-    std::vector<std::thread> threads;
-    for (int t = 1; t < threads_; ++t) threads.emplace_back(work);
+    std::vector<std::jthread> threads;
+    try {
+      for (int t = 1; t < threads_; ++t) threads.emplace_back(work);
+    } catch (const std::system_error& error) {
+      next = end;  // those that are there come to their end, and are waited for
+      throw DataError(
+          fmt::format("{} threads cannot be started: {}; lower --num_workers", threads_, error.code().message()));
+    }
     work();
-    for (std::thread& thread : threads) thread.join();
+    threads.clear();  // waits for them
     if (failure) std::rethrow_exception(failure);
     return records;
   }
@@ -131,13 +159,19 @@ CreateRecordsResult create_records(const CreateRecordsOptions& options,
   std::error_code error;
   const bool obey = fs::exists(options.label_map, error);
   config::LabelMap map;
-  if (obey) map = config::load_label_map(options.label_map);
+  if (obey) {
+    map = config::load_label_map(options.label_map);
+  } else if (const fs::path folder = fs::path(options.label_map).parent_path(); !folder.empty()) {
+    fs::create_directories(folder, error);
+    if (error) throw DataError(fmt::format("{}: cannot create the folder: {}", folder.string(), error.message()));
+  }
   const std::unique_ptr<AnnotationSource> source = open(options, problems);
   if (!obey) map = new_label_map(*source, options);
 
   const int64_t total = options.num_images > 0 ? std::min(options.num_images, source->size()) : source->size();
   const int threads = options.num_workers > 0 ? options.num_workers : std::max(1u, std::thread::hardware_concurrency());
   ShardedOutput output(options.output, options.num_shards, total);
+  refuse_to_overwrite(options, output.files());
   Maker maker(*source, map, threads, problems);
   const int64_t block = 16 * threads;
   for (int64_t begin = 0; begin < total; begin += block) {

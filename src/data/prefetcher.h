@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -26,9 +27,14 @@ class Prefetcher {
 
   /// count   number of items, or nothing for a sequence without end
   /// ahead   items that may be begun before they are asked for, at least 1
+  /// throws  std::system_error where the system gives not a single thread; fewer than asked for do as well
   Prefetcher(Work work, std::optional<int64_t> count, int64_t num_threads, int64_t ahead)
       : work_(std::move(work)), count_(count), ahead_(ahead) {
-    for (int64_t i = 0; i < num_threads; ++i) threads_.emplace_back([this] { run(); });
+    try {
+      for (int64_t i = 0; i < num_threads; ++i) threads_.emplace_back([this] { run(); });
+    } catch (const std::system_error&) {
+      if (threads_.empty()) throw;  // any number of them is enough
+    }
   }
   ~Prefetcher() {
     {

@@ -10,6 +10,7 @@
 
 #include "eval/evaluation_json.h"
 #include "osprey/base/error.h"
+#include "osprey/base/json_text.h"
 #include "osprey/data/image_codec.h"
 #include "osprey/eval/evaluator.h"
 #include "osprey/eval/event_writer.h"
@@ -56,7 +57,8 @@ std::string file_name(std::string id) {
 }  // namespace
 
 std::string metrics_json(const EvaluationResult& result, int64_t step) {
-  return evaluation_json(result.metrics, result.per_class, result.num_images, result.num_skipped, step).dump(2) + "\n";
+  return json_text(evaluation_json(result.metrics, result.per_class, result.num_images, result.num_skipped, step), 2) +
+         "\n";
 }
 
 std::string detections_json(const EvaluationResult& result) {
@@ -70,7 +72,7 @@ std::string detections_json(const EvaluationResult& result) {
                                            {"bbox", {box.xmin, box.ymin, box.xmax - box.xmin, box.ymax - box.ymin}},
                                            {"score", image.found.scores[d]}};
       text += text.size() > 1 ? ",\n" : "\n";
-      text += line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+      text += json_text(line);
     }
   }
   return text + "\n]\n";

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -30,7 +31,10 @@ void parallel_for(int64_t count, int threads, const Body& body) {
     }
   };
   std::vector<std::thread> helpers;
-  for (int64_t t = 1; t < std::min<int64_t>(thread_count(threads), count); ++t) helpers.emplace_back(work);
+  try {
+    for (int64_t t = 1; t < std::min<int64_t>(thread_count(threads), count); ++t) helpers.emplace_back(work);
+  } catch (const std::system_error&) {  // the system gives no more; those that are there do as well
+  }
   work();
   for (std::thread& helper : helpers) helper.join();
   if (error) std::rethrow_exception(error);

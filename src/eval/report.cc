@@ -6,6 +6,7 @@
 
 #include "eval/evaluation_json.h"
 #include "osprey/base/clock.h"
+#include "osprey/base/json_text.h"
 
 namespace osprey::eval {
 
@@ -22,7 +23,7 @@ CocoReport evaluate_coco_files(const std::string& ground_truth, const std::strin
   report.evaluate_seconds = now() - start;
   report.summary = coco_summary(result.stats) + "\n" + per_class_table(rows);
   report.json =
-      evaluation_json(metrics, rows, static_cast<int64_t>(files.images.size()), 0, std::nullopt).dump(2) + "\n";
+      json_text(evaluation_json(metrics, rows, static_cast<int64_t>(files.images.size()), 0, std::nullopt), 2) + "\n";
   report.warnings = files.warnings;
   return report;
 }

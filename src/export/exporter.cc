@@ -7,6 +7,7 @@
 #include <torch/csrc/jit/serialization/import.h>
 
 #include <filesystem>
+#include <sstream>
 
 #include "export/model_card.h"
 #include "export/parity.h"
@@ -90,6 +91,23 @@ std::vector<at::Tensor> parity_pictures(const config::Pipeline& pipeline, const 
   return pictures;
 }
 
+/// The served model until it is checked and has its name; removed where that does not come.
+class UncheckedFile {
+ public:
+  explicit UncheckedFile(fs::path path) : path_(std::move(path)) {}
+  ~UncheckedFile() {
+    std::error_code ignored;
+    fs::remove(path_, ignored);
+  }
+  UncheckedFile(const UncheckedFile&) = delete;
+  UncheckedFile& operator=(const UncheckedFile&) = delete;
+
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
 }  // namespace
 
 ExportReport export_model(const config::Pipeline& pipeline, const std::string& checkpoint,
@@ -111,25 +129,20 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
 
   std::error_code failed;
   fs::create_directories(output_dir, failed);
-  const fs::path folder(output_dir), unchecked = folder / ".model.pt.unchecked";
   if (failed) throw DataError(output_dir + ": cannot be created: " + failed.message());
-  try {
-    served_module(*model, resize, options.batch_size, options.memory_format).save(unchecked.string());
-  } catch (const c10::Error& error) {
-    throw DataError(unchecked.string() + ": cannot be written: " + error.what_without_backtrace());
+  const fs::path folder(output_dir);
+  const UncheckedFile unchecked(folder / ".model.pt.unchecked");
+  {
+    std::ostringstream bytes;  // libtorch's own writer of files ends the program where the disk is full
+    served_module(*model, resize, options.batch_size, options.memory_format).save(bytes);
+    checkpoint::write_text(unchecked.path(), std::move(bytes).str());
   }
 
-  ExportReport report;
-  try {
-    bool real = true;
-    const std::vector<at::Tensor> pictures = parity_pictures(pipeline, labels, options.parity_images, real);
-    torch::jit::Module served = torch::jit::load(unchecked.string());
-    report = compare(*model, *resizer, served, options.batch_size, pictures, options.parity_tolerance);
-    report.real_images = real;
-  } catch (...) {
-    fs::remove(unchecked, failed);
-    throw;
-  }
+  bool real = true;
+  const std::vector<at::Tensor> pictures = parity_pictures(pipeline, labels, options.parity_images, real);
+  torch::jit::Module served = torch::jit::load(unchecked.path().string());
+  ExportReport report = compare(*model, *resizer, served, options.batch_size, pictures, options.parity_tolerance);
+  report.real_images = real;
 
   ModelCard card;
   card.model_type = ssd->feature_extractor().type();
@@ -153,7 +166,7 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
   checkpoint::write_text(folder / "pipeline.config", config_text);
   config::write_label_map(labels, (folder / "label_map.pbtxt").string());
   checkpoint::write_text(folder / "model_card.json", to_json(card));
-  fs::rename(unchecked, folder / "model.pt", failed);
+  fs::rename(unchecked.path(), folder / "model.pt", failed);
   if (failed) throw DataError((folder / "model.pt").string() + ": cannot be written: " + failed.message());
   return report;
 }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "osprey/base/error.h"
+#include "osprey/base/json_text.h"
 
 namespace osprey {
 
@@ -34,7 +35,7 @@ std::string to_json(const ModelCard& card) {
                     {"detections", card.parity_detections},
                     {"max_box_difference", card.max_box_difference},
                     {"max_score_difference", card.max_score_difference}};
-  return json.dump(2) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 ModelCard read_model_card(const std::string& file) {

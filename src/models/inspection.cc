@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "osprey/base/json_text.h"
 #include "osprey/config/effective.h"
 #include "osprey/config/resolve.h"
 #include "osprey/config/static_shapes.h"
@@ -97,7 +98,7 @@ std::string inspection_json(const Pipeline& pipeline, const Summary& summary) {
   for (const auto& part : config::dynamic_parts(pipeline))
     object["dynamic_parts"].push_back(
         {{"field", part.remark.path}, {"why", part.remark.message}, {"substitute", part.substitute}});
-  return object.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return json_text(object, /*indent=*/2) + "\n";
 }
 
 }  // namespace osprey::models

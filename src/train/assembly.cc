@@ -76,10 +76,6 @@ void check_train_config(const config::ConfigNode<proto::TrainEvalPipelineConfig>
     train.child("checkpoint", train->checkpoint()).fail("keep_last", "must be >= 1, got 0");
   if (!(train->min_restore_coverage() >= 0 && train->min_restore_coverage() <= 1))
     train.fail("min_restore_coverage", fmt::format("must be in [0, 1], got {}", train->min_restore_coverage()));
-  if (root->has_graph_rewriter())
-    throw ConfigError(
-        "graph_rewriter: training with quantisation is not supported yet: graph_rewriter; clear it with --set "
-        "graph_rewriter=");
 }
 
 template <class Action>
@@ -218,6 +214,7 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
   std::vector<std::string> paths{"train_config.fine_tune_checkpoint"};
   if (!options.use_fake_data) paths.insert(paths.end(), {"train_input_reader", "eval_input_reader"});
   config::require_configured_paths(result.pipeline, paths);
+  config::require_supported(result.pipeline, config::Purpose::kTrain);
   check_train_config(result.root());
   if (const std::string scaled = config::scale_to_batch(result.pipeline); !scaled.empty()) SPDLOG_INFO("{}", scaled);
   const at::Device device = device_of(options);

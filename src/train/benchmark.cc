@@ -6,6 +6,7 @@
 
 #include "osprey/base/clock.h"
 #include "osprey/base/error.h"
+#include "osprey/base/json_text.h"
 #include "osprey/train/job.h"
 #include "train/assembly.h"
 #include "train/step_graph.h"
@@ -103,7 +104,7 @@ std::string benchmark(config::Pipeline pipeline, const JobOptions& options, int6
   result["peak_memory_bytes"] = peak_memory(assembly);
   if (outcome.kernels_per_step > 0) result["kernels_per_step"] = outcome.kernels_per_step;
   result["first_step_seconds"] = ready - started + stopwatch.seconds.front();
-  return result.dump();
+  return json_text(result);
 }
 
 std::string dry_run(config::Pipeline pipeline, const JobOptions& options) {

@@ -195,7 +195,12 @@ RunOutcome train(config::Pipeline pipeline, const JobOptions& options) {
   parts.hooks = {&memory, &progress, &summaries};
   parts.nan_report = [&](const TrainState&, const Batch& batch, const StepResult& result) {
     leave_replicas(assembly);
-    return write_nan_report(state, batch, result, {folder, assembly.names, assembly.step}).string();
+    try {
+      return write_nan_report(state, batch, result, {folder, assembly.names, assembly.step}).string();
+    } catch (const std::exception& error) {  // the training has diverged all the same, and ends so
+      SPDLOG_ERROR("the report of what is not finite could not be written: {}", error.what());
+      return std::string();
+    }
   };
 
   if (replicas != nullptr) replicas->meet();

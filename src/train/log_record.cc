@@ -5,6 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "osprey/base/json_text.h"
+
 namespace osprey::train {
 namespace {
 
@@ -57,7 +59,7 @@ std::string metrics_line(const LogRecord& record) {
   line["images_per_second"] = record.images_per_second;
   line["data_wait"] = record.data_wait;
   line["memory_bytes"] = record.memory_bytes;
-  return line.dump();
+  return json_text(line);
 }
 
 }  // namespace osprey::train

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "osprey/base/error.h"
+#include "osprey/base/json_text.h"
 #include "osprey/checkpoint/directory.h"
 #include "osprey/data/image_codec.h"
 #include "osprey/train/summary_hook.h"
@@ -159,7 +160,7 @@ std::filesystem::path write_nan_report(TrainState& state, const Batch& batch, co
   report["images"] = images_of(batch);
   const auto last = checkpoint::latest(options.model_dir);
   report["last_finite_checkpoint"] = last ? nlohmann::json(last->file.string()) : nlohmann::json();
-  checkpoint::write_text(folder / "report.json", report.dump(2) + "\n");
+  checkpoint::write_text(folder / "report.json", json_text(report, 2) + "\n");
 
   const auto pictures = drawn_images(batch, options.class_names, batch.size());
   for (size_t i = 0; i < pictures.size(); ++i)

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "osprey/base/crc32c.h"
+#include "osprey/base/json_text.h"
 #include "osprey/data/record_index.h"
 
 namespace osprey::train {
@@ -79,7 +80,7 @@ std::string run_info(const Assembly& assembly, const JobOptions& options, const 
   info["examples"] = source.num_examples();
   if (!options.use_fake_data && assembly.train_reader().has_tf_record_input_reader())
     info["data"] = data_set(assembly.train_reader());
-  return info.dump(2) + "\n";
+  return json_text(info, 2) + "\n";
 }
 
 }  // namespace osprey::train

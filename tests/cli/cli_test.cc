@@ -1,15 +1,25 @@
 #include "cli/cli.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <unistd.h>
 
+#include <cstdio>
+#include <filesystem>
 #include <new>
+#include <system_error>
 
 #include "osprey/base/error.h"
+#include "support/golden.h"
+#include "support/temp_dir.h"
 
 namespace osprey::cli {
 namespace {
 
+using osprey::testing::read_file;
+using osprey::testing::TempDir;
 using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 
 struct Result {
   int code;
@@ -48,6 +58,17 @@ TEST(Cli, MisspeltFlagNamesTheNearestOne) {
   EXPECT_THAT(result.err, HasSubstr("'--stesp=3'; did you mean --steps?"));
 }
 
+TEST(Cli, MisspeltFlagIsNamedBeforeTheOneThatItLeavesMissing) {
+  CLI::App app{"A program."};
+  std::string model;
+  app.add_option("--model", model, "Model")->required();
+  char program[] = "program", flag[] = "--modle=x";
+  char* argv[] = {program, flag};
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(run(app, "program --model x", 2, argv, [] {}), 2);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("'--modle=x'; did you mean --model?"));
+}
+
 TEST(Cli, OfAFlagGivenTwiceTheLastCounts) {
   EXPECT_EQ(run_program({"--steps=3", "--steps", "4"}, [](int steps, bool) { EXPECT_EQ(steps, 4); }).code, 0);
 }
@@ -72,6 +93,59 @@ TEST(Cli, ErrorsBecomeTheirExitCodes) {
   EXPECT_EQ(code_of(std::bad_alloc()), 5);
   EXPECT_EQ(code_of(ExportError("x")), 6);
   EXPECT_EQ(code_of(std::logic_error("x")), 1);
+  EXPECT_EQ(code_of(std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again))), 3);
+  EXPECT_EQ(code_of(std::system_error(std::make_error_code(std::errc::invalid_argument))), 1);
+}
+
+TEST(Cli, AFileSystemErrorIsOneLineWithThePath) {
+  const Result result = run_program({}, [](int, bool) { std::filesystem::directory_iterator("/no/such/file"); });
+  EXPECT_EQ(result.code, 3);
+  EXPECT_EQ(result.err, "program: /no/such/file: cannot be used: No such file or directory\n");
+}
+
+// Sends stdout, which is captured, to a disk that is full.
+void fill_the_disk() {
+  const int full = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
+  ASSERT_GE(full, 0);
+  ::dup2(full, STDOUT_FILENO);
+  ::close(full);
+}
+
+TEST(Cli, OutputThatIsLostIsAnErrorOfTheDisk) {
+  for (const bool at_once : {false, true}) {
+    const Result result = run_program({}, [&](int, bool) {
+      fill_the_disk();
+      at_once ? print("text\n") : void(std::fputs("text\n", stdout));
+    });
+    EXPECT_EQ(result.code, 3);
+    EXPECT_EQ(result.err, "program: the output cannot be written: No space left on device\n");
+    std::clearerr(stdout);
+  }
+}
+
+TEST(Cli, NumbersOutsideTheirRangeAreRefused) {
+  for (std::string text : {"-0.1", "1.5", "nan", "x", "0.5x"})
+    EXPECT_THAT(within(0, 1)(text), HasSubstr("in 0..1, got '" + text + "'"));
+  for (std::string text : {"0", "1", "0.25"}) EXPECT_EQ(within(0, 1)(text), "");
+}
+
+TEST(Cli, UnknownDevicesAreRefused) {
+  EXPECT_TRUE(device_of_flag("cpu").is_cpu());
+  for (const char* name : {"gpu", "cudax", "cpu:x", ""})
+    EXPECT_THAT([&] { device_of_flag(name); }, ThrowsMessage<ConfigError>(HasSubstr("must be cpu, cuda or cuda:<n>")));
+}
+
+TEST(Cli, FilesOfResultsAppearWholeAndTheirFolderIsLookedAtBefore) {
+  TempDir dir;
+  check_writable(dir / "x.json");
+  EXPECT_TRUE(std::filesystem::is_empty(dir / ""));
+  write_file(dir / "x.json", "text");
+  EXPECT_EQ(read_file(dir / "x.json"), "text");
+  std::filesystem::create_symlink(dir / "x.json", dir / "link.json");
+  write_file(dir / "link.json", "other");
+  EXPECT_EQ(read_file(dir / "x.json"), "other");
+  EXPECT_THAT([&] { check_writable(dir / "no/x.json"); }, ThrowsMessage<DataError>(HasSubstr("No such file")));
+  EXPECT_THAT([&] { check_writable(dir / ""); }, ThrowsMessage<DataError>(HasSubstr("directory")));
 }
 
 TEST(Cli, MessageOfAnErrorStandsOnStderr) {

@@ -222,6 +222,9 @@ TEST(CreateRecords, WhatCannotBeDoneIsSaidAndLeavesNothing) {
   options.num_shards = 0;
   EXPECT_THAT([&] { create_records(options); }, ThrowsMessage<ConfigError>(HasSubstr("--num_shards")));
   options = voc(dir);
+  options.num_workers = 1025;
+  EXPECT_THAT([&] { create_records(options); }, ThrowsMessage<ConfigError>(HasSubstr("--num_workers must be in")));
+  options = voc(dir);
   options.format = Format::kShapes;
   EXPECT_THAT([&] { create_records(options); }, ThrowsMessage<ConfigError>(HasSubstr("--input does not go with")));
   options = voc(dir);
@@ -229,6 +232,35 @@ TEST(CreateRecords, WhatCannotBeDoneIsSaidAndLeavesNothing) {
   EXPECT_THAT([&] { create_records(options); }, ThrowsMessage<DataError>(HasSubstr("is a directory")));
   options.output = "/proc/no/such/place";
   EXPECT_THROW(create_records(options), DataError);
+}
+
+TEST(CreateRecords, WhatIsReadIsNotWrittenOver) {
+  TempDir dir;
+  write_file(dir / "img/a.png", encode_png(gradient_image(30, 40)));
+  const std::string annotations =
+      R"({"images": [{"id": 5, "file_name": "a.png", "width": 40, "height": 30}], "annotations": [{"image_id": 5,
+       "category_id": 2, "bbox": [4, 3, 16, 12]}], "categories": [{"id": 2, "name": "dog"}]})";
+  write_file(dir / "c.json", annotations);
+  fs::create_symlink(dir / "c.json", dir / "link.json");
+  CreateRecordsOptions options;
+  options.format = Format::kCoco;
+  options.image_dir = dir / "img";
+  options.label_map = dir / "new/folder/map.pbtxt";
+  const auto refused = [&](const std::string& input, const std::string& output, const std::string& flag) {
+    options.input = input;
+    options.output = output;
+    EXPECT_THAT([&] { create_records(options); }, ThrowsMessage<ConfigError>(HasSubstr("is the file of " + flag)));
+  };
+  refused(dir / "c.json", dir / "c.json", "--input");
+  refused(dir / "c.json", dir / "img/../c.json", "--input");
+  refused(dir / "link.json", dir / "c.json", "--input");
+  refused(dir / "c.json", options.label_map, "--label_map");
+  EXPECT_EQ(read_file(dir / "c.json"), annotations);
+  EXPECT_FALSE(fs::exists(options.label_map));
+
+  options.output = dir / "out.record";
+  create_records(options);
+  EXPECT_TRUE(fs::exists(options.label_map));
 }
 
 TEST(CreateRecords, ReadsTheSplitsOfTheBloodCells) {

@@ -262,5 +262,11 @@ TEST(Evaluator, WritesMetricsDetectionsAndPictures) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(Evaluator, BytesThatAreNotUtf8AreReplacedInTheFiles) {
+  EvaluationResult result;
+  result.per_class.push_back({.category = {1, "caf\xe9"}});  // Latin-1
+  EXPECT_THAT(metrics_json(result, 1), HasSubstr("caf\xef\xbf\xbd"));
+}
+
 }  // namespace
 }  // namespace osprey::eval

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# detect finds the same with a model directory, with a checkpoint in it and with what export_model makes of it.
+# detect finds the same with a model directory, with a checkpoint in it and with what export_model makes of it; what it
+# cannot look at, or write, it says.
 #   detect_a_training.sh BUILD_FOLDER PIPELINE_CONFIG
 set -euo pipefail
 bin=$1/bin config=$2
@@ -14,7 +15,7 @@ cd "$folder"
 
 export TMPDIR=$folder/tmp
 mkdir tmp
-for model in exported run run/ckpt-2.osprey; do
+for model in exported exported/model.pt run run/ckpt-2.osprey; do
   "$bin/detect" --model $model --min_score 0 --output_dir "drawn-${model//\//-}" data/test.record | sed '/"drawn"/d' >found.json
   [ -e expected.json ] || cp found.json expected.json
   cmp found.json expected.json || { echo "$model: finds something else than exported"; exit 1; }
@@ -22,6 +23,31 @@ done
 grep -q '"score"' expected.json || { echo "nothing was found at all"; exit 1; }
 [ "$(find drawn-run -name '*.jpg' | wc -l)" = 3 ] || { echo "not every picture was drawn"; exit 1; }
 [ -z "$(ls tmp)" ] || { echo "left behind: $(ls tmp)"; exit 1; }
+
+# A picture that cannot be drawn (70000 x 20; a JPEG has at most 65535) is named, the others go on.
+mkdir $'pictures\xe9'
+base64 -d >$'pictures\xe9/1.png' <<'EOF'
+iVBORw0KGgoAAAANSUhEUgABEXAAAAAUAQAAAACJI9POAAAAwElEQVR42u3BMQEAAADCoPVPbQo/oAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA
+AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA
+AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAADga6vKAAGT875aAAAAAElFTkSuQmCC
+EOF
+cp "$(find drawn-run -name '*.jpg' | head -1)" $'pictures\xe9/2.jpg'
+code=0
+said=$("$bin/detect" --model exported --json found.json --output_dir drawn pictures* 2>&1) || code=$?
+[ "$code" = 3 ] && [[ $said == *1.png:*JPEG* ]] && [ -e drawn/2.jpg ] || { echo "exit code $code: $said"; exit 1; }
+grep -q 2.jpg found.json || { echo "the other picture is not in the list"; exit 1; }
+
+# What cannot be written is said before the work.
+for flags in "--json no/such/folder.json" "--output_dir exported/model.pt/x"; do
+  code=0
+  said=$("$bin/detect" --model exported $flags data/test.record 2>&1) || code=$?
+  [ "$code" = 3 ] || { echo "$flags: exit code $code: $said"; exit 1; }
+done
+for flags in "--min_score nan" "--min_score 2" "--max_images -1" "--device gpu"; do
+  code=0
+  said=$("$bin/detect" --model exported $flags data/test.record 2>&1) || code=$?
+  [ "$code" = 2 ] || { echo "$flags: exit code $code: $said"; exit 1; }
+done
 
 rm run/ckpt-2.osprey
 code=0

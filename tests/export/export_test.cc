@@ -1,10 +1,12 @@
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/serialization/import.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -299,6 +301,22 @@ TEST(Export, FolderServesThroughTheDetector) {
   torch::jit::Module("another.Model").save(folder / "exported/model.pt");
   EXPECT_THAT([&] { Detector another(folder / "exported"); },
               ::testing::ThrowsMessage<DataError>(HasSubstr("exported/model.pt: cannot be loaded")));
+}
+
+TEST(Export, ADiskThatIsFullIsSaidAndNothingIsLeft) {
+  const TempDir folder;
+  const config::Pipeline pipeline = toy_pipeline();
+  save_run(*evaluated_model(pipeline, 3), folder);
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small{4096, before.rlim_max};
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  ::setrlimit(RLIMIT_FSIZE, &small);  // stands for the end of the disk
+  EXPECT_THAT([&] { export_model(pipeline, folder / "ckpt-5", folder / "exported"); },
+              ::testing::ThrowsMessage<Error>(HasSubstr("cannot be written")));
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  ::signal(SIGXFSZ, handler);
+  EXPECT_TRUE(fs::is_empty(folder / "exported"));
 }
 
 TEST(Export, PythonLoadsTheFileWithoutOsprey) {

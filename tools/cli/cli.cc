@@ -1,24 +1,40 @@
 #include "cli/cli.h"
 
 #include <ATen/Context.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <google/protobuf/stubs/common.h>
 #include <spdlog/spdlog.h>
 #include <torch/version.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <cstring>
 #include <exception>
+#include <filesystem>
+#include <optional>
+#include <system_error>
 
 #include "osprey/base/error.h"
 #include "osprey/base/logging.h"
 #include "osprey/base/memory.h"
 #include "osprey/base/nearest.h"
+#include "osprey/checkpoint/checkpoint.h"
 #include "osprey/kernels/device.h"
 
 namespace osprey::cli {
 namespace {
+namespace fs = std::filesystem;
+
+/// A device, pipe or link, such as /dev/stdout, that must not be replaced by a file.
+bool is_special(const std::string& file) {
+  std::error_code ignored;
+  return fs::exists(file, ignored) && !fs::is_regular_file(fs::symlink_status(file, ignored));
+}
 
 constexpr const char* kExitCodes =
     "Exit codes: 0 done, 1 a bug of Osprey, 2 flags or config, 3 data, files or disk, 4 diverged, 5 out of memory,\n"
@@ -51,26 +67,70 @@ void let_the_last_count(CLI::App& app) {
       option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 
-int usage_error(const CLI::App& app, const CLI::ParseError& error) {
-  std::string message = error.what();
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    for (const std::string& extra : app.remaining()) {
-      const std::string nearest = nearest_flag(app, extra);
-      message = fmt::format("unknown argument '{}'{}", extra,
-                            nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest));
-      break;
-    }
-  }
-  fmt::print(stderr, "{}: {} (see --help)\n", app.get_name(), message);
-  return static_cast<int>(ExitCode::kUsage);
-}
-
 int failure(const CLI::App& app, ExitCode code, const std::string& message) {
-  fmt::print(stderr, "{}: {}\n", app.get_name(), message);
+  std::fputs(fmt::format("{}: {}\n", app.get_name(), message).c_str(), stderr);  // fmt::print throws on a full disk
   return static_cast<int>(code);
 }
 
+int usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  std::string message = error.what();
+  const bool only_unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+  for (const std::string& extra : app.remaining()) {  // a misspelt flag may be the one that is said to be missing
+    if (!only_unknown && !extra.starts_with('-')) continue;
+    const std::string nearest = nearest_flag(app, extra);
+    message = fmt::format("unknown argument '{}'{}", extra,
+                          nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest));
+    break;
+  }
+  return failure(app, ExitCode::kUsage, message + " (see --help)");
+}
+
+std::string unwritten(int reason) {
+  return "the output cannot be written" + (reason != 0 ? std::string(": ") + std::strerror(reason) : "");
+}
+
+/// What `body` ends with, be it an exception.
+int code_of(CLI::App& app, int argc, char** argv, const std::function<int()>& body) {
+  try {
+    app.parse(arguments(app, argc, argv));
+    return body();
+  } catch (const CLI::Success& success) {  // --help and --version
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    return usage_error(app, error);
+  } catch (const Error& error) {
+    return failure(app, error.exit_code(), error.what());
+  } catch (const std::filesystem::filesystem_error& error) {
+    const std::string path = error.path1().string();
+    return failure(app, ExitCode::kData,
+                   path.empty() ? error.what() : path + ": cannot be used: " + error.code().message());
+  } catch (const std::exception& error) {
+    const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
+    const std::string message = of_torch != nullptr ? of_torch->what_without_backtrace() : error.what();
+    if (is_out_of_memory(error))
+      return failure(app, ExitCode::kOutOfMemory, "out of memory (" + message + "); a smaller batch_size may fit");
+    const auto* of_system = dynamic_cast<const std::system_error*>(&error);
+    if (of_system != nullptr && of_system->code() == std::errc::resource_unavailable_try_again)
+      return failure(
+          app, ExitCode::kData,
+          fmt::format("a thread cannot be started: {}; ask for fewer workers, or raise the limit (ulimit -u)",
+                      of_system->code().message()));
+    return failure(app, ExitCode::kInternal, "internal error: " + message);
+  }
+}
+
 }  // namespace
+
+CLI::Validator within(double minimum, double maximum) {
+  return CLI::Validator(
+      [minimum, maximum](std::string& text) -> std::string {
+        double value = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        if (error == std::errc{} && end == text.data() + text.size() && value >= minimum && value <= maximum) return {};
+        return fmt::format("must be a number in {:g}..{:g}, got '{}'", minimum, maximum, text);
+      },
+      fmt::format("({:g}..{:g})", minimum, maximum), "within");
+}
 
 CLI::Validator at_least(double minimum) {
   return CLI::Validator(
@@ -112,6 +172,46 @@ CLI::Option* add_device_flag(CLI::App& app, std::string& device) {
   return app.add_option("--device", device, "cpu, cuda or cuda:<n>; default: cuda where there is one");
 }
 
+at::Device device_of_flag(const std::string& name) {
+  const auto fail = [&](const char* why) { return ConfigError(fmt::format("--device {}: {}", name, why)); };
+  constexpr const char* kForm = "must be cpu, cuda or cuda:<n>";
+  if (name != "cpu" && !name.starts_with("cuda")) throw fail(kForm);
+  std::optional<at::Device> device;
+  try {
+    device.emplace(name);
+  } catch (const c10::Error&) {
+    throw fail(kForm);
+  }
+  if (device->is_cpu()) return *device;
+  if (!at::hasCUDA()) throw fail("no CUDA device is available");
+  if (!kernels::device::compiled()) throw fail("this build has no kernels for GPUs, since it found no nvcc");
+  if (!device->has_index()) return *device;
+  if (device->index() >= at::detail::getCUDAHooks().deviceCount()) throw fail("there is no such GPU");
+  c10::impl::VirtualGuardImpl(device->type()).setDevice(*device);
+  return *device;
+}
+
+void print(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return;
+  throw DataError(unwritten(errno));
+}
+
+void check_writable(const std::string& file) {
+  std::error_code ignored;
+  const auto refuse = [&](int reason) { throw DataError(file + ": cannot be written: " + std::strerror(reason)); };
+  if (fs::is_directory(file, ignored)) refuse(EISDIR);
+  const fs::path folder = fs::path(file).has_parent_path() ? fs::path(file).parent_path() : fs::path(".");
+  if (::access(is_special(file) ? file.c_str() : folder.c_str(), W_OK) != 0) refuse(errno);
+}
+
+void write_file(const std::string& file, const std::string& bytes) {
+  if (!is_special(file)) return checkpoint::write_text(file, bytes);
+  std::FILE* const out = std::fopen(file.c_str(), "wb");
+  const bool written = out != nullptr && std::fwrite(bytes.data(), 1, bytes.size(), out) == bytes.size();
+  if ((out != nullptr && std::fclose(out) != 0) || !written)
+    throw DataError(file + ": cannot be written: " + std::strerror(errno));
+}
+
 void accept_logging_flags(CLI::App& app) {
   app.add_flag(
          "--logtostderr,--alsologtostderr",
@@ -129,22 +229,11 @@ int run_with_code(CLI::App& app, const std::string& example, int argc, char** ar
                                                 google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION)));
   app.get_formatter()->column_width(36);
   let_the_last_count(app);
-  try {
-    app.parse(arguments(app, argc, argv));
-    return body();
-  } catch (const CLI::Success& success) {  // --help and --version
-    return app.exit(success);
-  } catch (const CLI::ParseError& error) {
-    return usage_error(app, error);
-  } catch (const Error& error) {
-    return failure(app, error.exit_code(), error.what());
-  } catch (const std::exception& error) {
-    const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
-    const std::string message = of_torch != nullptr ? of_torch->what_without_backtrace() : error.what();
-    if (is_out_of_memory(error))
-      return failure(app, ExitCode::kOutOfMemory, "out of memory (" + message + "); a smaller batch_size may fit");
-    return failure(app, ExitCode::kInternal, "internal error: " + message);
-  }
+  const int code = code_of(app, argc, argv, body);
+  if (code != static_cast<int>(ExitCode::kDone)) return code;
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  return failure(app, ExitCode::kData, unwritten(errno));
 }
 
 void use_exact_float32() {
