@@ -10,8 +10,10 @@
 #endif
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 #include <utility>
 
@@ -23,27 +25,33 @@ namespace {
 /// the architecture, volume 1, chapter 18.3; the kernel's Documentation/arch/x86/xstate.rst).
 bool may_use_tiles() {
 #ifdef __linux__
-  constexpr unsigned int kAmxBf16 = 1u << 22, kOsxsave = 1u << 27, kTileState = 3u << 17;
+  constexpr unsigned int kAmxTile = 1u << 24, kAmxBf16 = 1u << 22, kAmx = kAmxTile | kAmxBf16, kOsxsave = 1u << 27,
+                         kTileState = 3u << 17;
   unsigned int eax = 0, ebx = 0, ecx = 0, edx = 0;
-  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (edx & kAmxBf16) == 0) return false;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (edx & kAmx) != kAmx) return false;
   if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & kOsxsave) == 0) return false;
   unsigned int low = 0, high = 0;
   __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   constexpr int64_t kAskForState = 0x1023, kTileData = 18;
-  return (low & kTileState) == kTileState && syscall(SYS_arch_prctl, kAskForState, kTileData) == 0;
+  if ((low & kTileState) != kTileState) return false;
+  if (syscall(SYS_arch_prctl, kAskForState, kTileData) == 0) return true;
+  const int error = errno;
+  SPDLOG_WARN("this CPU has AMX, but the system does not let this process use it: {}", std::strerror(error));
+  return false;
 #else
   return false;
 #endif
 }
 #endif
 
-InstructionSet best_of_machine() {
+/// most  more is not asked for
+InstructionSet best_of_machine(InstructionSet most) {
 #if defined(__x86_64__) && defined(__GNUC__)
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 #ifndef __clang__
   if (avx512 && __builtin_cpu_supports("avx512bf16"))
-    return may_use_tiles() ? InstructionSet::kAmxBf16 : InstructionSet::kAvx512Bf16;
+    return most >= InstructionSet::kAmxBf16 && may_use_tiles() ? InstructionSet::kAmxBf16 : InstructionSet::kAvx512Bf16;
 #endif
   if (avx512) return InstructionSet::kAvx512;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return InstructionSet::kAvx2;
@@ -68,7 +76,10 @@ InstructionSet allowed() {
 }  // namespace
 
 InstructionSet instruction_set() {
-  static const InstructionSet result = std::min(best_of_machine(), allowed());
+  static const InstructionSet result = [] {
+    const InstructionSet most = allowed();
+    return std::min(best_of_machine(most), most);
+  }();
   return result;
 }
 

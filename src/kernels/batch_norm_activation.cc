@@ -9,6 +9,7 @@
 #include "kernels/device/channels.h"
 #include "kernels/kept_arguments.h"
 #include "kernels/maps.h"
+#include "kernels/no_second_derivative.h"
 #include "kernels/operator.h"
 #include "kernels/with_elements.h"
 
@@ -18,7 +19,9 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// The sums become those of all replicas. returns  of how many values, each having `count`
+/// The sums become those of all replicas.
+///
+/// returns  of how many values, each having `count`
 double add_up(const ReplicaSum* over, const at::Tensor& sums, int64_t count) {
   if (over == nullptr) return static_cast<double>(count);
   over->sum(sums);
@@ -70,6 +73,7 @@ BatchNormGradients backward_pass(const at::Tensor& gradient_y, const at::Tensor&
   } else {
     sums = gradient_moments(gradient, x, affine);
   }
+  const at::Tensor inverse_deviation = statistics.inverse_deviation.contiguous();
   const at::Tensor slope = channels(x), offset = channels(x), of_all = over == nullptr ? sums : sums.clone();
   result.gamma = channels(x);
   result.beta = channels(x);
@@ -77,7 +81,7 @@ BatchNormGradients backward_pass(const at::Tensor& gradient_y, const at::Tensor&
                                                   of_all.const_data_ptr<double>(),
                                                   x.size(1),
                                                   add_up(over, of_all, x.numel() / x.size(1)),
-                                                  statistics.inverse_deviation.const_data_ptr<float>(),
+                                                  inverse_deviation.const_data_ptr<float>(),
                                                   affine.channels.scale,
                                                   slope.mutable_data_ptr<float>(),
                                                   offset.mutable_data_ptr<float>(),
@@ -156,6 +160,7 @@ class Node : public torch::autograd::Function<Node> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    refuse_second_derivative("batch_norm_activation");
     const at::NoGradGuard no_gradients;
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &gamma = saved[1], &beta = saved[2], &sum = saved[5];

@@ -46,7 +46,7 @@ Epilogue epilogue_of(double low, double high, int64_t curve) {
 Affine::Affine(const at::Tensor& x, const at::Tensor& gamma_or_none, const at::Tensor& beta, const at::Tensor& means,
                const at::Tensor& inverse_deviation, const Epilogue& epilogue)
     : gamma(or_value(gamma_or_none, x, 1)),
-      mean(means),
+      mean(means.contiguous()),
       scale(gamma * inverse_deviation),
       shift(or_value(beta, x, 0)),
       channels{mean.const_data_ptr<float>(), scale.const_data_ptr<float>(), shift.const_data_ptr<float>(), epilogue} {}
@@ -192,7 +192,8 @@ std::pair<at::Tensor, at::Tensor> take_back(const at::Tensor& gradient, const at
 }
 
 ChannelGradients gradients_of_channels(const at::Tensor& x, const at::Tensor& moments, const Affine& affine,
-                                       const at::Tensor& inverse_deviation) {
+                                       const at::Tensor& given_inverse_deviation) {
+  const at::Tensor inverse_deviation = given_inverse_deviation.contiguous();
   const auto channels = [&] { return at::empty({x.size(1)}, x.options().dtype(at::kFloat)); };
   const ChannelGradients result{channels(), channels(), channels(), channels()};
   const auto out = [](const at::Tensor& values) { return values.mutable_data_ptr<float>(); };

@@ -6,6 +6,7 @@
 
 #include "kernels/code_scales.h"
 #include "kernels/device/boxes.h"
+#include "kernels/no_second_derivative.h"
 #include "kernels/operator.h"
 
 namespace osprey::kernels {
@@ -64,6 +65,7 @@ class DecodingNode : public torch::autograd::Function<DecodingNode> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    refuse_second_derivative("decode_boxes");
     static const auto operation = find_operator("decode_boxes_backward", &decode_backward);
     const at::NoGradGuard no_gradients;
     const variable_list saved = context->get_saved_variables();

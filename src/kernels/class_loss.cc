@@ -32,7 +32,8 @@ struct Arguments {
     TORCH_CHECK(row.scalar_type() == at::kLong && row.sizes() == at::IntArrayRef({B, A}),
                 "expected an int64 row of each anchor, [", B, ", ", A, "], got ", row.toString(), " ", row.sizes());
     check_range(row, 0, R, "a row of targets");
-    loss = at::empty({B, A}, logits.options().dtype(at::kFloat));
+    const auto sums = logits.options().dtype(at::kFloat);
+    loss = C > 0 ? at::empty({B, A}, sums) : at::zeros({B, A}, sums);
     const auto slopes = logits.options().dtype(logits.scalar_type() == at::kHalf ? at::kFloat : logits.scalar_type());
     slope = with_slope ? at::empty_like(logits, slopes) : at::empty({0}, slopes);
   }

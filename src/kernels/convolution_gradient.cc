@@ -4,6 +4,8 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
+
 #include "kernels/cpu/loops/product_panels.h"
 #include "kernels/cpu/place_products.h"
 #include "kernels/cpu/sliding_convolution.h"
@@ -28,10 +30,12 @@ Sides reach(const ConvolutionWindow& window) {
   return {(window.kernel[0] - 1) / window.stride, (window.kernel[1] - 1) / window.stride};
 }
 
+/// Places of the result; a window that is larger than the padded map has none.
 Sides output_sides(const at::Tensor& x, const ConvolutionWindow& window) {
   Sides result;
   for (size_t d = 0; d < 2; ++d)
-    result[d] = (sides(x)[d] + 2 * window.padding[d] - window.kernel[d]) / window.stride + 1;
+    result[d] =
+        std::max<int64_t>(0, sides(x)[d] + 2 * window.padding[d] - window.kernel[d] + window.stride) / window.stride;
   return result;
 }
 
@@ -215,6 +219,8 @@ at::Tensor gradient_of_one(const at::Tensor& gradient_y, const at::Tensor& x, co
 at::Tensor weight_gradient(at::TensorList gradients, at::TensorList maps, at::IntArrayRef kernel, int64_t stride,
                            at::IntArrayRef padding) {
   TORCH_CHECK(kernel.size() == 2 && padding.size() == 2 && stride > 0, "a window has two sides and a stride > 0");
+  TORCH_CHECK(std::min(kernel[0], kernel[1]) >= 1 && std::min(padding[0], padding[1]) >= 0,
+              "expected a kernel of 1 x 1 or more and no negative padding, got ", kernel, " and ", padding);
   TORCH_CHECK(!maps.empty() && gradients.size() == maps.size(), "expected as many gradients as maps, got ",
               gradients.size(), " and ", maps.size());
   const ConvolutionWindow window{{kernel[0], kernel[1]}, stride, {padding[0], padding[1]}};

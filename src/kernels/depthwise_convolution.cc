@@ -8,6 +8,7 @@
 #include "kernels/cpu/normalized_convolution.h"
 #include "kernels/depthwise_on_device.h"
 #include "kernels/maps.h"
+#include "kernels/no_second_derivative.h"
 #include "kernels/operator.h"
 #include "kernels/window_of.h"
 #include "kernels/with_elements.h"
@@ -37,7 +38,8 @@ at::Tensor padded(const at::Tensor& x, at::IntArrayRef padding) {
 at::Tensor depthwise_operator(const at::Tensor& x, const at::Tensor& weights, int64_t stride, at::IntArrayRef padding) {
   const cpu::Sides sides = sides_of(x, weights, stride, padding);
   const int64_t sizes[] = {x.size(0), x.size(1), sides.lines.to, sides.pixels.to};
-  if (x.is_meta() || x.numel() == 0) return empty_map(sizes, x);
+  if (x.is_meta()) return empty_map(sizes, x);
+  if (x.numel() == 0) return empty_map(sizes, x).zero_();  // of no lines, but of padding there may be results
   if (device::takes_loops(x)) return cpu::depthwise(channels_last(x), weights, sides);
   const WithoutAutocast scope;
   if (DepthwiseOnDevice::takes(weights, stride)) return DepthwiseOnDevice(x, weights, sides).forward();
@@ -89,6 +91,7 @@ class DepthwiseNode : public torch::autograd::Function<DepthwiseNode> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    refuse_second_derivative("depthwise_convolution");
     const variable_list saved = context->get_saved_variables();
     const SlidingWindow window =
         window_of(context->saved_data["stride"].toInt(), context->saved_data["padding"].toIntVector());

@@ -184,7 +184,8 @@ cpu::ConvolvedGradients composed_backward(const cpu::ThroughStatistics& gradient
 /// What the gradients of the statistics of y, where there are any, add to that of y: slope, offset.
 std::pair<at::Tensor, at::Tensor> through_statistics(const at::Tensor& y, const Optional& of_mean,
                                                      const Optional& of_inverse_deviation,
-                                                     const at::Tensor& inverse_deviation) {
+                                                     const at::Tensor& given_inverse_deviation) {
+  const at::Tensor inverse_deviation = given_inverse_deviation.contiguous();
   const auto channels = [](const Optional& gradient) { return gradient ? gradient->contiguous() : at::Tensor(); };
   const at::Tensor mean = channels(of_mean), deviation = channels(of_inverse_deviation),
                    slope = at::empty_like(inverse_deviation), offset = at::empty_like(inverse_deviation);
@@ -263,8 +264,9 @@ FiveListsAndWeights convolve_backward_operator(at::TensorList gradient_y, at::Te
         gradient_y.empty() ? at::zeros_like(own_y) : channels_last(gradient_y[i].to(own_y.scalar_type()));
     const auto [slope, offset] =
         through_statistics(own_y, part(gradient_mean), part(gradient_inverse_deviation), y_inverse_deviation[i]);
+    const at::Tensor own_mean = y_mean[i].contiguous();
     through.push_back(
-        {gradient, own_y, y_mean[i], scale.empty() ? at::ones_like(y_mean[i]) : scale[i].contiguous(), slope, offset});
+        {gradient, own_y, own_mean, scale.empty() ? at::ones_like(own_mean) : scale[i].contiguous(), slope, offset});
   }
   std::vector<cpu::MapGradient> gradients;
   if (slide_together(plans, inputs[0].x)) {

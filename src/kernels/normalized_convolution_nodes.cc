@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/kept_arguments.h"
+#include "kernels/no_second_derivative.h"
 #include "kernels/window_of.h"
 #include "osprey/kernels/normalized_convolution.h"
 
@@ -43,6 +44,7 @@ class NormalizedConvolutionNode : public torch::autograd::Function<NormalizedCon
   }
 
   static variable_list backward(AutogradContext* context, variable_list of_results) {
+    refuse_second_derivative("normalized_convolution");
     const variable_list saved = context->get_saved_variables();
     const size_t maps = saved.size() / kSavedOfMap;
     std::vector<PendingMap> inputs;

@@ -48,6 +48,13 @@ void check(const at::Tensor& tensor, const char* what) {
               " must be float32 without holes, got ", tensor.toString(), " ", tensor.sizes());
 }
 
+/// Lets the graph of gradients know that tensors are not what they were when it kept them: it then refuses to use them.
+/// (Those of the inference mode are never kept.)
+void mark_written(at::TensorList tensors) {
+  for (const at::Tensor& tensor : tensors)
+    if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+}
+
 /// Calls work(table, number of the first tensor) for tables of all tensors; their companions are lists of as many.
 template <int kCompanions, class Work>
 void for_each_table(const std::array<at::TensorList, kCompanions>& lists, Work work) {
@@ -66,7 +73,8 @@ void for_each_table(const std::array<at::TensorList, kCompanions>& lists, Work w
 
 template <class Rule>
 void update(at::TensorList values, at::TensorList gradients, const std::array<at::TensorList, 2>& slots,
-            const at::Tensor& numbers, const at::Tensor& proceed) {
+            const at::Tensor& given_numbers, const at::Tensor& proceed) {
+  const at::Tensor numbers = given_numbers.contiguous();
   TORCH_CHECK(gradients.size() == values.size(), "expected a gradient per parameter, ", values.size(), ", got ",
               gradients.size());
   for (size_t s = 0; s < slots.size(); ++s)
@@ -94,6 +102,7 @@ void update(at::TensorList values, at::TensorList gradients, const std::array<at
                                                             : at::empty_like(values[i]).copy_(gradients[i]));
   }
   if (values.empty() || values[0].is_meta()) return;
+  for (const at::TensorList& written : {values, slots[0], slots[1]}) mark_written(written);
 
   if (!device::takes_loops(values[0])) {
     std::array<at::TensorList, 2 + Rule::kSlots> lists;
@@ -208,6 +217,7 @@ at::Tensor finish_operator(at::TensorList gradients, at::TensorList parameters, 
   }
   at::Tensor norms = no_norms(gradients);
   if (gradients.empty() || gradients[0].is_meta()) return norms;
+  mark_written(gradients);
   const float *const of_each = penalties.const_data_ptr<float>(), *const by = divisor ? divisor->const_data_ptr<float>()
                                                                                       : nullptr;
   if (!device::takes_loops(gradients[0])) {
@@ -226,12 +236,14 @@ at::Tensor finish_operator(at::TensorList gradients, at::TensorList parameters, 
   return norms;
 }
 
-void scale_operator(at::TensorList tensors, const at::Tensor& factors) {
+void scale_operator(at::TensorList tensors, const at::Tensor& given_factors) {
+  const at::Tensor factors = given_factors.contiguous();
   TORCH_CHECK(factors.scalar_type() == at::kFloat && factors.dim() == 1 &&
                   factors.size(0) == static_cast<int64_t>(tensors.size()),
               "expected ", tensors.size(), " float32 factors, got ", factors.toString(), " ", factors.sizes());
   for (const at::Tensor& tensor : tensors) check(tensor, "tensors");
   if (tensors.empty() || tensors[0].is_meta()) return;
+  mark_written(tensors);
   const float* const factor = factors.const_data_ptr<float>();
   if (!device::takes_loops(tensors[0])) {
     for_each_table<1>({tensors}, [&](const auto& table, size_t first) {

@@ -7,6 +7,7 @@
 #include "kernels/batch_norm_steps.h"
 #include "kernels/kept_arguments.h"
 #include "kernels/maps.h"
+#include "kernels/no_second_derivative.h"
 #include "kernels/operator.h"
 #include "kernels/pending_steps.h"
 
@@ -105,6 +106,7 @@ class PendingValuesNode : public torch::autograd::Function<PendingValuesNode> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    refuse_second_derivative("pending_values");
     const variable_list saved = context->get_saved_variables();
     const PendingGradients all = pending_values_backward(
         gradients[0], {saved[0], saved[1], saved[2], saved[3], saved[4], kept_epilogue(context)});
@@ -132,6 +134,7 @@ class PendingSumNode : public torch::autograd::Function<PendingSumNode> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    refuse_second_derivative("pending_sum");
     const variable_list saved = context->get_saved_variables();
     const PendingMap map{saved[0], saved[1], saved[2], saved[3], saved[4], kept_epilogue(context)};
     const PendingSumGradients all = pending_sum_backward(gradients[0], saved[5], map);

@@ -7,6 +7,7 @@
 #include "kernels/cpu/place_products.h"
 #include "kernels/device/launch.h"
 #include "kernels/maps.h"
+#include "kernels/no_second_derivative.h"
 #include "kernels/operator.h"
 #include "kernels/with_elements.h"
 #include "kernels/without_autocast.h"
@@ -46,7 +47,7 @@ at::Tensor pointwise_operator(const at::Tensor& x, const at::Tensor& weights, co
   if (x.is_meta() || columns == 0) return result;
   const int64_t places = x.size(0) * x.size(2) * x.size(3);
   const at::Tensor maps = channels_last(x);
-  if (!device::takes_loops(x) || places < cpu::kLeastPlaces) {
+  if (!device::takes_loops(x) || places < cpu::kLeastPlaces || depth == 0) {
     const WithoutAutocast scope;
     const at::Tensor matrix = weights.flatten(1);
     at::Tensor rows =
@@ -82,6 +83,7 @@ class PointwiseNode : public torch::autograd::Function<PointwiseNode> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    refuse_second_derivative("pointwise_convolution");
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weights = saved[1], &gradient = gradients[0];
     const bool transposed = context->saved_data["transposed"].toBool();

@@ -12,6 +12,7 @@
 #include "kernels/cpu/winograd.h"
 #include "kernels/device/launch.h"
 #include "kernels/maps.h"
+#include "kernels/no_second_derivative.h"
 #include "kernels/operator.h"
 #include "kernels/with_elements.h"
 #include "kernels/without_autocast.h"
@@ -121,6 +122,9 @@ at::Tensor packed_operator(const at::Tensor& given, const at::Tensor& packed, co
   TORCH_CHECK(packed.sizes() == at::IntArrayRef{cpu::packed_size(given, biases.size(0))},
               "expected weights packed for a map of ", given.sizes(), " and ", biases.size(0),
               " channels of the result, got ", packed.sizes());
+  const int64_t results = given.size(0) * given.size(2) * given.size(3) * biases.size(0);
+  TORCH_CHECK(results == 0 || cpu::fits_winograd(given, biases.size(0), given.size(1)), "no weights are packed for ",
+              given.sizes(), " and ", biases.size(0), " channels of the result: too few places or channels");
   const at::Tensor map = channels_last(given),
                    result = empty_map({map.size(0), biases.size(0), map.size(2), map.size(3)}, map);
   if (map.is_meta() || result.numel() == 0) return result;
@@ -143,6 +147,7 @@ class SlidingNode : public torch::autograd::Function<SlidingNode> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    refuse_second_derivative("sliding_convolution");
     variable_list maps = context->get_saved_variables();
     const at::Tensor weights = maps.back();
     maps.pop_back();

@@ -8,6 +8,8 @@
 
 #include <tuple>
 
+#include "kernels/no_second_derivative.h"
+
 namespace osprey::kernels {
 
 /// Losses that come with their derivative, so that nothing is left to do when gradients are wanted.
@@ -34,6 +36,7 @@ class WithSlope : public torch::autograd::Function<WithSlope> {
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
+    refuse_second_derivative("a loss that comes with its slope");
     if (!gradients[0].defined()) return {at::Tensor(), at::Tensor(), at::Tensor()};
     at::Tensor slope = context->get_saved_variables()[0];
     const at::Tensor factor = gradients[0].unsqueeze(-1).to(slope.scalar_type());

@@ -20,9 +20,10 @@ struct NormalizedActivation {
   at::Tensor inverse_deviation;  ///< [C] float: 1 / sqrt(biased variance of the batch + epsilon)
 };
 
-/// Batch norm by the statistics of the batch, plus an addend, then the activation: the one place where every backbone's
-/// normalisation in training happens, and so where a fused kernel belongs. Gradients flow to x, gamma, beta and addend
+/// Batch norm by the statistics of the batch, plus an addend, then the activation: in training, of every map that does
+/// not go through a chain of convolutions that normalise as they read. Gradients flow to x, gamma, beta and addend
 /// (each of the latter may be undefined).
+///
 /// over  where not null, statistics of all replicas together
 NormalizedActivation batch_norm_activation(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta,
                                            double epsilon, Activation activation,

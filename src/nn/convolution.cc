@@ -1,6 +1,7 @@
 #include "osprey/nn/convolution.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "nn/batch_norm_activation.h"
 #include "nn/convolution_operation.h"

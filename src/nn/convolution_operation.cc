@@ -9,6 +9,7 @@
 
 #include "kernels/batch_norm_steps.h"
 #include "kernels/if_defined.h"
+#include "kernels/no_second_derivative.h"
 #include "kernels/without_autocast.h"
 #include "osprey/base/cpu.h"
 #include "osprey/kernels/convolution_gradient.h"
@@ -106,6 +107,7 @@ class OwnConvolution : public torch::autograd::Function<OwnConvolution> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    kernels::refuse_second_derivative("a convolution");
     variable_list maps = context->get_saved_variables();
     const at::Tensor weights = maps.back();
     maps.pop_back();

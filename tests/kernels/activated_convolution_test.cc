@@ -158,6 +158,20 @@ TEST(ActivatedConvolution, AddsTheGradientsOfBothOfItsResults) {
   }
 }
 
+TEST(ActivatedConvolution, NoticesThatEitherOfItsResultsHasBeenWritten) {
+  at::manual_seed(35);
+  const ActivatedArguments given = activated_arguments(kActivatedKinds[0], /*pending=*/true, {.low = 0});
+  for (const bool second : {false, true}) {
+    const ActivatedMap result = result_of(given);
+    {
+      const at::NoGradGuard no_gradients;
+      (second ? result.again : result.y).add_(1);
+    }
+    EXPECT_THAT([&] { result.y.sum().backward(); },
+                ThrowsMessage<c10::Error>(HasSubstr("modified by an inplace operation")));
+  }
+}
+
 TEST(ActivatedConvolution, OfHalfTheBitsIsWhatItsStepsAre) {
   at::manual_seed(32);
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf})

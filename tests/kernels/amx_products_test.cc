@@ -129,7 +129,8 @@ TEST(AmxProducts, OfWindowsThatSlideAreTheirConvolutionAndItsGradients) {
 TEST(AmxProducts, OfSeveralMapsAddUp) {
   at::manual_seed(64);
   const std::vector<at::Tensor> maps = {random_map({2, 32, 19, 20}), random_map({0, 32, 3, 3}),
-                                        random_map({2, 32, 7, 5}), random_map({1, 32, 1, 2})};
+                                        random_map({2, 32, 7, 5}),   random_map({1, 32, 1, 2}),
+                                        random_map({2, 32, 4, 0}),   random_map({2, 32, 0, 4})};
   std::vector<at::Tensor> gradients, results;
   at::Tensor sum = at::zeros({48, 3, 3, 32});
   const at::Tensor weights = at::randn({48, 32, 3, 3});

@@ -150,6 +150,22 @@ TEST(BatchNormActivation, NanStaysNan) {
   EXPECT_FALSE(result.y.select(1, 0).isnan().any().item<bool>());
 }
 
+TEST(BatchNormActivation, TakesStatisticsThatLieApart) {
+  at::manual_seed(9);
+  const auto apart = [](const at::Tensor& numbers) {
+    return at::stack({numbers, at::full_like(numbers, 7)}, 1).select(1, 0);
+  };
+  const at::Tensor x = at::randn({2, 5, 4, 3}).contiguous(at::MemoryFormat::ChannelsLast), gradient = at::randn_like(x);
+  const BatchNormed made = batch_norm_activation(x, {}, {}, 1e-3, {});
+  const auto back = [&](const BatchNormed& statistics) {
+    return batch_norm_activation_backward(gradient, x, {}, {}, statistics, {});
+  };
+  const BatchNormGradients ours = back({made.y, apart(made.mean), apart(made.inverse_deviation)}),
+                           expected = back(made);
+  EXPECT_TRUE(at::equal(ours.x, expected.x));
+  EXPECT_TRUE(at::equal(ours.gamma, expected.gamma));
+}
+
 TEST(BatchNormActivation, RefusesOtherLayouts) {
   EXPECT_FALSE(fuses_batch_norm(at::zeros({2, 3, 4, 4})));
   EXPECT_FALSE(fuses_batch_norm(at::zeros({2, 3})));

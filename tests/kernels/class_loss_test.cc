@@ -25,11 +25,10 @@ LossAndSlope defined(const at::Tensor& logits, const ClassTargets& targets, cons
 }
 
 LossAndSlope defined(const at::Tensor& logits, const ClassTargets& targets, double logit_scale) {
-  const at::Tensor x = logits.detach().to(at::kDouble).requires_grad_(true), t = targets.of_anchors().to(at::kDouble);
-  const at::Tensor losses = -(t * at::log_softmax(x / logit_scale, -1)).sum(-1);
-  const at::Tensor sums = losses * targets.weights_of_anchors().to(at::kDouble).mean(-1);
-  sums.sum().backward();
-  return {sums.detach(), x.grad()};
+  const at::Tensor x = logits.to(at::kDouble) / logit_scale, t = targets.of_anchors().to(at::kDouble),
+                   weights = targets.weights_of_anchors().to(at::kDouble).mean(-1);
+  return {-(t * at::log_softmax(x, -1)).sum(-1) * weights,
+          (at::softmax(x, -1) - t) * (weights / logit_scale).unsqueeze(-1)};
 }
 
 struct Shape {
@@ -107,6 +106,26 @@ TEST(SoftmaxCrossEntropy, EqualsItsDefinition) {
   }
 }
 
+TEST(SoftmaxCrossEntropy, SlopeIsThatOfTensorFlowWhateverTheTargetsSumTo) {
+  // Softmax of 0, 0, ln 2: 0.25, 0.25, 0.5. Weight 3, logits divided by 2 before.
+  const at::Tensor logits =
+      at::tensor({0.0f, 0.0f, std::log(2.0f)}).mul(2).view({1, 1, 3}).expand({1, 3, 3}).contiguous();
+  const at::Tensor targets = at::tensor({0.0f, 0.0f, 0.0f, 0.25f, 0.0f, 0.25f, 1.0f, 0.5f, 0.5f}).view({1, 3, 3});
+  const at::Tensor softmax = at::tensor({0.25f, 0.25f, 0.5f}), expected = (softmax - targets) * 1.5;
+  const auto check = [&](const char* where) {
+    const at::Tensor leaf = logits.clone().requires_grad_();
+    const LossAndSlope found = softmax_cross_entropy(leaf, class_targets(targets, at::full({1, 3, 1}, 3.0f)), 2, true);
+    found.loss.sum().backward();
+    expect_close(found.slope, expected, 1e-6, 1e-6, where);
+    expect_close(leaf.grad(), expected, 1e-6, 1e-6, where);
+    // 3 * (0, 0.25 ln 4 + 0.25 ln 2, 1.5 ln 4 + 0.5 ln 2)
+    expect_close(found.loss[0], at::tensor({0.0f, 2.25f, 10.5f}) * std::log(2.0), 1e-6, 1e-6, where);
+  };
+  check("loops");
+  const device::Emulation emulation;
+  check("kernels for devices");
+}
+
 TEST(SoftmaxCrossEntropy, StaysFiniteFarFromZero) {
   const at::Tensor logits = at::tensor({-1e4f, 0.0f, 1e4f}).view({1, 1, 3});
   for (int64_t c = 0; c < 3; ++c) {
@@ -173,6 +192,13 @@ TEST(ClassLoss, LetsNotANumberThroughAndTakesNothing) {
     const LossAndSlope none = kernel(at::zeros({2, 0, 3}), class_targets(at::zeros({2, 0, 3}), at::ones({2, 0, 1})));
     EXPECT_EQ(none.loss.sizes(), (at::IntArrayRef{2, 0})) << name;
   }
+}
+
+TEST(SigmoidFocal, OfNoClassesIsZero) {
+  const at::Tensor logits = at::zeros({2, 3, 0});
+  const LossAndSlope none = sigmoid_focal(logits, class_targets(logits, at::ones({2, 3, 1})), {2, 0.25}, true);
+  EXPECT_TRUE(at::equal(none.loss, at::zeros({2, 3})));
+  EXPECT_EQ(none.slope.sizes(), logits.sizes());
 }
 
 TEST(ClassLoss, NamesWhatDisagrees) {

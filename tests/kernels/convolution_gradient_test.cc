@@ -122,6 +122,21 @@ TEST(ConvolutionWeightGradient, NamesSizesThatDisagree) {
       ::testing::ThrowsMessage<c10::Error>(::testing::HasSubstr("[1, 3, 5, 5] has no gradient of [1, 2, 4, 5]")));
 }
 
+TEST(ConvolutionWeightGradient, RefusesWindowsThatThereAreNot) {
+  const auto of = [](int64_t side, int64_t of_gradient, const ConvolutionWindow& window) {
+    return [=] {
+      convolution_weight_gradient(at::zeros({1, 2, of_gradient, of_gradient}), at::zeros({1, 3, side, side}), window);
+    };
+  };
+  const auto refuses = [](const char* message) {
+    return ::testing::ThrowsMessage<c10::Error>(::testing::HasSubstr(message));
+  };
+  EXPECT_THAT(of(9, 5, {{3, 3}, 1, {-1, -1}}), refuses("no negative padding"));
+  EXPECT_THAT(of(5, 6, {{0, 0}, 1, {0, 0}}), refuses("a kernel of 1 x 1 or more"));
+  // (2 - 3) / 2 + 1 would be 1, were -1 / 2 rounded up.
+  EXPECT_THAT(of(2, 1, {{3, 3}, 2, {0, 0}}), refuses("has no gradient of"));
+}
+
 TEST(ConvolutionWeightGradient, IsTakenWhereItPays) {
   const auto taken = [](at::IntArrayRef x, at::IntArrayRef weights, const ConvolutionWindow& window) {
     return multiplies_weight_gradient(at::empty(x).contiguous(at::MemoryFormat::ChannelsLast), at::empty(weights),

@@ -58,6 +58,16 @@ TEST(DepthwiseConvolution, LeavesTheGradientOfTheMapOut) {
   EXPECT_TRUE(at::equal(of_weights, depthwise_convolution_backward(x, x, weights, window).second));
 }
 
+TEST(DepthwiseConvolution, OfNothingButPaddingIsZero) {
+  const at::Tensor none = at::zeros({1, 4, 0, 5}), weights = at::ones({4, 1, 3, 3});
+  const SlidingWindow window{1, {2, 2, 1, 1}};  // 0 + 4 lines, of which windows of 3 see 2
+  const at::Tensor y = depthwise_convolution(none, weights, window);
+  EXPECT_TRUE(at::equal(y, at::zeros({1, 4, 2, 5})));
+  const auto [of_x, of_weights] = depthwise_convolution_backward(at::ones_like(y), none, weights, window);
+  EXPECT_EQ(of_x.sizes(), none.sizes());
+  EXPECT_TRUE(at::equal(of_weights, at::zeros_like(weights)));
+}
+
 TEST(DepthwiseConvolution, NamesSizesThatDisagree) {
   const at::Tensor x = at::zeros({1, 4, 5, 5}), weights = at::zeros({4, 1, 3, 3});
   EXPECT_THAT([&] { depthwise_convolution(x, weights.slice(0, 1), {}); },

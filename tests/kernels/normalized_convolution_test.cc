@@ -209,6 +209,32 @@ TEST(NormalizedConvolution, ValuesAreThoseOfBatchNormAndActivation) {
   EXPECT_TRUE(pending_values({.x = x}).is_same(x));
 }
 
+TEST(NormalizedConvolution, TakesStatisticsThatLieApart) {
+  at::manual_seed(26);
+  const auto apart = [](const at::Tensor& numbers) {
+    return at::stack({numbers, at::full_like(numbers, 7)}, 1).select(1, 0);
+  };
+  const PendingMap input = pending(map({2, 19, 7, 11}), relu6(), true);
+  PendingMap same = input;
+  for (at::Tensor* part : {&same.mean, &same.inverse_deviation, &same.gamma, &same.beta}) *part = apart(*part);
+  EXPECT_TRUE(at::equal(pending_values(same), pending_values(input)));
+  const at::Tensor of_values = map({2, 19, 7, 11});
+  const PendingGradients back = pending_values_backward(of_values, same),
+                         wanted = pending_values_backward(of_values, input);
+  EXPECT_TRUE(at::equal(back.x, wanted.x));
+  EXPECT_TRUE(at::equal(back.mean, wanted.mean));
+  EXPECT_TRUE(at::equal(back.gamma, wanted.gamma));
+
+  const at::Tensor weights = at::randn({23, 19, 1, 1});
+  const MapWithStatistics made = normalized_convolution(input, weights, {}, 1e-3),
+                          made_apart{made.y, apart(made.mean), apart(made.inverse_deviation)},
+                          gradient{at::randn_like(made.y), at::randn({23}), at::randn({23})};
+  const auto ours = normalized_convolution_backward(gradient, made_apart, same, weights, {}),
+             expected = normalized_convolution_backward(gradient, made, input, weights, {});
+  EXPECT_TRUE(at::equal(ours.x, expected.x));
+  EXPECT_TRUE(at::equal(ours.weights, expected.weights));
+}
+
 TEST(PendingSum, IsTheSumOfWhatIsNormalisedAndTheRest) {
   at::manual_seed(29);
   const Epilogue none{}, relu{.low = 0};

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -117,6 +118,54 @@ TEST(ParameterUpdate, LeavesEverythingAloneUnlessItIsToProceed) {
   for (size_t i = 0; i < values.size(); ++i) EXPECT_TRUE(at::equal(values[i], before[i])) << i;
   update_parameters(UpdateRule::kMomentum, {values, gradients, {a}}, numbers, at::ones({}, at::kBool));
   EXPECT_FALSE(at::equal(values[0], before[0]));
+}
+
+TEST(ParameterUpdate, TellsTheGraphOfGradientsWhatItWrites) {
+  const auto versions = [](const Tensors& tensors) {
+    std::vector<int64_t> result;
+    for (const at::Tensor& tensor : tensors) result.push_back(tensor._version());
+    return result;
+  };
+  const Tensors written = {at::ones({3}), at::ones({3})}, read = {at::ones({3})};
+  const std::vector<int64_t> first = versions(written), kept = versions(read);
+  update_parameters(UpdateRule::kMomentum, {{written[0]}, read, {{written[1]}}}, at::tensor({0.9f, 1.0f, -0.1f}));
+  const std::vector<int64_t> second = versions(written);
+  finish_gradients(written, {read[0], read[0]}, at::zeros({2, 2}));
+  const std::vector<int64_t> third = versions(written);
+  scale_tensors(written, at::ones({2}));
+  const std::vector<int64_t> last = versions(written);
+  for (size_t i = 0; i < written.size(); ++i) {
+    EXPECT_LT(first[i], second[i]) << i;
+    EXPECT_LT(second[i], third[i]) << i;
+    EXPECT_LT(third[i], last[i]) << i;
+  }
+  EXPECT_EQ(versions(read), kept);
+}
+
+TEST(ParameterUpdate, TakesTensorsOfTheInferenceMode) {
+  const auto ones = [] {
+    const c10::InferenceMode scope;
+    return at::ones({3});
+  };
+  const at::Tensor values = ones();
+  scale_tensors({values}, at::full({1}, 2.0f));
+  EXPECT_TRUE(at::equal(values, at::full({3}, 2.0f)));
+}
+
+TEST(ParameterUpdate, TakesNumbersThatLieApart) {
+  const auto apart = [](const at::Tensor& numbers) {
+    return at::stack({numbers, at::full_like(numbers, 7)}, 1).select(1, 0);
+  };
+  const at::Tensor numbers = at::tensor({0.9f, -0.1f, 1.5f}), factors = at::tensor({2.0f, 3.0f});
+  Tensors results;
+  for (const bool lie_apart : {false, true}) {
+    const Tensors tensors = {at::arange(5, at::kFloat), at::ones({5})};
+    update_parameters(UpdateRule::kMomentum, {{tensors[0]}, {at::ones({5})}, {{tensors[1]}}},
+                      lie_apart ? apart(numbers) : numbers);
+    scale_tensors(tensors, lie_apart ? apart(factors) : factors);
+    results.push_back(at::cat(tensors));
+  }
+  EXPECT_TRUE(at::equal(results[0], results[1]));
 }
 
 TEST(ParameterUpdate, TakesManyTensors) {

@@ -71,8 +71,10 @@ TEST(PointwiseConvolution, OfNothingIsNothing) {
   EXPECT_EQ(pointwise_convolution(none, weights).sizes(), at::IntArrayRef({0, 3, 5, 5}));
   const at::Tensor x = at::ones({2, 4, 5, 5});
   EXPECT_EQ(pointwise_convolution(x, at::ones({0, 4, 1, 1})).sizes(), at::IntArrayRef({2, 0, 5, 5}));
-  const at::Tensor of_nothing = pointwise_convolution(at::ones({2, 0, 5, 5}), at::ones({3, 0, 1, 1}), at::ones({3}));
-  EXPECT_TRUE(at::equal(of_nothing, at::ones({2, 3, 5, 5})));
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const at::Tensor y = pointwise_convolution(at::ones({2, 0, 5, 5}, type), at::ones({3, 0, 1, 1}), at::ones({3}));
+    EXPECT_TRUE(at::equal(y, at::ones({2, 3, 5, 5}, type))) << type;
+  }
 }
 
 TEST(PointwiseConvolution, NamesSizesThatDisagree) {

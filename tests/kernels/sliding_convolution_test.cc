@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include "kernels/cpu/winograd.h"
 #include "osprey/base/cpu.h"
 #include "osprey/kernels/convolution_gradient.h"
 #include "osprey/kernels/device.h"
@@ -224,6 +225,17 @@ TEST(SlidingConvolution, IsNotPackedWhereItIsNotTaken) {
       << "packed for larger tiles";
   EXPECT_THAT([&] { packed_winograd_convolution(x, packed, at::zeros({40}), {}); },
               ThrowsMessage<c10::Error>(HasSubstr("weights packed for a map")));
+  const at::Tensor few = random_map({1, 8, 20, 20});
+  EXPECT_THAT([&] { packed_winograd_convolution(few, at::zeros({cpu::packed_size(few, 16)}), at::zeros({16}), {}); },
+              ThrowsMessage<c10::Error>(HasSubstr("too few places or channels")))
+      << "channels that fill no panel";
+  const at::Tensor of_small = packed_for_winograd(random_map({1, 16, 14, 14}), at::zeros({16, 16, 3, 3}));
+  EXPECT_THAT(
+      [&] {
+        packed_winograd_convolution(random_map({1, 16, 2, 2}), of_small, at::zeros({16}), {});
+      },
+      ThrowsMessage<c10::Error>(HasSubstr("too few places or channels")))
+      << "fewer tiles than are multiplied at a time";
   EXPECT_THAT([&] { packed_winograd_convolution(x, packed, at::zeros({16}), {.curve = Epilogue::Curve::kSwish}); },
               ThrowsMessage<c10::Error>(HasSubstr("clamped or nothing")));
 }

@@ -7,8 +7,8 @@ namespace osprey {
 enum class InstructionSet { kAny, kAvx2, kAvx512, kAvx512Bf16, kAmxBf16 };
 
 /// The best that this CPU has, that the system lets this process use, and that the environment allows:
-/// OSPREY_MAX_CPU_ISA=ANY, AVX2, AVX512, AVX512_BF16 or AMX_BF16. Found out once; another value is warned of and allows
-/// all.
+/// OSPREY_MAX_CPU_ISA=ANY, AVX2, AVX512, AVX512_BF16 or AMX_BF16. Found out once. The system is asked for AMX only
+/// where the environment allows it, and warned of where it refuses; another value is warned of and allows all.
 InstructionSet instruction_set();
 
 /// Whether bfloat16 numbers are multiplied by instructions for them, AVX512-BF16: where this CPU has it and

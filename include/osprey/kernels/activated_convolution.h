@@ -15,7 +15,7 @@ struct OwnBatchNorm {
 /// The result, twice: where two layers read it, each should read one of the two. Their gradients are then added up
 /// where they are taken further back, instead of in a pass of its own.
 struct ActivatedMap : BatchNormed {
-  at::Tensor again;  ///< y, in the same memory
+  at::Tensor again;  ///< y, in the same memory: neither may be written in place
 };
 
 /// What a chain of `normalized_convolution` in a residual unit ends with: one more of them, its batch norm and the sum,

@@ -21,7 +21,9 @@ struct MatchedBoxes {
 bool takes_box_loss(const at::Tensor& predictions, const at::Tensor& weights);
 
 /// Huber's loss of each code, d^2 / 2 up to |d| = delta and delta (|d| - delta / 2) beyond, summed over at most 32
-/// codes and weighted. operator osprey::smooth_l1_loss
+/// codes and weighted.
+///
+/// operator osprey::smooth_l1_loss
 at::Tensor smooth_l1_loss(const at::Tensor& predictions, const at::Tensor& targets, const at::Tensor& weights,
                           double delta);
 
@@ -30,7 +32,8 @@ at::Tensor smooth_l1_loss(const at::Tensor& predictions, const at::Tensor& targe
 at::Tensor encoded_smooth_l1_loss(const at::Tensor& predictions, const MatchedBoxes& targets, const at::Tensor& weights,
                                   double delta);
 
-/// 1 - generalised intersection over union of boxes (K = 4), weighted.
+/// 1 - generalised intersection over union of boxes (K = 4), weighted; just the weight, without slope, where the area
+/// around both is not positive.
 /// source   Rezatofighi et al., "Generalized Intersection over Union", CVPR 2019, algorithm 2
 /// operator osprey::giou_loss
 at::Tensor giou_loss(const at::Tensor& predictions, const at::Tensor& targets, const at::Tensor& weights);

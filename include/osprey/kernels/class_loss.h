@@ -34,7 +34,9 @@ LossAndSlope sigmoid_focal(const at::Tensor& logits, const ClassTargets& targets
                            bool with_slope = false);
 
 /// -sum over the classes of target * log(softmax(logits / logit_scale)), times the mean weight of the anchor's classes.
-/// Arguments and errors as above; there has to be a class.
+/// The slope is TensorFlow's, weight / logit_scale * (softmax - target) whatever the targets sum to, which is the
+/// derivative where they sum to one. Arguments and errors as above; there has to be a class.
+/// source      tf.nn.softmax_cross_entropy_with_logits
 /// operator    osprey::softmax_cross_entropy_loss
 LossAndSlope softmax_cross_entropy(const at::Tensor& logits, const ClassTargets& targets, double logit_scale,
                                    bool with_slope = false);

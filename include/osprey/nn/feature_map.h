@@ -1,4 +1,6 @@
 #pragma once
+#include <utility>
+
 #include "osprey/kernels/pending_map.h"
 
 namespace osprey::nn {
@@ -23,7 +25,7 @@ class FeatureMap {
 /// What a residual unit makes, for the two ways through the next one. Whoever reads it once only takes the first; of
 /// the gradients of both, the sum is made as they are taken back.
 struct ForkedMap {
-  at::Tensor map, again;  ///< the same values
+  at::Tensor map, again;  ///< the same values, maybe in the same memory: neither may be written in place
 };
 
 }  // namespace osprey::nn

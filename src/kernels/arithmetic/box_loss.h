@@ -20,8 +20,8 @@ struct SmoothL1Form {
 };
 
 /// 1 - generalised intersection over union of two boxes [ymin, xmin, ymax, xmax]. On a tie of corners the whole slope
-/// is the prediction's, and where a denominator is zero its quotient counts as zero, without slope; both as in
-/// TensorFlow.
+/// is the prediction's; where the union is zero its quotient counts as zero, without slope; and where the area around
+/// both is not positive, as between flipped corners, the loss is 1 without slope: all as in TensorFlow.
 struct GiouForm {
   OSPREY_INLINE float operator()(const float* p, const float* t, int, float* slope) const {
     // One side after the other: what the boxes share, the prediction's own, and what encloses both.
@@ -37,10 +37,14 @@ struct GiouForm {
       low_hull[side] = low <= target_low ? -1.0f : 0.0f;
       high_hull[side] = high >= target_high ? 1.0f : 0.0f;
     }
+    const float enclosing = hull[0] * hull[1];
+    if (enclosing <= 0) {
+      for (int k = 0; k < 4; ++k) slope[k] = 0;
+      return 1;
+    }
     const float both = common[0] * common[1];
     const float joined = own[0] * own[1] + (t[2] - t[0]) * (t[3] - t[1]) - both;
-    const float enclosing = hull[0] * hull[1];
-    const float by_joined = joined == 0 ? 0 : 1 / joined, by_enclosing = enclosing == 0 ? 0 : 1 / enclosing;
+    const float by_joined = joined == 0 ? 0 : 1 / joined, by_enclosing = 1 / enclosing;
     for (int k = 0; k < 4; ++k) {
       const int side = k % 2;
       const bool is_low = k < 2;

@@ -6,12 +6,9 @@
 
 #include "kernels/cpu/loops/depthwise_rows.h"
 #include "osprey/base/cpu.h"
-#include "osprey/kernels/parallel.h"
 
 namespace osprey::kernels::cpu {
 namespace {
-
-constexpr int64_t kLinesOfATask = 16;  // about
 
 /// Bounds of a group of channels: its lines are in a near cache, and of each pixel enough is read at once.
 struct GroupSize {
@@ -151,18 +148,6 @@ at::Tensor DepthwiseLines::weight_gradient(const at::Tensor& sums) const {
     for (int64_t tap = 0; tap < taps; ++tap)  // as they have been seen by the gradient, the last one came first
       to[c * taps + tap] = from[((c / kLanes + 1) * taps - 1 - tap) * kLanes + c % kLanes];
   return result;
-}
-
-int64_t line_tasks(int64_t lines) { return (lines + kLinesOfATask - 1) / kLinesOfATask; }
-
-void for_lines(int64_t pictures, int64_t lines,
-               c10::function_ref<void(int64_t task, int64_t picture, int64_t begin, int64_t end)> work) {
-  const int64_t tasks = line_tasks(lines);
-  const auto run = [&](int64_t i) {
-    const int64_t of_picture = i % tasks;
-    work(i, i / tasks, of_picture * lines / tasks, (of_picture + 1) * lines / tasks);
-  };
-  parallel_for(pictures * tasks, run, Order::kLastFirst);
 }
 
 }  // namespace osprey::kernels::cpu

@@ -59,12 +59,4 @@ class DepthwiseLines {
   at::Tensor weights_, turned_;  ///< [C / kLanes, taps, kLanes]; the latter with the last tap first
 };
 
-/// Calls `work(task, picture, first line, last + 1)` for the lines of all pictures, few at a time; the tasks do not
-/// depend on the number of threads. The last go first: before and after such a convolution there mostly is one of all
-/// channels, which begins with the first, so each finds in the cache what the other one wrote last.
-void for_lines(int64_t pictures, int64_t lines,
-               c10::function_ref<void(int64_t task, int64_t picture, int64_t begin, int64_t end)> work);
-/// How many there are of one picture.
-int64_t line_tasks(int64_t lines);
-
 }  // namespace osprey::kernels::cpu

@@ -36,7 +36,9 @@ struct ConvolvedGradients : MapGradient {
 Convolved normalized_dense(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights,
                            const Sides& sides);
 /// The gradient of the weights has their sizes. What windows see and its gradients are brought together for some
-/// pictures at a time, up to 64 MiB of each. of_x  true where there is an affine
+/// pictures at a time, up to 64 MiB of each.
+///
+/// of_x  true where there is an affine
 ConvolvedGradients normalized_dense_backward(const ThroughStatistics& gradient, const at::Tensor& x,
                                              const std::optional<Affine>& affine, const at::Tensor& weights,
                                              const Sides& sides, bool of_x);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cpu/line_tasks.h"
 #include "kernels/cpu/loops/floats.h"
 #include "kernels/cpu/normalized_steps.h"
 #include "kernels/cpu/place_products.h"

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/cpu/depthwise_lines.h"
+#include "kernels/cpu/line_tasks.h"
 #include "kernels/cpu/normalized_steps.h"
 #include "kernels/maps.h"
 #include "kernels/with_elements.h"

@@ -26,6 +26,6 @@ struct Sides {
   bool are_those_of_1x1() const;  ///< with stride 1 and no padding
 };
 
-constexpr int64_t kMostTaps = 7;  ///< of a side; what has been measured
+constexpr int64_t kMostTaps = 7;  ///< of a side; what has been measured, and what arrays on the stack have room for
 
 }  // namespace osprey::kernels::cpu

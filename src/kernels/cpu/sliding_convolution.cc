@@ -69,8 +69,10 @@ std::vector<TaskSums> sums_of(const std::vector<StripOfMap>& strips, size_t maps
 }
 
 /// Makes the lines of a strip, some that follow each other in the map at a time.
-/// to    (number of the first of them among those of all pictures, count): where they are made, [count, pixels,
-/// columns] done  (number of the first of them, count): they have been made
+///
+/// to    (number of the first of them among those of all pictures, count): where they are made,
+///       [count, pixels, columns]
+/// done  (number of the first of them, count): they have been made
 template <class To, class Done>
 void make_lines(const SlidingProducts& products, const TallMap& map, const TallMap::Strip& strip, const Bfloat16* seen,
                 const To& to, const Done& done) {

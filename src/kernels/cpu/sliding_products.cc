@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <array>
 
 #include "kernels/cpu/loops/amx_products.h"
 #include "kernels/cpu/loops/product_panels.h"
@@ -63,15 +64,16 @@ TallMap::TallMap(const at::Tensor& map, const TapCounts& taps)
       beside_(taps.wide / 2),
       period_(height_ + 2 * above_),
       width_(pixels_ + 2 * beside_),
-      lines_(std::max<int64_t>(map.size(0) * period_ - 2 * above_, 0)) {}
+      lines_(map.size(0) * height_ * pixels_ > 0 ? map.size(0) * period_ - 2 * above_ : 0) {}
 
 std::vector<TallMap::Strip> TallMap::strips(int64_t size) const {
   constexpr int64_t kNumbers = 512 << 10, kLeastLines = 4, kShares = 8;
+  if (lines_ == 0) return {};
   const int64_t most = std::max(kNumbers / (width_ * size), kLeastLines),
                 count = std::clamp<int64_t>(device::blocks_for(device::blocks_for(lines_, most), kShares) * kShares, 1,
                                             std::max<int64_t>(lines_ / kLeastLines, 1));
   std::vector<Strip> result;
-  for (int64_t i = 0; lines_ > 0 && i < count; ++i) result.push_back({i * lines_ / count, (i + 1) * lines_ / count});
+  for (int64_t i = 0; i < count; ++i) result.push_back({i * lines_ / count, (i + 1) * lines_ / count});
   return result;
 }
 
@@ -104,6 +106,7 @@ SlidingProducts::SlidingProducts(const at::Tensor& weights, const at::Tensor& bi
       columns_(weights.size(transposed ? 1 : 0)),
       steps_(amx_steps(steps_of(depth_, true))),
       panels_(to_panels(weights, transposed, steps_)) {
+  TORCH_INTERNAL_ASSERT(std::max(taps_.high, taps_.wide) <= kMostTaps);
   if (biases.defined()) start_ = at::constant_pad_nd(biases, {0, panels_.size(0) * kPanelColumns - columns_});
 }
 
@@ -136,7 +139,9 @@ SlidingSums::SlidingSums(int64_t O, int64_t I, const TapCounts& taps)
       taps_(taps),
       row_panels_(device::blocks_for(O, kTileSide)),
       column_panels_(device::blocks_for(I, kPanelColumns)),
-      sums_(at::empty({column_panels_, row_panels_, taps.count(), kTileSide, kPanelColumns}, at::kFloat)) {}
+      sums_(at::empty({column_panels_, row_panels_, taps.count(), kTileSide, kPanelColumns}, at::kFloat)) {
+  TORCH_INTERNAL_ASSERT(std::max(taps.high, taps.wide) <= kMostTaps);
+}
 
 // Pairs begin at even places. A tap that sees from an odd one on begins with the pair that has this as its second
 // place, and with the zero before what is wanted; at the end there are zeros, too.

@@ -134,7 +134,7 @@ struct SoftmaxCrossEntropy {
       float top = shared.top[first];
       for (int lane = 1; lane < kLanes; ++lane) top = greater_of(top, shared.top[first + lane]);
       top *= inverse_scale;
-      const float factor = weight * inverse_scale, share = factor * wanted / total;
+      const float factor = weight * inverse_scale, share = factor / total;
       for (int64_t c = thread % kLanes; c < of.C; c += kLanes) {
         const int64_t at = anchor * of.C + c;
         const float below = load(of.logits + at) * inverse_scale - top;

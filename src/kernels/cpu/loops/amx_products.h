@@ -3,7 +3,7 @@
 
 #include "kernels/cpu/loops/product_panels.h"
 
-/// Products of bfloat16 numbers by the tile registers of AMX, twenty times as fast as those of floats; where there are
+/// Products of bfloat16 numbers by the tile registers of AMX, many times as fast as those of floats; where there are
 /// none, by what stands for them, for tests.
 namespace osprey::kernels::cpu {
 
@@ -60,9 +60,9 @@ struct AmxSums {
   int64_t tap_count;
 };
 
-/// sums[j][i][tap][r][c] = (what it is, or 0) + sum over places of a[i * kTileSide + r][a of tap + place] * b[j][b of
-/// tap
-/// + place / 2][c], the pair's number of that place.
+/// sums[j][i][tap][r][c] = (what it is, or 0) + sum over places of
+///     a[i * kTileSide + r][a of tap + place] * b[j][b of tap + place / 2][c], the pair's number of that place.
+///
 /// ahead, more  fetched meanwhile
 /// goes_on      false: what the sums are does not count
 /// sums         [b_panels, a_panels, taps, kTileSide, kPanelColumns], panels of columns `panel_step` floats apart

@@ -124,7 +124,7 @@ OSPREY_INLINE void softmax(const float* __restrict logits, const TargetRows& row
     }
     sums[a] = weight * (wanted * logarithm(total) - along);
     if (slopes == nullptr) continue;
-    const float share = weight * inverse_scale * wanted / total, factor = weight * inverse_scale;
+    const float factor = weight * inverse_scale, share = factor / total;
     for (int64_t c = 0; c < depth; ++c) slopes[a * depth + c] = slopes[a * depth + c] * share - factor * target[c];
   }
 }

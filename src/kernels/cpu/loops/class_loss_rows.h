@@ -21,7 +21,8 @@ struct TargetRows {
 void sigmoid_focal_rows(const float* logits, const TargetRows& rows, int64_t anchors, int64_t depth,
                         const FocalForm& form, float* sums, float* slopes);
 
-/// The same for the softmax of `inverse_scale` * logits; a weight per anchor.
+/// The same for the softmax of `inverse_scale` * logits, with a weight per anchor, and TensorFlow's slopes: see
+/// osprey/kernels/class_loss.h.
 void softmax_rows(const float* logits, const TargetRows& rows, int64_t anchors, int64_t depth, float inverse_scale,
                   float* sums, float* slopes);
 
