@@ -58,7 +58,7 @@ class SsdAnchorGenerator final : public AnchorGenerator {
   SsdAnchorOptions options_;
 };
 
-/// The scale of each layer, then 1, which only serves to interpolate after the last.
+/// The scale of each layer, then one that only serves to interpolate after the last: 1, or the next that is given.
 std::vector<double> layer_scales(const config::ConfigNode<proto::SsdAnchorGenerator>& cfg) {
   std::vector<double> scales(cfg->scales().begin(), cfg->scales().end());
   const int num_layers = cfg->num_layers();
@@ -70,17 +70,17 @@ std::vector<double> layer_scales(const config::ConfigNode<proto::SsdAnchorGenera
       scales.push_back(num_layers == 1 ? first : first + (last - first) * i / (num_layers - 1));
   } else {
     positive_list(cfg, "scales", cfg->scales());
-    if (static_cast<int>(scales.size()) != num_layers) cfg.fail("scales", "must have num_layers values");
+    if (static_cast<int>(scales.size()) < num_layers) cfg.fail("scales", "must have at least num_layers values");
   }
   scales.push_back(1.0);
   return scales;
 }
 
-/// Strides or offsets as (y, x) pairs; empty where the config has none.
+/// Strides or offsets as (y, x) pairs; empty where the config has none for y: the original does not look at x then.
 template <class Repeated>
 std::vector<std::array<float, 2>> pairs(const config::ConfigNode<proto::SsdAnchorGenerator>& cfg, const char* y_field,
                                         const Repeated& y, const char* x_field, const Repeated& x, int smallest) {
-  if (y.empty() && x.empty()) return {};
+  if (y.empty()) return {};
   const auto check = [&](const char* field, const Repeated& values) {
     if (values.size() != cfg->num_layers()) cfg.fail(field, "must have num_layers values");
     for (int value : values)

@@ -7,10 +7,10 @@ namespace osprey::losses {
 /// to logits and targets.
 at::Tensor sigmoid_cross_entropy(const at::Tensor& logits, const at::Tensor& targets);
 
-/// -sum over classes of z log(softmax(x)): [B, A, C] -> [B, A].
-inline at::Tensor softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& targets) {
-  return -(targets * at::log_softmax(logits, 2)).sum(2);
-}
+/// -sum over classes of z log(softmax(x)): [B, A, C] -> [B, A]. The slope is TensorFlow's, softmax(x) - z whatever the
+/// targets sum to, which is the derivative where they sum to one. Gradients flow to the logits only.
+/// source  tf.nn.softmax_cross_entropy_with_logits
+at::Tensor softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& targets);
 
 /// The weight of an anchor as losses over coupled classes use it: the mean of its class weights, [B, A].
 inline at::Tensor mean_class_weight(const at::Tensor& weights) { return weights.mean(2); }

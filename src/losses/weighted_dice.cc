@@ -6,7 +6,8 @@ namespace osprey::losses {
 namespace {
 
 /// One minus the Dice coefficient of probabilities and targets over all anchors of an image, per class: [B, C].
-/// Weights multiply both sides before they meet. A class without any weight has no loss.
+/// Weights multiply both sides before they meet. Sides of a common size below one count as of size one, as in
+/// TensorFlow, so that a class without any weight has a loss of one, without slope.
 /// source  Milletari et al., "V-Net", 2016, section 3
 class WeightedDice final : public ClassificationLoss {
  public:
@@ -23,10 +24,7 @@ class WeightedDice final : public ClassificationLoss {
     p = p * weights;
     z = z * weights;
     const at::Tensor overlap = 2 * (p * z).sum(1), size = p.sum(1) + z.sum(1);
-    const at::Tensor empty = size == 0;
-    // The division is kept off zero on both branches: a NaN in the unused one would reach the gradient.
-    const at::Tensor dice = overlap / at::where(empty, at::ones_like(size), size);
-    return at::where(empty, at::zeros_like(size), 1 - dice);
+    return 1 - overlap / size.clamp_min(1);
   }
 
   bool squared_;

@@ -18,7 +18,8 @@ class WeightedGiou final : public LocalizationLoss {
     const BoxOverlap overlap = box_overlap(predictions, targets);
     const at::Tensor iou = divide_or_zero(overlap.intersection, overlap.union_area);
     const at::Tensor giou = iou - divide_or_zero(overlap.enclosing - overlap.union_area, overlap.enclosing);
-    return (1 - giou) * anchor_weights(weights);
+    // Flipped corners enclose no area: 0 there, as in the original.
+    return (1 - giou.masked_fill(overlap.enclosing <= 0, 0)) * anchor_weights(weights);
   }
   at::Tensor compute_at_once(const at::Tensor& predictions, const at::Tensor& targets,
                              const at::Tensor& weights) const override {

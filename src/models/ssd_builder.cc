@@ -15,8 +15,7 @@ using SsdNode = config::ConfigNode<proto::Ssd>;
 
 void check(const SsdNode& cfg) {
   if (cfg->num_classes() < 1) cfg.fail("num_classes", "must be >= 1");
-  if (cfg->add_background_class() && cfg->explicit_background_class())
-    cfg.fail("explicit_background_class", "must not be set together with add_background_class");
+  if (cfg->explicit_background_class()) cfg.unsupported("explicit_background_class");
   if (cfg->has_mask_head_config()) cfg.unsupported("mask_head_config");
 }
 
@@ -30,7 +29,10 @@ void read_input(const SsdNode& cfg, SsdOptions& options) {
   const auto resizer = data::build_image_resizer(cfg.child("image_resizer", cfg->image_resizer()));
   const auto size = resizer->static_size();
   if (!size)
-    cfg.fail("image_resizer", "gives no fixed size, so this is not supported yet: " + cfg.path_of("image_resizer"));
+    cfg.fail("image_resizer",
+             "gives no fixed size (with pad_to_max_dimension: true keep_aspect_ratio_resizer does), so this is not "
+             "supported yet: " +
+                 cfg.path_of("image_resizer"));
   if (resizer->channels() != 3)
     cfg.fail("image_resizer", "convert_to_grayscale is not supported yet: " + cfg.path_of("image_resizer"));
   options.input_size = {size->height, size->width};
@@ -54,7 +56,7 @@ std::unique_ptr<DetectionModel> make_ssd(const SsdNode& cfg, const ModelOptions&
   SsdOptions options;
   options.num_classes = cfg->num_classes();
   read_input(cfg, options);
-  options.has_background_column = cfg->add_background_class() || cfg->explicit_background_class();
+  options.has_background_column = cfg->add_background_class();
   options.normalize_by_num_matches = cfg->normalize_loss_by_num_matches();
   options.normalize_box_loss_by_code_size = cfg->normalize_loc_loss_by_codesize();
   options.use_confidences = cfg->use_confidences_as_targets();

@@ -6,51 +6,44 @@
 namespace osprey::optim {
 namespace {
 
-class Patterns {
- public:
-  explicit Patterns(const std::vector<std::string>& patterns) {
-    for (const std::string& pattern : patterns) patterns_.push_back({pattern, std::regex(pattern)});
+/// Which of the names a pattern of the list matches.
+/// unused  the patterns that match none are added to it
+std::vector<bool> matched(const std::vector<std::string>& names, const std::vector<std::string>& patterns,
+                          std::vector<std::string>& unused) {
+  std::vector<bool> result(names.size());
+  for (const std::string& pattern : patterns) {
+    const std::regex regex(pattern);
+    const auto matches_any = [&](std::regex_constants::match_flag_type where) {
+      bool any = false;
+      for (size_t i = 0; i < names.size(); ++i) {
+        if (!std::regex_search(names[i], regex, where)) continue;
+        result[i] = any = true;
+      }
+      return any;
+    };
+    if (!matches_any(std::regex_constants::match_continuous) && !matches_any(std::regex_constants::match_default))
+      unused.push_back(pattern);
   }
-
-  /// Every pattern is tried, so that an unused one is known.
-  bool match(const std::string& tensorflow_name) {
-    bool any = false;
-    for (Entry& entry : patterns_) {
-      if (!std::regex_search(tensorflow_name, entry.regex, std::regex_constants::match_continuous)) continue;
-      entry.used = any = true;
-    }
-    return any;
-  }
-
-  void append_unused(std::vector<std::string>& unused) const {
-    for (const Entry& entry : patterns_)
-      if (!entry.used) unused.push_back(entry.text);
-  }
-
- private:
-  struct Entry {
-    std::string text;
-    std::regex regex;
-    bool used = false;
-  };
-  std::vector<Entry> patterns_;
-};
+  return result;
+}
 
 }  // namespace
 
 FilteredVariables filter_variables(const NamedTensors& parameters, const VariableFilter& filter) {
-  Patterns update(filter.update), freeze(filter.freeze);
+  std::vector<std::string> names;
+  for (const auto& entry : parameters) {
+    std::string& name = names.emplace_back(entry.first);
+    std::replace(name.begin(), name.end(), '.', '/');
+  }
   FilteredVariables result;
-  for (const auto& [name, parameter] : parameters) {
-    std::string tensorflow_name = name;
-    std::replace(tensorflow_name.begin(), tensorflow_name.end(), '.', '/');
-    const bool wanted = update.match(tensorflow_name) || filter.update.empty();
-    const bool frozen = freeze.match(tensorflow_name) || !wanted;
+  const std::vector<bool> wanted = matched(names, filter.update, result.unused_patterns),
+                          unwanted = matched(names, filter.freeze, result.unused_patterns);
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const auto& [name, parameter] = parameters[i];
+    const bool frozen = unwanted[i] || !(wanted[i] || filter.update.empty());
     if (frozen) at::Tensor(parameter).set_requires_grad(false);
     (frozen ? result.frozen : result.trained).emplace_back(name, parameter);
   }
-  update.append_unused(result.unused_patterns);
-  freeze.append_unused(result.unused_patterns);
   return result;
 }
 

@@ -44,6 +44,20 @@ TEST(SsdAnchors, NoAspectRatiosLeaveOnlyTheInterpolatedBox) {
   EXPECT_EQ(generator("ssd_anchor_generator {}")->num_anchors_per_location(), (std::vector<int64_t>{3, 1, 1, 1, 1, 1}));
 }
 
+TEST(SsdAnchors, ScalesBeyondTheLayersServeToInterpolate) {
+  // sqrt(0.2 * 0.8) = 0.4: half of it on either side of the only centre.
+  const auto ssd =
+      generator("ssd_anchor_generator { num_layers: 1 reduce_boxes_in_lowest_layer: false scales: [0.2, 0.8, 0.9] }");
+  EXPECT_EQ(ssd->num_anchors_per_location(), (std::vector<int64_t>{1}));
+  expect_close(ssd->generate({{1, 1}}, 100, 100)[0], at::tensor({0.3f, 0.3f, 0.7f, 0.7f}), 0, 1e-6, "anchor");
+}
+
+TEST(SsdAnchors, WidthsOfGridsCountOnlyWithHeights) {
+  const std::string text = "ssd_anchor_generator { num_layers: 1 aspect_ratios: 1 ";
+  const auto plain = generator(text + "}"), widths = generator(text + "width_stride: 8 width_offset: [1, 2] }");
+  expect_close(widths->generate({{2, 2}}, 100, 100), plain->generate({{2, 2}}, 100, 100), 0, 0, "anchors");
+}
+
 TEST(SsdAnchors, SquareAnchorsAreSquareInPixelsOfAWideImage) {
   const auto ssd = generator(
       "ssd_anchor_generator { num_layers: 1 scales: 0.5 aspect_ratios: 1 reduce_boxes_in_lowest_layer: false "

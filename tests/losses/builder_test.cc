@@ -105,6 +105,53 @@ TEST(FocalLoss, StaysFiniteForExtremeLogitsAndSmallGamma) {
   }
 }
 
+TEST(DiceLoss, SidesOfASizeBelowOneCountAsOne) {
+  // Logit 0: p = 0.5. With target 1 their size is 1.5: 1 - 2 * 0.5 / 1.5 = 1/3. With weight 0.4 it is 0.6, which counts
+  // as 1: 1 - 2 * (0.5 * 0.4) * 0.4 = 0.84, whose slope is -2 * 0.4 * 0.4 * p (1 - p) = -0.08. With weight 0 it is 1.
+  const auto loss = build_classification_loss(
+      config::parse<proto::ClassificationLoss>("weighted_dice_classification_loss {}").node());
+  const auto value_and_slope = [&](double weight) {
+    const at::Tensor logits = at::zeros({1, 1, 1}).requires_grad_(true);
+    const at::Tensor value = (*loss)(logits, at::ones({1, 1, 1}), at::full({1, 1, 1}, weight));
+    value.sum().backward();
+    return std::pair(value.item<double>(), logits.grad().item<double>());
+  };
+  EXPECT_NEAR(value_and_slope(1).first, 1.0 / 3, 1e-6);
+  EXPECT_NEAR(value_and_slope(0.4).first, 0.84, 1e-6);
+  EXPECT_NEAR(value_and_slope(0.4).second, -0.08, 1e-6);
+  EXPECT_EQ(value_and_slope(0), std::pair(1.0, 0.0));
+}
+
+TEST(SoftmaxLoss, SlopeIsThatOfTensorFlowWhateverTheTargetsSumTo) {
+  // Softmax of 0, 0, ln 2: 0.25, 0.25, 0.5; double logits are not the kernel's.
+  const auto loss = build_classification_loss(config::parse<proto::ClassificationLoss>("weighted_softmax {}").node());
+  const at::Tensor start = at::tensor({0.0, 0.0, std::log(2.0)}, at::kDouble).view({1, 1, 3}).expand({1, 3, 3}),
+                   targets = at::tensor({0.0, 0.0, 0.0, 0.25, 0.0, 0.25, 1.0, 0.5, 0.5}, at::kDouble).view({1, 3, 3}),
+                   weights = at::full({1, 3, 1}, 2.0, at::kDouble), expected = 2 * (start.exp() / 4 - targets);
+  for (const auto type : {at::kFloat, at::kDouble})
+    for (const bool summed : {false, true}) {
+      const at::Tensor logits = start.to(type).clone(at::MemoryFormat::Contiguous).requires_grad_(true);
+      const at::Tensor value =
+          summed ? loss->summed(logits, class_targets(targets, weights)) : (*loss)(logits, targets, weights);
+      value.sum().backward();
+      EXPECT_TRUE(logits.grad().allclose(expected.to(type), 1e-5, 1e-6)) << logits.grad();
+    }
+}
+
+TEST(GiouLoss, IsOneWhereFlippedCornersEncloseNoArea) {
+  // Both boxes end in y before they begin: the area around both is (0.2 - 0.6) * 0.8 < 0.
+  const auto loss = build_localization_loss(config::parse<proto::LocalizationLoss>("weighted_giou {}").node());
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    const at::Tensor boxes =
+        at::tensor({0.6, 0.1, 0.2, 0.9}, at::kDouble).view({1, 1, 4}).to(type).requires_grad_(true);
+    const at::Tensor targets = at::tensor({0.7, 0.2, 0.1, 0.8}, at::kDouble).view({1, 1, 4}).to(type);
+    const at::Tensor value = (*loss)(boxes, targets, at::full({1, 1}, 3.0, type));
+    value.sum().backward();
+    EXPECT_EQ(value.item<double>(), 3);
+    EXPECT_TRUE(boxes.grad().equal(at::zeros_like(boxes)));
+  }
+}
+
 TEST(LocalizationLoss, ATargetThatIsNanAddsNothing) {
   const auto loss = build_localization_loss(config::parse<proto::LocalizationLoss>("l1_localization_loss {}").node());
   at::Tensor codes = at::tensor({1.f, 2.f}).view({1, 1, 2}).requires_grad_(true);

@@ -59,10 +59,18 @@ Subject make_subject(const std::string& message_name) {
   return subject;
 }
 
+/// The loss of classes that have no weight at all.
+double loss_without_weight(const std::string& name) {
+  return name == proto::WeightedDiceClassificationLoss::descriptor()->full_name() ? kImages * kClasses : 0;
+}
+
 std::map<std::string, Subject> subjects() {
   std::map<std::string, Subject> all;
   for (const std::string& name : ClassificationLoss::Registry::instance().names())
     all[name] = make_subject<ClassificationLoss>(name);
+  // Its slope is the derivative only where the targets sum to one.
+  at::Tensor& exclusive = all.at(proto::WeightedSoftmaxClassificationLoss::descriptor()->full_name()).targets;
+  exclusive = exclusive / exclusive.sum(2, /*keepdim=*/true);
   for (const std::string& name : LocalizationLoss::Registry::instance().names())
     all[name] = make_subject<LocalizationLoss>(name);
   return all;
@@ -105,7 +113,8 @@ TEST(LossContract, ZeroWeightGivesNeitherLossNorGradient) {
     s.weights.select(1, 2).zero_();
     EXPECT_EQ(gradient(s).select(1, 2).abs().sum().item<double>(), 0) << name;
     s.weights.zero_();
-    EXPECT_EQ(s.loss(s.predictions, s.targets, s.weights).abs().sum().item<double>(), 0) << name;
+    EXPECT_EQ(s.loss(s.predictions, s.targets, s.weights).abs().sum().item<double>(), loss_without_weight(name))
+        << name;
     EXPECT_EQ(gradient(s).abs().sum().item<double>(), 0) << name;
   }
 }
@@ -188,12 +197,13 @@ TEST(LossContract, MorePaddingChangesNothing) {
   }
 }
 
-TEST(LossContract, NoAnchorsAndNoImagesGiveZero) {
+TEST(LossContract, NoAnchorsAndNoImagesGiveWhatNoWeightGives) {
   for (const auto& [name, s] : subjects()) {
     for (int64_t dimension : {0, 1}) {
       Subject empty = s;
       for (at::Tensor* t : {&empty.predictions, &empty.targets, &empty.weights}) *t = t->narrow(dimension, 0, 0);
-      EXPECT_EQ(empty.sum(empty.predictions).item<double>(), 0) << name;
+      const double expected = dimension == 1 ? loss_without_weight(name) : 0;
+      EXPECT_EQ(empty.sum(empty.predictions).item<double>(), expected) << name;
       EXPECT_EQ(gradient(empty).numel(), 0) << name;
     }
   }

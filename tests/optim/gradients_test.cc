@@ -10,7 +10,9 @@
 namespace osprey::optim {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::ThrowsMessage;
 
 at::Tensor parameter(std::initializer_list<float> gradient) {
@@ -76,10 +78,21 @@ TEST(GradientPipeline, ANormThatIsNotFiniteSpoilsEveryGradient) {
 
 TEST(VariableFilter, PatternsMatchFromTheStartOfTheTensorflowName) {
   const auto filtered =
-      filter_variables(model(), {.update = {}, .freeze = {"FeatureExtractor/Conv2d_0", "ClassPredictor"}});
+      filter_variables(model(), {.update = {}, .freeze = {"FeatureExtractor/Conv2d_0", "Classifier"}});
   EXPECT_EQ(names(filtered.trained), (std::vector<std::string>{"BoxPredictor_0.ClassPredictor.weights",
                                                                "BoxPredictor_0.ClassPredictor.biases"}));
-  EXPECT_EQ(filtered.unused_patterns, std::vector<std::string>{"ClassPredictor"});
+  EXPECT_EQ(filtered.unused_patterns, std::vector<std::string>{"Classifier"});
+  // What matches from a start is not searched elsewhere.
+  const NamedTensors two = {{"Conv.weights", parameter({1})}, {"Box.Conv.weights", parameter({1})}};
+  EXPECT_EQ(names(filter_variables(two, {.update = {}, .freeze = {"Conv"}}).trained),
+            std::vector<std::string>{"Box.Conv.weights"});
+}
+
+TEST(VariableFilter, APatternThatMatchesFromNoStartIsSearchedAnywhere) {
+  const auto filtered = filter_variables(model(), {.update = {"Conv2d_0", "Class"}, .freeze = {"BatchNorm"}});
+  EXPECT_EQ(names(filtered.frozen), std::vector<std::string>{"FeatureExtractor.Conv2d_0.BatchNorm.gamma"});
+  EXPECT_EQ(filtered.trained.size(), 3u);
+  EXPECT_TRUE(filtered.unused_patterns.empty());
 }
 
 TEST(VariableFilter, FreezeWinsOverUpdate) {
@@ -114,6 +127,10 @@ TEST(VariableFilter, ABrokenPatternAndNothingLeftAreConfigErrors) {
   const auto broken = train_config("freeze_variables: 'a'\nfreeze_variables: '('");
   EXPECT_THAT([&] { build_variable_filter(broken.node(), model()); },
               ThrowsMessage<ConfigError>(HasSubstr("freeze_variables[1]: '(' is not a regular expression")));
+  const auto star = train_config("update_trainable_variables: '*'");
+  EXPECT_THAT([&] { build_variable_filter(star.node(), model()); },
+              ThrowsMessage<ConfigError>(AllOf(HasSubstr("update_trainable_variables[0]: '*' is not a regular"),
+                                               Not(HasSubstr("Mismatched")))));
   const auto all = train_config("freeze_variables: '.*'");
   EXPECT_THAT([&] { build_variable_filter(all.node(), model()); },
               ThrowsMessage<ConfigError>(HasSubstr("leaves no variable to train")));

@@ -36,13 +36,32 @@ TEST(LearningRate, OnlySchedulesThatReachZeroEnd) {
   EXPECT_EQ(cosine->at(1000), 0);
 }
 
+TEST(LearningRate, ACosineMayEndBeforeItBegins) {
+  // The hold is cut off at total_steps, after which the rate is 0.
+  for (const char* hold : {"20", "40"}) {
+    const auto held = build(std::string("cosine_decay_learning_rate { learning_rate_base: 0.5 total_steps: 30 "
+                                        "warmup_learning_rate: 0 warmup_steps: 10 hold_base_rate_steps: ") +
+                            hold + " }");
+    EXPECT_FLOAT_EQ(static_cast<float>(held->at(5)), 0.25f) << hold;
+    for (const int64_t step : {10, 29, 30}) EXPECT_EQ(held->at(step), 0.5) << hold << " at step " << step;
+    EXPECT_EQ(held->at(31), 0) << hold;
+  }
+  const auto rise = build(
+      "cosine_decay_learning_rate { learning_rate_base: 0.5 total_steps: 10 warmup_learning_rate: 0 warmup_steps: 10 "
+      "}");
+  EXPECT_FLOAT_EQ(static_cast<float>(rise->at(9)), 0.45f);
+  EXPECT_EQ(rise->at(10), 0.5);
+  EXPECT_EQ(rise->at(11), 0);
+}
+
 TEST(LearningRate, ValuesThatMakeNoScheduleAreRefusedByField) {
   const std::map<std::string, std::string> wrong = {
       {"constant_learning_rate { learning_rate: -1 }", "constant_learning_rate.learning_rate: must be"},
       {"exponential_decay_learning_rate { decay_steps: 0 }", "decay_steps: must be > 0"},
       {"manual_step_learning_rate { schedule { step: 5 } schedule { step: 5 } }", "schedule[1].step: must be larger"},
       {"manual_step_learning_rate { schedule { step: 0 } warmup: true }", "schedule[0].step: must be > 0"},
-      {"cosine_decay_learning_rate { total_steps: 10 warmup_steps: 20 }", "total_steps: must be larger"},
+      {"cosine_decay_learning_rate { total_steps: 10 warmup_steps: 20 }",
+       "total_steps: must be at least warmup_steps, 20, got 10"},
       {"cosine_decay_learning_rate { learning_rate_base: 0.1 warmup_learning_rate: 0.2 }",
        "learning_rate_base: must be at least"},
   };

@@ -19,7 +19,8 @@ class ClassificationLoss {
   ///
   /// logits   [B, A, C] any float type; computed in float32 at least; gradients flow back to them
   /// targets  [B, A, C] in 0..1, unless the loss says otherwise; no gradient
-  /// weights  [B, A, C], or [B, A, 1] for the same weight in every class; zero gives zero loss and zero gradient
+  /// weights  [B, A, C], or [B, A, 1] for the same weight in every class; zero gives zero gradient and zero
+  ///          loss (dice: one for each class without weight)
   /// returns  [B, A, C] for losses that treat the classes apart, [B, A] for those that couple them (softmax),
   ///          [B, C] for those that couple the anchors (dice)
   /// throws   c10::Error when the shapes disagree

@@ -9,9 +9,10 @@ namespace osprey::optim {
 
 /// Selects parameters by patterns, as the original does.
 ///
-/// A pattern is a regular expression (ECMAScript) that must match from the start of the TensorFlow name, which is
-/// ours with '/' for '.': "FeatureExtractor/.*/BatchNorm" matches
-/// "FeatureExtractor.MobilenetV1.Conv2d_0.BatchNorm.gamma".
+/// A pattern is a regular expression (ECMAScript) that is matched from the start of the TensorFlow name, which is ours
+/// with '/' for '.': "FeatureExtractor/.*/BatchNorm" matches "FeatureExtractor.MobilenetV1.Conv2d_0.BatchNorm.gamma".
+/// One that matches no parameter so is searched anywhere in the names: "Conv2d_0", "BatchNorm". (Of the original's
+/// trainers, one matches from the start and one searches.)
 struct VariableFilter {
   std::vector<std::string> update;  ///< train_config.update_trainable_variables; empty: all
   std::vector<std::string> freeze;  ///< train_config.freeze_variables; wins over `update`
