@@ -1,5 +1,6 @@
 #include "osprey/nn/builder.h"
 
+#include "osprey/base/nearest.h"
 #include "osprey/protos/box_predictor.pb.h"
 #include "osprey/protos/ssd.pb.h"
 
@@ -11,8 +12,11 @@ std::shared_ptr<FeatureExtractor> build_feature_extractor(const config::ConfigNo
     return FeatureExtractor::Registry::instance().build(config::unpacked(node.child("custom", node->custom())),
                                                         options);
   if (node->type().empty()) node.fail("type", "must be set");
-  if (!FeatureExtractor::Types::instance().has(node->type()))
-    node.fail("type", "'" + node->type() + "' is not supported yet: " + node.path_of("type"));
+  if (!FeatureExtractor::Types::instance().has(node->type())) {
+    const std::string meant = nearest(node->type(), FeatureExtractor::Types::instance().names());
+    node.fail("type", "'" + node->type() + "' " + (meant.empty() ? "" : "(did you mean '" + meant + "'?) ") +
+                          "is not supported yet: " + node.path_of("type"));
+  }
   if (node->replace_preprocessor_with_placeholder()) node.unsupported("replace_preprocessor_with_placeholder");
   return FeatureExtractor::Types::instance().build(node->type(), node, options);
 }

@@ -91,6 +91,11 @@ TEST(BuildModel, NamesWhatIsNotBuilt) {
                                                HasSubstr("is not supported yet: model.ssd.feature_extractor.type"))));
   EXPECT_THAT([] { build_model(config::parse_pipeline("model { faster_rcnn { num_classes: 3 } }").root()); },
               ThrowsMessage<ConfigError>(HasSubstr("is not supported yet: model.faster_rcnn")));
+  EXPECT_THAT(
+      [] {
+        small({"model.ssd.add_background_class=false", "model.ssd.explicit_background_class=true"});
+      },
+      ThrowsMessage<ConfigError>(HasSubstr("is not supported yet: model.ssd.explicit_background_class")));
   EXPECT_THAT([] { build_model(config::parse_pipeline("model { }").root()); },
               ThrowsMessage<ConfigError>(HasSubstr("model")));
 }
@@ -103,8 +108,6 @@ TEST(BuildModel, ChecksWhatTheFieldsSayOfEachOther) {
               ThrowsMessage<ConfigError>(HasSubstr("depth_multiplier")));
   EXPECT_THAT([] { small({"model.ssd.box_predictor.convolutional_box_predictor.box_code_size=6"}); },
               ThrowsMessage<ConfigError>(HasSubstr("box_predictor")));
-  EXPECT_THAT([] { small({"model.ssd.explicit_background_class=true"}); },
-              ThrowsMessage<ConfigError>(HasSubstr("explicit_background_class")));
   EXPECT_THAT(
       [] {
         small({"model.ssd.image_resizer.fixed_shape_resizer.height=32",

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "../src/nn/autocast.h"
 #include "osprey/base/cpu.h"
 #include "osprey/config/parse.h"
@@ -472,11 +474,35 @@ TEST(FeatureExtractors, NameTheFieldThatTheyCannotFollow) {
   expect_error(efficientdet + "use_depthwise: true", "use_depthwise");
   expect_error(efficientdet + "use_explicit_padding: true", "use_explicit_padding");
   expect_error(efficientdet + "override_base_feature_extractor_hyperparams: true",
-               "override_base_feature_extractor_hyperparams");
+               "conv_hyperparams.regularizer: must be an l2_regularizer");
   expect_error(efficientdet + "bifpn { combine_method: 'mean' }", "combine_method");
   expect_error(efficientdet + "bifpn { min_level: 6 }", "min_level");
   expect_error(efficientdet + "bifpn { max_level: 2 }", "max_level");
   expect_error(efficientdet + "bifpn { num_iterations: 0 }", "num_iterations");
+  expect_error("type: 'ssd_mobilenet_v2_mnasfpn' fpn {}", "fpn.max_level");
+}
+
+TEST(FeatureExtractors, EfficientDetTakesOverOnlyTheWeightOfThePenalty) {
+  const auto build = [](const std::string& more) {
+    const auto parsed = config::parse<proto::SsdFeatureExtractor>(
+        "type: 'ssd_efficientnet-b0_bifpn_keras' bifpn { min_level: 1 max_level: 3 } conv_hyperparams { activation: "
+        "RELU "
+        "regularizer { l2_regularizer { weight: 0.5 } } } " +
+            more,
+        "test");
+    return build_feature_extractor(parsed.node(), {});
+  };
+  const auto weights_of = [](const FeatureExtractor& extractor) {
+    std::multiset<double> result;
+    for (const RegularizedWeight& item : regularized_weights(extractor)) result.insert(item.regularizer.weight);
+    return result;
+  };
+  const auto own = build(""), overridden = build("override_base_feature_extractor_hyperparams: true");
+  const auto weights = weights_of(*own);
+  EXPECT_GT(weights.count(0.00001), 0u);
+  EXPECT_GT(weights.count(0.5), 0u);
+  EXPECT_EQ(weights_of(*overridden).count(0.5), weights.size());
+  EXPECT_EQ(overridden->named_parameters().keys(), own->named_parameters().keys());
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "osprey/config/parse.h"
 #include "osprey/nn/builder.h"
+#include "osprey/nn/keras_names.h"
 #include "osprey/nn/neck.h"
 #include "osprey/protos/box_predictor.pb.h"
 #include "osprey/protos/ssd.pb.h"
@@ -70,9 +71,44 @@ TEST(FeaturePyramid, SaysWhichSidesDoNotHalve) {
       [&] {
         pyramid->forward(at::zeros({1, 3, 100, 100}), {});
       },
-      ThrowsMessage<c10::Error>(HasSubstr("7x7 is not twice 4x4")));
+      ThrowsMessage<ConfigError>(HasSubstr("7x7 is not twice 4x4")));
   const auto padded = extractor("type: 'ssd_mobilenet_v1_fpn' depth_multiplier: 0.25 min_depth: 8 pad_to_multiple: 32");
   EXPECT_EQ(padded->forward(at::zeros({1, 3, 100, 100}), {})[0].size(2), 16);
+}
+
+/// Endpoints of one channel.
+class OneChannel final : public Backbone {
+ public:
+  Endpoints forward(const at::Tensor&, const std::set<std::string>&, const Context&) override { return {}; }
+  int64_t depth(const std::string&) const override { return 1; }
+  std::string scope() const override { return "OneChannel"; }
+};
+
+TEST(FeaturePyramid, WithExplicitPaddingCutsOffWhatTheCoarserLevelHasMore) {
+  const at::NoGradGuard no_gradients;
+  Hyperparams plain;
+  plain.batch_norm.reset();
+  plain.activation = Activation::kNone;
+  const auto neck = make_feature_pyramid_neck(
+      {.endpoints = {"fine", "coarse"}, .depth = 1, .use_explicit_padding = true}, OneChannel(), plain);
+  for (at::Tensor& parameter : neck->parameters()) {  // all convolutions leave their map as it is
+    parameter.zero_();
+    if (parameter.dim() == 4) parameter[0][0][parameter.size(2) / 2][parameter.size(3) / 2] = 1;
+  }
+  const at::Tensor fine = at::rand({1, 1, 3, 5}),
+                   coarse = at::tensor({1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f}).view({1, 1, 2, 3});
+  const at::Tensor added = at::tensor({1.0f, 1.0f, 2.0f, 2.0f, 3.0f,  //
+                                       1.0f, 1.0f, 2.0f, 2.0f, 3.0f,  //
+                                       4.0f, 4.0f, 5.0f, 5.0f, 6.0f})
+                               .view({1, 1, 3, 5});
+  const auto maps = neck->forward({{"fine", fine}, {"coarse", coarse}}, {});
+  expect_close(maps[0], fine + added, 1e-6, 0, "the finer level");
+  expect_close(maps[1], coarse, 1e-6, 0, "the coarser level");
+  EXPECT_THAT(
+      [&] {
+        neck->forward({{"fine", at::rand({1, 1, 5, 5})}, {"coarse", coarse}}, {});
+      },
+      ThrowsMessage<ConfigError>(HasSubstr("5x5 is not twice 2x3")));
 }
 
 TEST(FeaturePyramid, NamesLevelsThatTheBackboneDoesNotHave) {
@@ -117,6 +153,19 @@ TEST(FeatureExtractor, HasAResidualNetworkOrSaysSo) {
               ThrowsMessage<ConfigError>(HasSubstr("zero_init_last_batch_norm: needs a batch norm")));
 }
 
+TEST(MultiResolution, NamesTheHalvesOfASeparableMapAsKerasDoes) {
+  const auto extra =
+      extractor("type: 'ssd_mobilenet_v2_keras' depth_multiplier: 0.25 num_layers: 3 use_depthwise: true");
+  std::vector<std::string> keras_names;
+  const std::string prefix = "ssd_mobile_net_v2_keras_feature_extractor/FeatureMaps/layer_19_2_Conv2d_2_3x3_s2_128_";
+  for (const std::string& name : names(*extra))
+    if (name.starts_with("MobilenetV2.FeatureMaps.layer_19_2"))
+      keras_names.push_back(keras_name("FeatureExtractor." + name).value().substr(prefix.size()));
+  EXPECT_THAT(keras_names, ::testing::UnorderedElementsAre("depthwise_conv/depthwise_kernel",
+                                                           "depthwise_batchnorm/gamma", "depthwise_batchnorm/beta",
+                                                           "conv/kernel", "batchnorm/gamma", "batchnorm/beta"));
+}
+
 TEST(PoolingPyramid, PoolsOneMapAgainAndAgain) {
   const auto pyramid = extractor("type: 'ssd_mobilenet_v1_ppn' depth_multiplier: 0.25 min_depth: 8 num_layers: 3");
   const auto maps = pyramid->forward(at::rand({1, 3, 96, 96}), {});
@@ -158,15 +207,29 @@ TEST(WeightSharedPredictor, NormalisesEveryLevelByItself) {
                   "WeightSharedConvolutionalBoxPredictor.ClassPredictor.biases"));
 }
 
-TEST(WeightSharedPredictor, ProjectsLevelsOfAnotherDepth) {
+TEST(WeightSharedPredictor, ProjectsEveryLevelOnceTheirDepthsDiffer) {
   BoxPredictorOptions model = kTwoLevels;
-  model.depths = {8, 12, 8};
+  model.depths = {12, 8, 8};
   model.anchors_per_location = {3, 3, 3};
   const auto shared = predictor("depth: 8 num_layers_before_predictor: 1", model);
-  EXPECT_THAT(names(*shared),
-              ::testing::Contains("WeightSharedConvolutionalBoxPredictor.ProjectionLayer.conv2d_0.weights"));
-  const auto output = shared->forward({at::rand({1, 8, 2, 2}), at::rand({1, 12, 2, 2}), at::rand({1, 8, 1, 1})}, {});
+  const auto parameters = shared->named_parameters();
+  for (size_t level = 0; level < 3; ++level) {
+    const std::string scope =
+        "WeightSharedConvolutionalBoxPredictor.ProjectionLayer.conv2d_" + std::to_string(level) + ".weights";
+    EXPECT_EQ(parameters[scope].sizes(), at::IntArrayRef({8, model.depths[level], 1, 1}));
+  }
+  const auto output = shared->forward({at::rand({1, 12, 2, 2}), at::rand({1, 8, 2, 2}), at::rand({1, 8, 1, 1})}, {});
   EXPECT_EQ(output.box_encodings.size(1), 27);
+}
+
+TEST(WeightSharedPredictor, ConvertsScoresOnlyOutsideOfTraining) {
+  const std::string tower = "depth: 8 num_layers_before_predictor: 0 ";
+  const auto logits = predictor(tower, kTwoLevels), scores = predictor(tower + "score_converter: SIGMOID", kTwoLevels);
+  const std::vector<at::Tensor> maps = {at::rand({1, 8, 2, 2}), at::rand({1, 8, 1, 1})};
+  const at::Tensor expected = logits->forward(maps, {}).class_logits;
+  expect_close(scores->forward(maps, {}).class_logits, at::sigmoid(expected), 0, 0, "evaluation");
+  scores->train();
+  expect_close(scores->forward(maps, {}).class_logits, expected, 0, 0, "training");
 }
 
 TEST(WeightSharedPredictor, KerasPenalisesSeparableConvolutionsOnlyWhereAsked) {

@@ -24,8 +24,9 @@ struct BatchNormOptions {
 /// Variables: gamma, beta (each where it is wanted), moving_mean, moving_variance.
 /// In training mode the statistics are those of the batch. What they would make of the moving averages is kept aside
 /// until `commit`; several forward passes before one commit count as one, by the mean of their statistics. The moving
-/// variance is the unbiased one; a batch with a single value per channel counts as variance 0. source  Ioffe and
-/// Szegedy, "Batch Normalization", ICML 2015; TensorFlow's fused_batch_norm for the variance
+/// variance is the unbiased one; a batch with a single value per channel counts as variance 0.
+///
+/// source  Ioffe and Szegedy, "Batch Normalization", ICML 2015; TensorFlow's fused_batch_norm for the variance
 class BatchNorm : public Layer {
  public:
   BatchNorm(int64_t depth, const BatchNormOptions& options);

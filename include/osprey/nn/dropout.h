@@ -6,8 +6,9 @@ namespace osprey::nn {
 /// Sets elements to zero at random while training and scales the others by 1 / keep_probability.
 ///
 /// Which elements, depends on the seed of the run, the layer's name and the key of the example, so an example meets the
-/// same mask wherever it stands in a batch and however the batch is cut up. source  Srivastava et al., "Dropout", JMLR
-/// 2014
+/// same mask wherever it stands in a batch and however the batch is cut up.
+///
+/// source  Srivastava et al., "Dropout", JMLR 2014
 class Dropout : public Layer {
  public:
   /// keep_probability  in (0, 1]

@@ -25,8 +25,10 @@ struct Hyperparams {
 };
 
 /// The hyperparams of a config. Without `batch_norm` in it there is none. Depthwise kernels are penalised like the
-/// others unless `regularize_depthwise` is set to false. freeze_batch_norm  batch norm then never uses batch statistics
-/// throws ConfigError where a value is out of range or a choice is not built
+/// others unless `regularize_depthwise` is set to false.
+///
+/// freeze_batch_norm  batch norm then never uses batch statistics
+/// throws             ConfigError where a value is out of range or a choice is not built
 Hyperparams read_hyperparams(const config::ConfigNode<protos::Hyperparams>& node, bool freeze_batch_norm);
 
 }  // namespace osprey::nn

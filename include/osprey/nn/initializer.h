@@ -27,16 +27,17 @@ struct Initializer {
   /// Values beyond two standard deviations are drawn again, as TensorFlow does.
   static Initializer truncated_normal(double mean, double stddev) { return {Kind::kTruncatedNormal, mean, stddev}; }
   static Initializer normal(double mean, double stddev) { return {Kind::kNormal, mean, stddev}; }
-  /// With n the fan of the mode: uniform within sqrt(3 factor / n), or truncated normal of deviation sqrt(1.3 factor /
-  /// n).
+  /// With n the fan of the mode: uniform within sqrt(3 factor / n), or truncated normal of deviation
+  /// sqrt(1.3 factor / n).
   static Initializer variance_scaling(double factor, Mode mode, bool uniform) {
     return {Kind::kVarianceScaling, 0, factor, mode, uniform};
   }
 };
 
 /// Fills a float tensor on the CPU. The values depend on the seed, the name and the shape only, never on the order in
-/// which variables are made or on the number of threads. name  full name of the variable, e.g.
-/// "FeatureExtractor.MobilenetV1.Conv2d_0.weights"
+/// which variables are made or on the number of threads.
+///
+/// name  full name of the variable, e.g. "FeatureExtractor.MobilenetV1.Conv2d_0.weights"
 void initialize(const at::Tensor& tensor, const Initializer& initializer, const Fans& fans, const std::string& name,
                 uint64_t seed);
 

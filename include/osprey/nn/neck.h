@@ -36,27 +36,34 @@ struct MultiResolutionOptions {
   bool insert_1x1_conv = true;  ///< false: no 1x1 convolution in between
   bool use_explicit_padding = false;
   bool use_depthwise = false;  ///< the convolution of stride 2 becomes a depthwise and a 1x1 convolution
-  /// As in the original's Keras models: with use_depthwise one separable convolution, without batch norm in between;
-  /// the new layers have a scope of their own, "FeatureMaps".
+  /// As in the original's Keras models: depthwise kernels have other first weights and no penalty; the new layers have
+  /// a scope of their own, "FeatureMaps".
   bool keras = false;
 };
 std::unique_ptr<Neck> make_multi_resolution_neck(const MultiResolutionOptions& options, const Backbone& backbone,
                                                  const Hyperparams& hyperparams);
 
+/// Name in a Keras model of a variable below the scope "FeatureMaps", such as
+/// "layer_19_2_Conv2d_2_3x3_s2_512.BatchNorm.gamma".
+/// extractor  the scope of the whole extractor there
+std::string multi_resolution_keras_name(const std::string& extractor, const std::string& name);
+
 /// Feature pyramid: every level of the backbone, brought to one depth, with the coarser levels added to it; coarser
-/// ones beyond the backbone follow by convolutions of stride 2. source  Lin et al., "Feature Pyramid Networks for
-/// Object Detection", CVPR 2017; Lin et al., "Focal Loss for Dense Object Detection", ICCV 2017, for the coarse levels
+/// ones beyond the backbone follow by convolutions of stride 2.
+///
+/// source  Lin et al., "Feature Pyramid Networks for Object Detection", CVPR 2017; Lin et al., "Focal Loss for Dense
+///         Object Detection", ICCV 2017, for the coarse levels
 struct FeaturePyramidOptions {
   std::vector<std::string> endpoints;      ///< of the backbone, finest first; each half the side of the one before
   std::vector<std::string> coarse_scopes;  ///< names of the convolutions that make the levels beyond the backbone
   int64_t depth = 256;                     ///< of every map
-  bool use_explicit_padding = false;
-  bool use_depthwise = false;  ///< separable convolutions, but for the projections ("FPN-lite")
+  bool use_explicit_padding = false;       ///< a level may then be less than twice as large as the one after it, too
+  bool use_depthwise = false;              ///< separable convolutions, but for the projections ("FPN-lite")
   /// As in the original's Keras models: a finer level is made of the smoothed coarser one, not of the sum before its
   /// smoothing, and separable convolutions have other first weights and penalties.
   bool keras = false;
 };
-/// throws c10::Error in forward where a level is not half as large as the one before
+/// throws  ConfigError in forward where a level is not half as large as the one before: the image size does not suit it
 std::unique_ptr<Neck> make_feature_pyramid_neck(const FeaturePyramidOptions& options, const Backbone& backbone,
                                                 const Hyperparams& hyperparams);
 

@@ -20,8 +20,10 @@ struct RegularizedWeight {
 };
 
 /// Sum of the penalties, weight / 2 * sum of squares (l2) and weight * sum of absolute values (l1): a float scalar on
-/// the device of the weights; undefined where there is none. No gradient flows through it. weights  float32 without
-/// holes throws   c10::Error for others
+/// the device of the weights; undefined where there is none. No gradient flows through it.
+///
+/// weights  float32 without holes
+/// throws   c10::Error for others
 at::Tensor regularization_loss(const std::vector<RegularizedWeight>& weights);
 
 }  // namespace osprey::nn

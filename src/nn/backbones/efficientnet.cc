@@ -28,12 +28,15 @@ struct NetworkScaling {
 constexpr NetworkScaling kNetworkScalings[] = {{1.0, 1.0}, {1.0, 1.1}, {1.1, 1.2}, {1.2, 1.4},
                                                {1.4, 1.8}, {1.6, 2.2}, {1.8, 2.6}, {2.0, 3.1}};
 
-Hyperparams efficientnet_hyperparams(bool freeze_batch_norm) {
+/// Of hyperparams that the config wants instead, the original takes over nothing but the weight of the penalty.
+Hyperparams efficientnet_hyperparams(const BackboneOptions& options) {
   Hyperparams result;
-  result.regularizer = result.bias_regularizer = {Regularizer::Kind::kL2, 0.00001};  // depthwise kernels: none
+  const double weight = options.hyperparams ? options.hyperparams->regularizer.weight : 0.00001;
+  result.regularizer = result.bias_regularizer = {Regularizer::Kind::kL2, weight};  // depthwise kernels: none
   result.initializer = Initializer::variance_scaling(2, Initializer::Mode::kFanOut, /*uniform=*/false);
   result.activation = Activation::kSwish;
-  result.batch_norm = BatchNormOptions{.decay = 0.99, .epsilon = 0.001, .scale = true, .train = !freeze_batch_norm};
+  result.batch_norm =
+      BatchNormOptions{.decay = 0.99, .epsilon = 0.001, .scale = true, .train = !options.freeze_batch_norm};
   return result;
 }
 
@@ -42,8 +45,7 @@ class EfficientNet final : public Backbone {
  public:
   EfficientNet(size_t version, const BackboneOptions& options) : scope_(scope_of(version)) {
     const NetworkScaling& scaling = kNetworkScalings[version];
-    const Hyperparams hyperparams =
-        options.hyperparams ? *options.hyperparams : efficientnet_hyperparams(options.freeze_batch_norm);
+    const Hyperparams hyperparams = efficientnet_hyperparams(options);
     const auto scaled = [&](int64_t depth) { return make_divisible(static_cast<double>(depth) * scaling.width, 8, 8); };
     int64_t depth = scaled(32);
     stem_ = register_module(

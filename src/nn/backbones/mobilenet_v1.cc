@@ -12,16 +12,19 @@ namespace {
 struct MobilenetV1Stage {
   int64_t stride, depth;
 };
+using MobilenetV1Stages = std::vector<MobilenetV1Stage>;
+
 /// The first is a plain 3x3 convolution, the others a depthwise 3x3 and a 1x1 convolution.
-constexpr MobilenetV1Stage kMobilenetV1Stages[] = {{2, 32},  {1, 64},  {2, 128},  {1, 128}, {2, 256},
-                                                   {1, 256}, {2, 512}, {1, 512},  {1, 512}, {1, 512},
-                                                   {1, 512}, {1, 512}, {2, 1024}, {1, 1024}};
+MobilenetV1Stages mobilenet_v1_stages(int64_t depth_12, int64_t depth_13) {
+  return {{2, 32},  {1, 64},  {2, 128}, {1, 128}, {2, 256}, {1, 256},      {2, 512},
+          {1, 512}, {1, 512}, {1, 512}, {1, 512}, {1, 512}, {2, depth_12}, {1, depth_13}};
+}
 
 /// What the original uses unless the config overrides it.
 Hyperparams mobilenet_v1_hyperparams(const BackboneOptions& options) {
   Hyperparams result;
   result.regularizer = {Regularizer::Kind::kL2, 0.00004};
-  if (options.regularize_depthwise && !options.keras) result.depthwise_regularizer = result.regularizer;
+  if (options.regularize_depthwise) result.depthwise_regularizer = result.regularizer;
   result.initializer = Initializer::truncated_normal(0, 0.09);
   result.batch_norm =
       BatchNormOptions{.decay = 0.9997, .epsilon = 0.001, .scale = true, .train = !options.freeze_batch_norm};
@@ -30,7 +33,7 @@ Hyperparams mobilenet_v1_hyperparams(const BackboneOptions& options) {
 
 class MobilenetV1 final : public Backbone {
  public:
-  explicit MobilenetV1(const BackboneOptions& options) {
+  MobilenetV1(const MobilenetV1Stages& stages, const BackboneOptions& options) {
     const Hyperparams hyperparams = options.hyperparams ? *options.hyperparams : mobilenet_v1_hyperparams(options);
     const Padding padding = options.use_explicit_padding ? Padding::kFixed : Padding::kSame;
     int64_t depth = 3;
@@ -40,8 +43,8 @@ class MobilenetV1 final : public Backbone {
       blocks_.emplace_back(name, register_module(name, std::make_shared<ConvBlock>(block, hyperparams)));
       depth = blocks_.back().second->out_depth();
     };
-    for (size_t i = 0; i < std::size(kMobilenetV1Stages); ++i) {
-      const MobilenetV1Stage& stage = kMobilenetV1Stages[i];
+    for (size_t i = 0; i < stages.size(); ++i) {
+      const MobilenetV1Stage& stage = stages[i];
       const int64_t out = std::max(static_cast<int64_t>(static_cast<double>(stage.depth) * options.depth_multiplier),
                                    options.min_depth);
       if (i == 0) {
@@ -77,9 +80,15 @@ class MobilenetV1 final : public Backbone {
 };
 
 std::unique_ptr<Backbone> make_mobilenet_v1(const BackboneOptions& options) {
-  return std::make_unique<MobilenetV1>(options);
+  return std::make_unique<MobilenetV1>(mobilenet_v1_stages(1024, 1024), options);
 }
 OSPREY_REGISTER_TYPE(Backbone, "mobilenet_v1", &make_mobilenet_v1);
+
+/// Below a feature pyramid of separable convolutions, whose projection would reduce the last map at once.
+std::unique_ptr<Backbone> make_slender_mobilenet_v1(const BackboneOptions& options) {
+  return std::make_unique<MobilenetV1>(mobilenet_v1_stages(512, 256), options);
+}
+OSPREY_REGISTER_TYPE(Backbone, "mobilenet_v1_fpn", &make_slender_mobilenet_v1);
 
 /// Conv2d_0 is conv1, Conv2d_3_pointwise is conv_pw_3, and a batch norm has the name of its convolution and _bn.
 std::string keras_name_in_mobilenet_v1(const std::string& name) {

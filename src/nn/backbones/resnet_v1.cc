@@ -106,7 +106,7 @@ class ResnetV1 final : public Backbone {
     const auto scaled = [&](int64_t depth) {
       return std::max(static_cast<int64_t>(static_cast<double>(depth) * options.depth_multiplier), options.min_depth);
     };
-    const int64_t root = scaled(64);
+    const int64_t root = keras ? scaled(64) : 64;  // which slim never scales
     root_ = register_module(
         "conv1", std::make_shared<ConvBlock>(
                      ConvBlockOptions{

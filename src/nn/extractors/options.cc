@@ -54,7 +54,9 @@ bool is_keras(const ExtractorNode& node) { return node->type().ends_with("_keras
 Hyperparams neck_hyperparams(const ExtractorNode& node, const FeatureExtractorOptions& options) {
   Hyperparams result =
       read_hyperparams(node.child("conv_hyperparams", node->conv_hyperparams()), options.freeze_batch_norm);
-  if (!is_keras(node)) result.force_use_bias = false;  // slim does not know it
+  const bool without_offset = result.batch_norm && !result.batch_norm->center;
+  // slim does not know it; Keras's layers also have biases where the batch norm has no offset
+  result.force_use_bias = is_keras(node) && (result.force_use_bias || without_offset);
   return result;
 }
 
@@ -145,9 +147,10 @@ std::unique_ptr<FeatureExtractor> pyramid_extractor(const ExtractorNode& node, c
   if (fpn->additional_layer_depth() < 1) fpn.fail("additional_layer_depth", "must be >= 1");
 
   FeaturePyramidOptions neck;
+  const int64_t skipped = setting.counts_from_last ? std::max<int64_t>(last - fpn->max_level(), 0) : 0;
   for (int64_t level = fpn->min_level(); level <= fpn->max_level(); ++level) {
     if (level <= last) {
-      neck.endpoints.push_back(setting.endpoints[static_cast<size_t>(level - setting.first_level)]);
+      neck.endpoints.push_back(setting.endpoints[static_cast<size_t>(level - setting.first_level + skipped)]);
     } else {
       neck.coarse_scopes.push_back(fmt::format("{}{}", setting.coarse_scope, setting.first_coarse + level - last - 1));
     }
@@ -155,7 +158,7 @@ std::unique_ptr<FeatureExtractor> pyramid_extractor(const ExtractorNode& node, c
   neck.depth = std::max<int64_t>(static_cast<int64_t>(fpn->additional_layer_depth() * node->depth_multiplier()),
                                  node->min_depth());
   neck.use_explicit_padding = node->use_explicit_padding();
-  neck.use_depthwise = node->use_depthwise();
+  neck.use_depthwise = node->use_depthwise() && setting.separable;
   neck.keras = is_keras(node);
   std::shared_ptr<Backbone> backbone =
       Backbone::Types::instance().build(setting.backbone, backbone_options(node, options));

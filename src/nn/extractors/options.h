@@ -61,6 +61,8 @@ struct PyramidSetting {
   int64_t first_level = 2;             ///< level l has maps of side / 2^l
   std::string coarse_scope;            ///< of the maps beyond the backbone, with a place for their number
   int64_t first_coarse = 0;            ///< number of the first of them
+  bool counts_from_last = false;  ///< levels that end below the last one are nevertheless made of the last endpoints
+  bool separable = true;          ///< false: convolutions are plain ones, whatever use_depthwise says
   Normalization normalization = kMinusOneToOne;
   int64_t min_image_side = 33;
 };

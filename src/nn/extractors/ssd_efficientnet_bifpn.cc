@@ -57,10 +57,11 @@ std::unique_ptr<FeatureExtractor> make_ssd_efficientnet_bifpn(const ExtractorNod
   if (node->depth_multiplier() != 1) node.fail("depth_multiplier", "must be 1 for " + node->type());
   if (node->use_explicit_padding()) node.fail("use_explicit_padding", "is not possible with " + node->type());
   if (node->use_depthwise()) node.fail("use_depthwise", "is not possible with " + node->type());
-  if (node->override_base_feature_extractor_hyperparams())
-    node.fail("override_base_feature_extractor_hyperparams", "is not possible with " + node->type());
   const BifpnOptions neck = bifpn_options(node, kDetectorScalings[kVersion]);
   BackboneOptions base = backbone_options(node, options);
+  if (base.hyperparams && base.hyperparams->regularizer.kind != Regularizer::Kind::kL2)
+    node.fail("conv_hyperparams.regularizer",
+              "must be an l2_regularizer with override_base_feature_extractor_hyperparams, which takes its weight");
   base.last_endpoint = neck.endpoints.back();
   std::shared_ptr<Backbone> backbone =
       Backbone::Types::instance().build(fmt::format("efficientnet-b{}", kVersion), base);

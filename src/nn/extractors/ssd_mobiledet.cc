@@ -1,3 +1,5 @@
+#include <spdlog/spdlog.h>
+
 #include "nn/extractors/options.h"
 
 namespace osprey::nn {
@@ -8,8 +10,9 @@ std::unique_ptr<FeatureExtractor> make_ssd_mobiledet(const ExtractorNode& node,
   refuse_pyramid(node);
   if (node->use_explicit_padding()) node.fail("use_explicit_padding", "is not possible with " + node->type());
   if (node->override_base_feature_extractor_hyperparams())
-    node.fail("override_base_feature_extractor_hyperparams",
-              "is not possible with " + node->type() + ", whose backbone has constants of its own");
+    SPDLOG_WARN(
+        "override_base_feature_extractor_hyperparams does nothing for {}, whose backbone has constants of its own",
+        node->type());
   const std::string backbone = node->type().substr(std::string("ssd_").size());
   return multi_resolution_extractor(node, options, backbone,
                                     {{"C4"}, {"C5"}, {"", 512}, {"", 256}, {"", 256}, {"", 128}});

@@ -16,7 +16,7 @@ OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_mobilenet_v1_keras", &make_ssd_mobil
 
 [[maybe_unused]] const bool named_ssd_mobilenet_v1 =
     add_keras_names("FeatureExtractor.MobilenetV1.FeatureMaps.", [](const std::string& name) {
-      return keras_block_name("ssd_mobile_net_v1_keras_feature_extractor/FeatureMaps", name);
+      return multi_resolution_keras_name("ssd_mobile_net_v1_keras_feature_extractor", name);
     });
 
 }  // namespace

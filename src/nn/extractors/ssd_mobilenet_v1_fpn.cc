@@ -8,10 +8,11 @@ std::unique_ptr<FeatureExtractor> make_ssd_mobilenet_v1_fpn(const ExtractorNode&
                                                             const FeatureExtractorOptions& options) {
   return pyramid_extractor(
       node, options,
-      {.backbone = "mobilenet_v1",
+      {.backbone = node->use_depthwise() ? "mobilenet_v1_fpn" : "mobilenet_v1",
        .endpoints = {"Conv2d_3_pointwise", "Conv2d_5_pointwise", "Conv2d_11_pointwise", "Conv2d_13_pointwise"},
        .coarse_scope = "bottom_up_Conv2d_",
-       .first_coarse = 14});
+       .first_coarse = 14,
+       .counts_from_last = is_keras(node)});
 }
 OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_mobilenet_v1_fpn", &make_ssd_mobilenet_v1_fpn);
 OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_mobilenet_v1_fpn_keras", &make_ssd_mobilenet_v1_fpn);

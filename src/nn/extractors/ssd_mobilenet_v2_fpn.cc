@@ -6,11 +6,13 @@ namespace {
 
 std::unique_ptr<FeatureExtractor> make_ssd_mobilenet_v2_fpn(const ExtractorNode& node,
                                                             const FeatureExtractorOptions& options) {
+  const bool keras = is_keras(node);
   return pyramid_extractor(node, options,
-                           {.backbone = is_keras(node) ? "mobilenet_v2" : "mobilenet_v2_fpn",
+                           {.backbone = node->use_depthwise() && !keras ? "mobilenet_v2_fpn" : "mobilenet_v2",
                             .endpoints = {"layer_4", "layer_7", "layer_14", "layer_19"},
                             .coarse_scope = "bottom_up_Conv2d_",
-                            .first_coarse = 20});
+                            .first_coarse = 20,
+                            .counts_from_last = keras});
 }
 OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_mobilenet_v2_fpn", &make_ssd_mobilenet_v2_fpn);
 OSPREY_REGISTER_TYPE(FeatureExtractor, "ssd_mobilenet_v2_fpn_keras", &make_ssd_mobilenet_v2_fpn);

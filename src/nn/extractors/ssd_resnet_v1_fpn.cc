@@ -17,6 +17,7 @@ std::unique_ptr<FeatureExtractor> make_ssd_resnet_v1_fpn(const ExtractorNode& no
                             .endpoints = {"block1", "block2", "block3", "block4"},
                             .coarse_scope = "bottom_up_block",
                             .first_coarse = 5,
+                            .separable = false,
                             .normalization = kMinusImageNetMean,
                             .min_image_side = 129});
 }

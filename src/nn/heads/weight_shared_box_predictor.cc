@@ -63,7 +63,8 @@ class WeightSharedBoxPredictor final : public BoxPredictor {
       for (at::Tensor& map : for_classes) map = dropout_->forward(map, context);
     Output output{predict(*box_, for_boxes, options_.code_size), predict(*classes_, for_classes, num_class_slots_)};
     if (options_.clip) output.box_encodings = at::clamp(output.box_encodings, (*options_.clip)[0], (*options_.clip)[1]);
-    if (options_.sigmoid) output.class_logits = at::sigmoid(output.class_logits);
+    // While training it would come on top of that of the loss.
+    if (options_.sigmoid && !is_training()) output.class_logits = at::sigmoid(output.class_logits);
     return output;
   }
 
@@ -77,21 +78,18 @@ class WeightSharedBoxPredictor final : public BoxPredictor {
   };
   using Tower = std::vector<TowerLayer>;
 
-  /// Maps of another depth than most are brought to the depth that most have, which is returned.
+  /// Unless all maps have the same depth, each is projected to the one that most have, of several the first; returns
+  /// it.
   int64_t add_projections(const std::vector<int64_t>& depths, const Hyperparams& hyperparams) {
     int64_t usual = depths.at(0);
     for (int64_t depth : depths)
       if (std::count(depths.begin(), depths.end(), depth) > std::count(depths.begin(), depths.end(), usual))
         usual = depth;
-    int64_t number = 0;
-    for (int64_t depth : depths) {
-      if (depth == usual) {
-        projections_.emplace_back();
-        continue;
-      }
-      projections_.push_back(add_convolution(*this, fmt::format("{}ProjectionLayer/conv2d_{}", kScope, number++), false,
-                                             {.in_depth = depth, .out_depth = usual, .activate = false}, hyperparams));
-    }
+    projections_.resize(depths.size());
+    if (std::set<int64_t>(depths.begin(), depths.end()).size() == 1) return usual;
+    for (size_t i = 0; i < depths.size(); ++i)
+      projections_[i] = add_convolution(*this, fmt::format("{}ProjectionLayer/conv2d_{}", kScope, i), false,
+                                        {.in_depth = depths[i], .out_depth = usual, .activate = false}, hyperparams);
     return usual;
   }
 
@@ -149,7 +147,7 @@ class WeightSharedBoxPredictor final : public BoxPredictor {
 
   WeightSharedOptions options_;
   int64_t num_class_slots_;
-  std::vector<Convolution> projections_;  ///< of each map; empty where it fits
+  std::vector<Convolution> projections_;  ///< of each map; empty where all depths are the same
   std::vector<Tower> towers_;             ///< of boxes and of classes, or one for both
   Convolution box_, classes_;
   std::shared_ptr<Dropout> dropout_;

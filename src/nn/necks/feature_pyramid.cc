@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "osprey/base/error.h"
 #include "osprey/nn/convolution.h"
 #include "osprey/nn/keras_names.h"
 #include "osprey/nn/neck.h"
@@ -63,18 +64,19 @@ class FeaturePyramidNeck final : public Neck {
   std::vector<int64_t> depths() const override { return depths_; }
 
  private:
-  /// The coarse map, each value four times, and the fine one. With explicit padding the fine map may be larger by a row
-  /// or column, which the original cuts off.
+  /// The coarse map, each value four times, and the fine one. With explicit padding what comes of the coarse map may be
+  /// larger by a row or column, which the original cuts off.
   at::Tensor add_upsampled(const at::Tensor& fine, const at::Tensor& coarse) const {
     const int64_t height = 2 * coarse.size(2), width = 2 * coarse.size(3);
-    at::Tensor own = fine;
-    if (crop_) own = own.slice(2, 0, height).slice(3, 0, width);
-    TORCH_CHECK(own.size(2) == height && own.size(3) == width,
-                "the levels of a feature pyramid must halve: ", fine.size(2), "x", fine.size(3), " is not twice ",
-                coarse.size(2), "x", coarse.size(3),
-                "; pad_to_multiple, or an image side that is a multiple of it, makes them");
-    if (own.is_meta()) return own;
-    return own + at::upsample_nearest2d(coarse, {height, width});
+    const bool fits =
+        crop_ ? fine.size(2) <= height && fine.size(3) <= width : fine.size(2) == height && fine.size(3) == width;
+    if (!fits)
+      throw ConfigError(
+          fmt::format("the image size does not suit the feature pyramid: the levels must halve, but {}x{} is not twice "
+                      "{}x{}; use a size that is a multiple of the coarsest stride, or pad_to_multiple",
+                      fine.size(2), fine.size(3), coarse.size(2), coarse.size(3)));
+    if (fine.is_meta()) return fine;
+    return fine + at::upsample_nearest2d(coarse, {fine.size(2), fine.size(3)}, /*scales_h=*/2.0, /*scales_w=*/2.0);
   }
 
   std::vector<std::string> endpoints_;

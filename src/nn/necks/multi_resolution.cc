@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include "osprey/nn/convolution.h"
+#include "osprey/nn/keras_names.h"
 #include "osprey/nn/neck.h"
-#include "osprey/nn/separable_convolution.h"
 
 namespace osprey::nn {
 namespace {
@@ -51,7 +51,7 @@ class MultiResolutionNeck final : public Neck {
  private:
   struct Level {
     std::string endpoint;  // of the backbone; empty for a map made here
-    std::vector<std::shared_ptr<ConvolutionLayer>> blocks;
+    std::vector<std::shared_ptr<ConvBlock>> blocks;
   };
 
   template <class Scaled>
@@ -59,9 +59,15 @@ class MultiResolutionNeck final : public Neck {
              const Scaled& scaled, const MultiResolutionOptions& options, const Hyperparams& hyperparams) {
     int64_t depth = depths_.back();
     const std::string place = options.keras ? "FeatureMaps/" : "";
+    Hyperparams depthwise = hyperparams;
+    if (options.keras) {  // the original hands these to arguments that depthwise layers do not look at
+      depthwise.initializer = Initializer::variance_scaling(1, Initializer::Mode::kFanAverage, /*uniform=*/true);
+      depthwise.depthwise_regularizer = {};
+    }
     const auto add = [&](const std::string& scope, ConvBlockOptions block) {
       block.in_depth = depth;
-      level.blocks.push_back(add_convolution(*this, place + scope, /*separable=*/false, block, hyperparams));
+      level.blocks.push_back(add_child(*this, place + scope,
+                                       std::make_shared<ConvBlock>(block, block.depthwise ? depthwise : hyperparams)));
       if (!block.depthwise) depth = block.out_depth;
     };
     if (options.insert_1x1_conv) {
@@ -74,13 +80,6 @@ class MultiResolutionNeck final : public Neck {
                              .kernel = {map.kernel, map.kernel},
                              .stride = 2,
                              .padding = options.use_explicit_padding ? Padding::kFixed : Padding::kSame};
-    if (options.keras && options.use_depthwise) {
-      const KerasSeparable keras = keras_separable(hyperparams, /*pointwise_too=*/false);
-      halving.in_depth = depth;
-      level.blocks.push_back(
-          add_convolution(*this, place + scope, true, halving, keras.hyperparams, keras.depthwise_initializer));
-      return;
-    }
     halving.depthwise = options.use_depthwise;
     add(options.use_depthwise ? scope + "_depthwise" : scope, halving);
     if (options.use_depthwise) add(scope, {.out_depth = full});
@@ -95,6 +94,12 @@ class MultiResolutionNeck final : public Neck {
 std::unique_ptr<Neck> make_multi_resolution_neck(const MultiResolutionOptions& options, const Backbone& backbone,
                                                  const Hyperparams& hyperparams) {
   return std::make_unique<MultiResolutionNeck>(options, backbone, hyperparams);
+}
+
+std::string multi_resolution_keras_name(const std::string& extractor, const std::string& name) {
+  const std::string place = extractor + "/FeatureMaps", end = "_depthwise.depthwise_weights";
+  if (!name.ends_with(end)) return keras_block_name(place, name);
+  return place + "/" + name.substr(0, name.size() - end.size()) + "_depthwise_conv/depthwise_kernel";
 }
 
 }  // namespace osprey::nn
