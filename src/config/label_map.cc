@@ -65,6 +65,7 @@ LabelMap parse_label_map(std::string_view text, const std::string& name) {
   for (int i = 0; i < root->item_size(); ++i) {
     const auto& item = root->item(i);
     const std::string& called = item.name().empty() ? item.display_name() : item.name();
+    if (item.has_id() && item.id() == 0 && called == "background") continue;  // as in public maps; it is no class
     if (!item.has_id())
       report(i, "id", "is not set; ids are numbered from 1");
     else if (item.id() < 1)

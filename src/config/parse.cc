@@ -59,8 +59,11 @@ std::shared_ptr<FieldOrigins> parse_into(google::protobuf::Message& message, std
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
   parser.SetRecursionLimit(kMaxNesting);
+  parser.AllowUnknownField(true);  // the walker knows which
   std::unique_ptr<google::protobuf::Message> fresh(message.New());
-  if (!walker.too_deep && parser.ParseFromString(std::string(text), fresh.get())) {
+  // Of a field that is set twice the last one counts, as for the original, which merges; the walker has noted it.
+  const bool sound = walker.findings.empty() && !walker.too_deep;
+  if (sound && parser.MergeFromString(std::string(text), fresh.get())) {
     message.MergeFrom(*fresh);
     return std::make_shared<FieldOrigins>(std::move(walker.origins));
   }
@@ -75,7 +78,9 @@ std::string read_config_file(const std::string& file, const std::string& what) {
   std::ifstream in(file, std::ios::binary);
   std::ostringstream text;
   if (in) text << in.rdbuf();
-  if (!in || (text.fail() && std::filesystem::file_size(file, unknown) > 0))
+  const bool has_bytes =
+      std::filesystem::is_regular_file(file, unknown) && std::filesystem::file_size(file, unknown) > 0;
+  if (!in || (text.fail() && has_bytes))
     throw ConfigError(fmt::format("{}: the {} cannot be read: {}", file, what, std::strerror(errno)));
   return text.str();
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "osprey/base/cpu.h"
 
 // This is where deprecated fields get their meaning.
@@ -36,8 +38,8 @@ ArithmeticChoice arithmetic(const Config& config) {
 
 int max_number_of_boxes(const Config& config, const proto::InputReader& reader) {
   if (reader.has_max_number_of_boxes()) return reader.max_number_of_boxes();
-  if (config.train_config().has_max_number_of_boxes()) return config.train_config().max_number_of_boxes();
-  return reader.max_number_of_boxes();  // the schema's default
+  const int schemas = reader.max_number_of_boxes(), trained = config.train_config().max_number_of_boxes();
+  return config.train_config().has_max_number_of_boxes() ? std::max(schemas, trained) : schemas;
 }
 
 InputQueue input_queue(const Config& config) {

@@ -13,7 +13,11 @@ namespace {
 class Scan {
  public:
   Scan(const Pipeline& pipeline, Purpose purpose)
-      : config_(*pipeline.message), purpose_(purpose), refused_(pipeline.sources), listed_(pipeline.sources) {}
+      : config_(*pipeline.message),
+        sources_(*pipeline.sources),
+        purpose_(purpose),
+        refused_(pipeline.sources),
+        listed_(pipeline.sources) {}
 
   Unsupported run() {
     scan_model();
@@ -21,13 +25,14 @@ class Scan {
     scan_reader("train_input_reader", config_.train_input_reader());
     for (int i = 0; i < config_.eval_input_reader_size(); ++i)
       scan_reader(fmt::format("eval_input_reader[{}]", i), config_.eval_input_reader(i));
-    if (config_.train_config().use_multiclass_scores()) refuse("train_config.use_multiclass_scores");
     const proto::EvalConfig& eval = config_.eval_config();
     if (eval.force_no_resize()) refuse("eval_config.force_no_resize");
     if (eval.eval_instance_masks()) list("eval_config.eval_instance_masks");
     if (eval.parameterized_metric_size() > 0) list("eval_config.parameterized_metric");
     if (eval.keypoint_edge_size() > 0) list("eval_config.keypoint_edge");
-    return {refused_.all(), listed_.all()};
+    std::vector<Remark> listed = sources_.without_effect();
+    listed.insert(listed.end(), listed_.all().begin(), listed_.all().end());
+    return {refused_.all(), listed};
   }
 
  private:
@@ -46,7 +51,13 @@ class Scan {
   }
 
   void scan_graph_rewriter() {
-    if (purpose_ == Purpose::kTrain || purpose_ == Purpose::kExport)
+    const std::string& type = config_.model().ssd().feature_extractor().type();
+    const int64_t delay = config_.graph_rewriter().quantization().delay(), steps = config_.train_config().num_steps();
+    if (type.ends_with("_keras"))
+      listed_.add("graph_rewriter", "is ignored: the original quantizes no model of TF2");
+    else if (purpose_ == Purpose::kTrain && steps > 0 && delay >= steps)
+      listed_.add("graph_rewriter", "is ignored: quantization.delay is not before the last step");
+    else if (purpose_ == Purpose::kTrain || purpose_ == Purpose::kExport)
       refuse("graph_rewriter", "; --set graph_rewriter= works with the float network");
     else
       listed_.add("graph_rewriter", "quantization is not supported yet; this is the float network: graph_rewriter");
@@ -59,12 +70,14 @@ class Scan {
     if (reader.load_context_features()) refuse(path + ".load_context_features");
     if (reader.expand_labels_hierarchy()) refuse(path + ".expand_labels_hierarchy");
     if (reader.load_context_image_ids()) list(path + ".load_context_image_ids");
+    if (reader.keypoint_type_weight_size() > 0) list(path + ".keypoint_type_weight");
     if (reader.load_dense_pose()) list(path + ".load_dense_pose");
     if (reader.load_track_id()) list(path + ".load_track_id");
     if (reader.load_keypoint_depth_features()) list(path + ".load_keypoint_depth_features");
   }
 
   const proto::TrainEvalPipelineConfig& config_;
+  const FieldOrigins& sources_;
   Purpose purpose_;
   Findings refused_, listed_;
 };
@@ -84,7 +97,7 @@ std::string fate(const proto::TrainEvalPipelineConfig& config, const FieldValue&
        "is used where train_input_reader sets no num_prefetch_batches"},
       {"osprey.protos.TrainConfig.unpad_groundtruth_tensors", "is ignored: padded rows are masked and change nothing"},
       {"osprey.protos.TrainConfig.max_number_of_boxes",
-       "is used where a reader sets no max_number_of_boxes of its own"},
+       "is used where it is above 100 and a reader sets no max_number_of_boxes of its own"},
       {"osprey.protos.TrainConfig.fine_tune_checkpoint_version", "only decides between TF1 and TF2 arithmetic"},
       {"osprey.protos.TrainConfig.run_fine_tune_checkpoint_dummy_computation",
        "is ignored: variables are there before they are restored"},

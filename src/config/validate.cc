@@ -80,9 +80,11 @@ class Checker {
       if (train.num_steps() > 0)
         findings_.add("train_config.num_epochs", "cannot stand beside num_steps; keep one of the two");
     }
+    const bool has_scores = config_.train_input_reader().load_multiclass_scores();
+    if (train.use_multiclass_scores() && !has_scores)
+      findings_.add("train_config.use_multiclass_scores", "needs train_input_reader.load_multiclass_scores: true");
     for (int i = 0; i < train.data_augmentation_options_size(); ++i)
-      if (train.data_augmentation_options(i).has_convert_class_logits_to_softmax() &&
-          !config_.train_input_reader().load_multiclass_scores())
+      if (train.data_augmentation_options(i).has_convert_class_logits_to_softmax() && !has_scores)
         findings_.add(fmt::format("train_config.data_augmentation_options[{}].convert_class_logits_to_softmax", i),
                       "needs train_input_reader.load_multiclass_scores: true");
     const std::string& type = train.fine_tune_checkpoint_type();

@@ -13,6 +13,17 @@ namespace {
 
 using google::protobuf::Descriptor;
 
+/// Fields that public configs have from older or later releases of the original than the one whose schema this is.
+const std::map<std::string, const char*> kOfOtherReleases = {
+    {"SsdFeatureExtractor.batch_norm_trainable", "train_config.freeze_batchnorm says whether batch norms are trained"},
+    {"SsdFeatureExtractor.spaghettinet_arch_name", "there is no SpaghettiNet"},
+    {"SsdFeatureExtractor.use_hardswish", "conv_hyperparams.activation names the activation"},
+    {"BidirectionalFeaturePyramidNetworks.use_native_resize_op", "the result is the same"},
+    {"FeaturePyramidNetworks.use_native_resize_op", "the result is the same"},
+    {"EvalConfig.image_classes_field_map_empty_to_ones",
+     "in pictures without labels of their own all classes were looked for"},
+    {"InputReader.use_keypoint_label_map", "keypoints are not trained on"}};
+
 std::vector<std::string> field_names(const Descriptor* type) {
   std::vector<std::string> names;
   for (int i = 0; i < type->field_count(); ++i) names.push_back(type->field(i)->name());
@@ -139,14 +150,24 @@ void Walker::walk_any() {
 void Walker::check_repetition(const Field* field, const std::string& path, size_t offset) {
   if (field->is_repeated()) return;
   Frame& frame = frames_.back();
-  if (auto [first, is_new] = frame.seen.emplace(field, offset); !is_new)
-    return find(offset, path, fmt::format("is set twice, first at line {}", lines_.line(first->second)));
+  const auto replaced = [&](const std::string& earlier, size_t at) {
+    origins.add_without_effect(
+        {earlier, fmt::format("is replaced by {} at line {}", path, lines_.line(offset)), origin_at(at)});
+  };
+  if (auto [first, is_new] = frame.seen.emplace(field, offset); !is_new) {
+    if (field->cpp_type() != Field::CPPTYPE_MESSAGE) replaced(path, first->second);  // messages are merged
+    first->second = offset;
+  }
   const auto* oneof = field->real_containing_oneof();
   if (oneof == nullptr) return;
-  if (auto [other, is_new] = frame.chosen.emplace(oneof, field); !is_new)
-    find(offset, path,
-         fmt::format("only one of {} can be set, and {} is, at line {}", oneof->name(), other->second->name(),
-                     lines_.line(frame.seen[other->second])));
+  const Field*& chosen = frame.chosen[oneof];
+  if (chosen != nullptr && chosen != field) {
+    const std::string earlier = join(frame.path, chosen->name());
+    replaced(earlier, frame.seen[chosen]);
+    origins.erase(earlier);
+    frame.seen.erase(chosen);
+  }
+  chosen = field;
 }
 
 void Walker::walk_values(const Field* field, const std::string& path, size_t name_offset) {
@@ -266,8 +287,14 @@ bool Walker::missing_brace(const Token& name) {
 
 void Walker::unknown_field(const Token& name) {
   const Frame& frame = frames_.back();
-  find(name.offset, join(frame.path, name.text),
-       fmt::format("{} has no such field{}", frame.type->name(), did_you_mean(name.text, field_names(frame.type))));
+  const std::string path = join(frame.path, name.text);
+  const auto known = kOfOtherReleases.find(fmt::format("{}.{}", frame.type->name(), name.text));
+  if (known != kOfOtherReleases.end()) {
+    origins.add_without_effect({path, fmt::format("is ignored: {}", known->second), origin_at(name.offset)});
+  } else {
+    find(name.offset, path,
+         fmt::format("{} has no such field{}", frame.type->name(), did_you_mean(name.text, field_names(frame.type))));
+  }
   advance();
   if (cur().is(':') || cur().opens()) {
     skip_value();

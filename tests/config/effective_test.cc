@@ -62,7 +62,11 @@ TEST(Validate, RangesOfQueuesAndOfTheTimeBetweenCheckpoints) {
               HasSubstr("train_config.checkpoint.every_n_secs: must be >= 0, got -1"));
 }
 
-TEST(Validate, ScoresThatAreAugmentedMustBeLoaded) {
+TEST(Validate, ScoresThatAreUsedMustBeLoaded) {
+  const std::string classes = "train_config { use_multiclass_scores: true }";
+  EXPECT_THAT(validation_error(classes),
+              HasSubstr("train_config.use_multiclass_scores: needs train_input_reader.load_multiclass_scores: true"));
+  EXPECT_EQ(validation_error(classes + " train_input_reader { load_multiclass_scores: true }"), "");
   const std::string step = "train_config { data_augmentation_options { convert_class_logits_to_softmax {} } }";
   EXPECT_THAT(validation_error(step), HasSubstr("data_augmentation_options[0].convert_class_logits_to_softmax: needs "
                                                 "train_input_reader.load_multiclass_scores: true"));
@@ -156,6 +160,12 @@ TEST(Support, AChoiceThatIsNotBuiltEndsWithItsField) {
   EXPECT_THAT(unsupported_choices(quantized, Purpose::kTrain).refused[0].message, HasSubstr("--set graph_rewriter="));
   EXPECT_THAT(paths(unsupported_choices(quantized, Purpose::kInspect).listed), ElementsAre("graph_rewriter"));
   EXPECT_NO_THROW(require_supported(quantized, Purpose::kInspect));
+  const auto too_late = pipeline_of("graph_rewriter { quantization { delay: 30 } } train_config { num_steps: 30 }");
+  EXPECT_THAT(unsupported_choices(too_late, Purpose::kTrain).refused, IsEmpty());
+  EXPECT_THAT(unsupported_choices(too_late, Purpose::kExport).refused, ::testing::SizeIs(1));
+  const auto keras = pipeline_of(
+      "graph_rewriter { quantization {} } model { ssd { feature_extractor { type: 'ssd_mobilenet_v2_keras' } } }");
+  EXPECT_THAT(unsupported_choices(keras, Purpose::kExport).refused, IsEmpty());
   EXPECT_NO_THROW(require_supported(pipeline_of("graph_rewriter {}", {"graph_rewriter="}), Purpose::kTrain));
 }
 
@@ -210,12 +220,13 @@ TEST(Deprecated, WhatNothingReadsIsListed) {
 TEST(Unsupported, WhatWouldChangeNumbersIsRefusedAndTheRestIsListed) {
   const auto pipeline = pipeline_of(
       "model { ssd { return_raw_detections_during_predict: true } }\n"
-      "train_config { use_multiclass_scores: true }\n"
+      "train_input_reader { expand_labels_hierarchy: true keypoint_type_weight: 2 }\n"
       "eval_config { force_no_resize: true keypoint_edge { start: 0 end: 1 } }\n");
   const Unsupported found = unsupported_choices(pipeline, Purpose::kTrain);
-  EXPECT_THAT(paths(found.refused), ElementsAre("train_config.use_multiclass_scores", "eval_config.force_no_resize"));
-  EXPECT_THAT(paths(found.listed),
-              ElementsAre("model.ssd.return_raw_detections_during_predict", "eval_config.keypoint_edge"));
+  EXPECT_THAT(paths(found.refused),
+              ElementsAre("train_input_reader.expand_labels_hierarchy", "eval_config.force_no_resize"));
+  EXPECT_THAT(paths(found.listed), ElementsAre("model.ssd.return_raw_detections_during_predict",
+                                               "train_input_reader.keypoint_type_weight", "eval_config.keypoint_edge"));
 }
 
 TEST(Resolve, PrecisionIsChosenByTheMachineOnlyWhereTheConfigLeavesItToIt) {
@@ -250,7 +261,8 @@ TEST(Resolve, BoxRowsComeFromTheReaderThenFromTheTrainConfig) {
     return max_number_of_boxes(*pipeline.message, pipeline.message->train_input_reader());
   };
   EXPECT_EQ(rows(""), 100);
-  EXPECT_EQ(rows("train_config { max_number_of_boxes: 50 }"), 50);
+  EXPECT_EQ(rows("train_config { max_number_of_boxes: 50 }"), 100) << "what the original keeps";
+  EXPECT_EQ(rows("train_config { max_number_of_boxes: 150 }"), 150);
   EXPECT_EQ(rows("train_config { max_number_of_boxes: 50 } train_input_reader { max_number_of_boxes: 0 }"), 0);
 }
 

@@ -35,6 +35,12 @@ TEST(LabelMap, ItemsAreSortedAndFoundByIdAndByName) {
   EXPECT_EQ(map.ids_by_name().at("/m/01g317"), 3);
 }
 
+TEST(LabelMap, ABackgroundThatIsListedAsInPublicMapsIsNoClass) {
+  const LabelMap map = parse_label_map("item { id: 0 name: 'background' } item { id: 1 name: 'person' }", "m.pbtxt");
+  ASSERT_EQ(map.items.size(), 1u);
+  EXPECT_EQ(map.items[0].name, "person");
+}
+
 TEST(LabelMap, EveryFindingIsReportedWithItsLine) {
   const std::string all = label_map_error(
       "item { id: 1 name: 'a' }\nitem { id: 1 name: 'b' }\nitem { id: 0 name: 'c' }\nitem { name: 'd' }\n"

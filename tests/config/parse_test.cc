@@ -85,8 +85,7 @@ TEST(Parse, EveryErrorOfTheTextIsReportedInOneRun) {
               HasSubstr("p.config:8:16: train_config.batch_size: must be an integer from 0 to 4294967295, got -2"));
   EXPECT_THAT(all, HasSubstr("p.config:9:13: train_config.num_steps: expected ':' and a value, found '100'"));
   EXPECT_THAT(all, HasSubstr("p.config:10:18: train_config.sync_replicas: expected true or false, found 'yes'"));
-  EXPECT_THAT(all, HasSubstr("p.config:11:3: train_config.batch_size: is set twice, first at line 8"));
-  EXPECT_EQ(count(all, "p.config:"), 7) << all;
+  EXPECT_EQ(count(all, "p.config:"), 6) << all;
 }
 
 TEST(Parse, ReadingGoesOnBehindASyntaxError) {
@@ -126,9 +125,33 @@ TEST(Parse, WindowsPathsGetAHint) {
               AllOf(HasSubstr("'\\D' is not a valid escape"), HasSubstr("write a Windows path with / or with \\\\")));
 }
 
-TEST(Parse, TwoMembersOfAOneofAreRefused) {
-  EXPECT_THAT(errors("model {\n  ssd {}\n  faster_rcnn {}\n}"),
-              HasSubstr("p.config:3:3: model.faster_rcnn: only one of model can be set, and ssd is, at line 2"));
+TEST(Parse, FieldsOfOtherReleasesOfTheOriginalAreNamedAndIgnored) {
+  const auto parsed = parse<proto::TrainEvalPipelineConfig>(
+      "model { ssd { num_classes: 3 feature_extractor { batch_norm_trainable: true min_depth: 8 } } }", "p.config");
+  EXPECT_EQ(parsed.message->model().ssd().feature_extractor().min_depth(), 8);
+  ASSERT_EQ(parsed.sources->without_effect().size(), 1u);
+  EXPECT_EQ(
+      parsed.sources->without_effect()[0].line(),
+      "p.config:1: model.ssd.feature_extractor.batch_norm_trainable: is ignored: train_config.freeze_batchnorm says "
+      "whether batch norms are trained");
+}
+
+// As the original merges a text into an empty message.
+TEST(Parse, OfWhatIsSetTwiceTheLastCountsAndTheOtherIsNamed) {
+  const auto parsed = parse<proto::TrainEvalPipelineConfig>(
+      "train_config {\n  data_augmentation_options {\n    random_horizontal_flip {}\n    random_crop_image {}\n  }\n"
+      "  batch_size: 2\n  batch_size: 4\n}\ntrain_config { num_steps: 7 }\n",
+      "p.config");
+  const proto::TrainConfig& train = parsed.message->train_config();
+  EXPECT_TRUE(train.data_augmentation_options(0).has_random_crop_image());
+  EXPECT_EQ(train.batch_size(), 4u);
+  EXPECT_EQ(train.num_steps(), 7u) << "messages are merged";
+  ASSERT_EQ(parsed.sources->without_effect().size(), 2u);
+  EXPECT_EQ(parsed.sources->without_effect()[0].line(),
+            "p.config:3: train_config.data_augmentation_options[0].random_horizontal_flip: is replaced by "
+            "train_config.data_augmentation_options[0].random_crop_image at line 4");
+  EXPECT_EQ(parsed.sources->without_effect()[1].line(),
+            "p.config:6: train_config.batch_size: is replaced by train_config.batch_size at line 7");
 }
 
 TEST(Parse, AMessageWhereANumberBelongsAndTheOtherWayRound) {

@@ -16,7 +16,8 @@ struct ArithmeticChoice {
 /// CenterNet and for `fine_tune_checkpoint_version: V2`; otherwise TF1.
 ArithmeticChoice arithmetic(const proto::TrainEvalPipelineConfig& config);
 
-/// Rows of boxes per image: the reader's `max_number_of_boxes` if set, else that of `train_config` if set, else 100.
+/// Rows of boxes per image: the reader's `max_number_of_boxes` if set, else that of `train_config` where it is above
+/// 100, else 100. (The original looks at the reader's only; no box that it sees is left out.)
 /// 0 stands for "found by a scan of the data".
 int max_number_of_boxes(const proto::TrainEvalPipelineConfig& config, const proto::InputReader& reader);
 

@@ -2,7 +2,10 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "osprey/config/findings.h"
 #include "osprey/config/node.h"
 
 namespace osprey::config {
@@ -23,8 +26,13 @@ class FieldOrigins final : public SourceMap {
 
   const std::map<std::string, Origin, std::less<>>& all() const { return origins_; }
 
+  /// Fields of the text that count for nothing, as later ones replace them.
+  const std::vector<Remark>& without_effect() const { return without_effect_; }
+  void add_without_effect(Remark remark) { without_effect_.push_back(std::move(remark)); }
+
  private:
   std::map<std::string, Origin, std::less<>> origins_;
+  std::vector<Remark> without_effect_;
 };
 
 }  // namespace osprey::config

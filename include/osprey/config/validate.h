@@ -23,7 +23,7 @@ enum class Purpose { kInspect, kTrain, kEvaluate, kExport };
 /// Valid choices of the pipeline that are not built yet; components report theirs when they are built.
 struct Unsupported {
   std::vector<Remark> refused;  ///< would change numbers
-  std::vector<Remark> listed;   ///< ignored, said once
+  std::vector<Remark> listed;   ///< ignored or replaced by a later field, said once
 };
 Unsupported unsupported_choices(const Pipeline& pipeline, Purpose purpose);
 
