@@ -7,9 +7,10 @@ namespace {
 
 template <class T, class Action>
 void for_each_tensor(T& batch, Action action) {
-  for (auto* tensor : {&batch.images, &batch.true_shapes, &batch.source_shapes, &batch.boxes, &batch.classes,
-                       &batch.weights, &batch.confidences, &batch.is_crowd, &batch.difficult, &batch.group_of,
-                       &batch.area, &batch.valid, &batch.image_weights, &batch.example_keys, &batch.original_sizes})
+  for (auto* tensor :
+       {&batch.images, &batch.true_shapes, &batch.source_shapes, &batch.boxes, &batch.classes, &batch.weights,
+        &batch.confidences, &batch.is_crowd, &batch.difficult, &batch.group_of, &batch.area, &batch.valid,
+        &batch.image_classes, &batch.image_weights, &batch.example_keys, &batch.original_sizes})
     if (tensor->defined()) action(*tensor);
 }
 

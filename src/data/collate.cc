@@ -53,12 +53,32 @@ void put_objects(Batch& batch, int64_t row, const Example& example, int64_t coun
   std::fill_n(row_of<bool>(batch.valid, row), count, true);
 }
 
+float confidence_of(const Example& example, int64_t object) {
+  return example.confidences.empty() ? 1.0f : example.confidences[static_cast<size_t>(object)];
+}
+
 // One label a box; a confidence is 1 where the record has none.
 void put_labels(Batch& batch, int64_t row, const Example& example, int64_t count) {
   copy_list(example.classes, count, row_of<int64_t>(batch.classes, row));
   if (!batch.confidences.defined()) return;
-  std::fill_n(row_of<float>(batch.confidences, row), count, 1.0f);
-  copy_list(example.confidences, count, row_of<float>(batch.confidences, row));
+  for (int64_t i = 0; i < count; ++i) row_of<float>(batch.confidences, row)[i] = confidence_of(example, i);
+}
+
+// A row of scores a box, of which a confidence makes a multiple.
+void put_scores(Batch& batch, int64_t row, const Example& example, int64_t count, int64_t classes) {
+  if (count == 0) return;
+  TORCH_CHECK(example.multiclass_scores.defined() && example.multiclass_scores.size(1) == classes,
+              "expected multiclass_scores of ", classes, " classes");
+  const at::Tensor scores = example.multiclass_scores.narrow(0, 0, count);
+  batch.classes[row].narrow(0, 0, count).copy_(scores);
+  if (!batch.confidences.defined()) return;
+  for (int64_t i = 0; i < count; ++i) batch.confidences[row][i].copy_(scores[i] * confidence_of(example, i));
+}
+
+void put_image_classes(Batch& batch, int64_t row, const Example& example) {
+  auto* const classes = row_of<bool>(batch.image_classes, row);
+  for (const int64_t label : example.image_classes)
+    if (label >= 0 && label < batch.image_classes.size(1)) classes[label] = true;
 }
 
 void put_k_hot(Batch& batch, int64_t row, const Example& example, const MergedBoxes& merged, int64_t count,
@@ -70,7 +90,7 @@ void put_k_hot(Batch& batch, int64_t row, const Example& example, const MergedBo
     const int64_t at = merged.merged[i] * classes + example.classes[i];
     TORCH_CHECK(example.classes[i] >= 0 && example.classes[i] < classes, "class ", example.classes[i], " of ", classes);
     k_hot[at] = 1;
-    if (confidences != nullptr) confidences[at] = example.confidences.empty() ? 1.0f : example.confidences[i];
+    if (confidences != nullptr) confidences[at] = confidence_of(example, static_cast<int64_t>(i));
   }
 }
 }  // namespace
@@ -87,17 +107,18 @@ Batch empty_batch(const BatchShape& shape) {
   batch.true_shapes = zeros({size, 2}, at::kLong);
   if (shape.resize_later) batch.source_shapes = zeros({size, 2}, at::kLong);
   batch.boxes = zeros({size, boxes, 4}, at::kFloat);
-  batch.classes =
-      shape.multi_label ? zeros({size, boxes, shape.num_classes}, at::kFloat) : zeros({size, boxes}, at::kLong);
+  const bool class_rows = shape.multi_label || shape.class_scores;
+  batch.classes = class_rows ? zeros({size, boxes, shape.num_classes}, at::kFloat) : zeros({size, boxes}, at::kLong);
   batch.weights = zeros({size, boxes}, at::kFloat);
   if (shape.confidences)
     batch.confidences =
-        shape.multi_label ? zeros({size, boxes, shape.num_classes}, at::kFloat) : zeros({size, boxes}, at::kFloat);
+        class_rows ? zeros({size, boxes, shape.num_classes}, at::kFloat) : zeros({size, boxes}, at::kFloat);
   batch.is_crowd = zeros({size, boxes}, at::kBool);
   batch.difficult = zeros({size, boxes}, at::kBool);
   batch.group_of = zeros({size, boxes}, at::kBool);
   batch.area = zeros({size, boxes}, at::kFloat);
   batch.valid = zeros({size, boxes}, at::kBool);
+  batch.image_classes = zeros({size, shape.num_classes}, at::kBool);
   batch.image_weights = zeros({size}, at::kFloat);
   batch.example_keys = zeros({size}, at::kLong);
   batch.original_sizes = zeros({size, 2}, at::kLong);
@@ -111,7 +132,12 @@ int64_t put(Batch& batch, int64_t row, const Example& example, int64_t key, cons
 
   int64_t found = static_cast<int64_t>(example.boxes.size());
   if (shape.multi_label) {
-    const MergedBoxes merged = merge_boxes(example);
+    const auto* const picture = row_of<int64_t>(batch.true_shapes, row);
+    const auto share = [](int64_t of, int64_t canvas) {
+      return 1 / (static_cast<float>(canvas) / static_cast<float>(of));
+    };
+    const MergedBoxes merged =
+        merge_boxes(example, {share(picture[0], shape.image.height), share(picture[1], shape.image.width)});
     found = static_cast<int64_t>(merged.first.size());
     const int64_t count = std::min(found, shape.max_boxes);
     Example rows = example;
@@ -122,9 +148,13 @@ int64_t put(Batch& batch, int64_t row, const Example& example, int64_t key, cons
   } else {
     const int64_t count = std::min(found, shape.max_boxes);
     put_objects(batch, row, example, count);
-    put_labels(batch, row, example, count);
+    if (shape.class_scores)
+      put_scores(batch, row, example, count, shape.num_classes);
+    else
+      put_labels(batch, row, example, count);
   }
 
+  put_image_classes(batch, row, example);
   batch.image_weights.data_ptr<float>()[row] = 1;
   batch.example_keys.data_ptr<int64_t>()[row] = key;
   put_size(batch.original_sizes, row, {example.original_height, example.original_width});
@@ -142,11 +172,17 @@ void drop_unusable_objects(Example& example) {
   if (kept.size() != example.boxes.size()) select(example, kept);
 }
 
-MergedBoxes merge_boxes(const Example& example) {
+MergedBoxes merge_boxes(const Example& example, std::array<float, 2> on_canvas) {
   TORCH_CHECK(!example.masks.defined() && !example.keypoints.defined(), "Multi-label support is only for boxes.");
+  const auto places = [&](int64_t object) {
+    const auto place = [](float at, float share) { return static_cast<int64_t>(at * share * 9999); };
+    const Box& box = example.boxes[static_cast<size_t>(object)];
+    return std::array<int64_t, 4>{place(box.ymin, on_canvas[0]), place(box.xmin, on_canvas[1]),
+                                  place(box.ymax, on_canvas[0]), place(box.xmax, on_canvas[1])};
+  };
   MergedBoxes result;
   for (size_t i = 0; i < example.boxes.size(); ++i) {
-    const auto same = [&](int64_t first) { return example.boxes[first] == example.boxes[i]; };
+    const auto same = [&, own = places(static_cast<int64_t>(i))](int64_t first) { return places(first) == own; };
     const auto found = std::find_if(result.first.begin(), result.first.end(), same);
     result.merged.push_back(found - result.first.begin());
     if (found == result.first.end()) result.first.push_back(static_cast<int64_t>(i));

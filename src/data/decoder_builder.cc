@@ -34,10 +34,6 @@ std::unique_ptr<ExampleDecoder> build_example_decoder(const config::ConfigNode<p
   if (reader->num_additional_channels() < 0) reader.fail("num_additional_channels", "must be >= 0");
   if (reader->num_additional_channels() > 0) reader.unsupported("num_additional_channels");
   if (reader->load_context_features()) reader.unsupported("load_context_features");
-  if (reader->load_context_image_ids()) reader.unsupported("load_context_image_ids");
-  if (reader->load_dense_pose()) reader.unsupported("load_dense_pose");
-  if (reader->load_track_id()) reader.unsupported("load_track_id");
-  if (reader->load_keypoint_depth_features()) reader.unsupported("load_keypoint_depth_features");
   if (reader->expand_labels_hierarchy()) reader.unsupported("expand_labels_hierarchy");
 
   DecoderOptions options;

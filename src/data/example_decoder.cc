@@ -110,6 +110,21 @@ at::Tensor read_masks(const Features& features, const DecoderOptions& options, i
   return masks;
 }
 
+/// A score for every class and object, [N, C]; of a record without scores 1 for the class of each object.
+at::Tensor read_scores(const Features& features, int64_t num_classes, const Example& example) {
+  const std::string key = "image/object/class/multiclass_scores";
+  const auto scores = features.floats(key);
+  const size_t objects = example.boxes.size();
+  if (scores.empty()) {
+    const at::Tensor classes = at::tensor(at::ArrayRef<int64_t>(example.classes));
+    return classes.unsqueeze(1).eq(at::arange(num_classes)).to(at::kFloat);
+  }
+  if (scores.size() != objects * static_cast<size_t>(num_classes))
+    features.fail(key, fmt::format("has {} values for {} boxes and {} classes", scores.size(), objects, num_classes));
+  return at::tensor(at::ArrayRef<float>(scores.data(), scores.size()))
+      .reshape({static_cast<int64_t>(objects), num_classes});
+}
+
 void read_keypoints(const Features& features, int64_t per_object, Example& example) {
   const auto objects = static_cast<int64_t>(example.boxes.size());
   const auto y = features.floats("image/object/keypoint/y"), x = features.floats("image/object/keypoint/x");
@@ -251,17 +266,7 @@ Example ExampleDecoder::decode(std::string_view record, const RecordOrigin& orig
   example.group_of = flags(features.ints("image/object/group_of", objects));
   example.area = list(features.floats("image/object/area", objects));
 
-  if (options_.multiclass_scores) {
-    const std::string key = "image/object/class/multiclass_scores";
-    const auto scores = features.floats(key);
-    const size_t columns = objects == 0 ? static_cast<size_t>(options_.num_classes + 1) : scores.size() / objects;
-    if (scores.size() != columns * objects ||
-        (options_.num_classes > 0 && columns != static_cast<size_t>(options_.num_classes + 1)))
-      features.fail(key, fmt::format("has {} values for {} boxes and {} classes with background", scores.size(),
-                                     objects, options_.num_classes + 1));
-    example.multiclass_scores = at::tensor(at::ArrayRef<float>(scores.data(), scores.size()))
-                                    .reshape({static_cast<int64_t>(objects), static_cast<int64_t>(columns)});
-  }
+  if (options_.multiclass_scores) example.multiclass_scores = read_scores(features, options_.num_classes, example);
   if (options_.masks != DecoderOptions::Masks::kNone) {
     example.masks =
         read_masks(features, options_, static_cast<int64_t>(objects), example.original_height, example.original_width);

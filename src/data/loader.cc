@@ -276,7 +276,6 @@ std::unique_ptr<RecordSource> make_source(const config::ConfigNode<proto::InputR
   if (reader->num_prefetch_batches() < 0) reader.fail("num_prefetch_batches", "must be >= 0");
   if (reader->max_number_of_boxes() < 0) reader.fail("max_number_of_boxes", "must be >= 0");
   if (reader->sample_from_datasets_weights_size() > 0) reader.unsupported("sample_from_datasets_weights");
-  if (reader->keypoint_type_weight_size() > 0) reader.unsupported("keypoint_type_weight");
   if (!reader->has_tf_record_input_reader()) {
     if (reader->input_reader_case() == proto::InputReader::INPUT_READER_NOT_SET)
       reader.fail("tf_record_input_reader", "must be set");
@@ -315,12 +314,13 @@ std::unique_ptr<RecordSource> make_source(const config::ConfigNode<proto::InputR
     parts.num_examples_in_run = parts.order.size() * static_cast<int64_t>(reader->num_epochs());
     parts.drop_remainder = reader->drop_remainder() || options.num_shares > 1;  // every share has all its rows
   }
-  const int64_t threads =
+  const int64_t wanted =
       options.num_workers > 0 ? options.num_workers : std::max<int64_t>(1, std::thread::hardware_concurrency());
   const int64_t ahead =
       options.prefetch_batches > 0 ? options.prefetch_batches : std::max(1, reader->num_prefetch_batches());
   const int64_t planned = planned_batches(ahead, shape, reader, name);
-  return std::make_unique<Loader>(std::move(parts), threads, planned);
+  const int64_t rows = (planned + 1) * options.batch_size;  // that may be made at a time
+  return std::make_unique<Loader>(std::move(parts), std::min(wanted, rows), planned);
 }
 
 }  // namespace osprey::data

@@ -58,11 +58,11 @@ Taps nearest_taps(int64_t in, int64_t out, const ResizeOptions& options) {
 }
 
 // Keys' cubic with A = -0.75, its argument rounded to 1/1024 as the original's table is.
-Taps bicubic_taps(int64_t in, int64_t out) {
+Taps bicubic_taps(int64_t in, int64_t out, const ResizeOptions& options) {
   constexpr double kA = -0.75;
   const auto near = [](double x) { return static_cast<float>(((kA + 2) * x - (kA + 3)) * x * x + 1); };
   const auto far = [](double x) { return static_cast<float>(((kA * x - 5 * kA) * x + 8 * kA) * x - 4 * kA); };
-  const float scale = scale_of(in, out, false);
+  const float scale = scale_of(in, out, options.align_corners);
   Taps taps;
   taps.count = 4;
   for (int64_t i = 0; i < out; ++i) {
@@ -76,9 +76,14 @@ Taps bicubic_taps(int64_t in, int64_t out) {
 }
 
 // The share of every input pixel in the box that an output pixel covers; as many taps as the widest box needs.
-Taps area_taps(int64_t in, int64_t out) {
-  const float scale = scale_of(in, out, false);
+Taps area_taps(int64_t in, int64_t out, const ResizeOptions& options) {
+  const float scale = scale_of(in, out, options.align_corners);
   Taps taps;
+  if (scale == 0) {  // corners of a single pixel are aligned: it is what every box lies in
+    taps.index.assign(static_cast<size_t>(out), 0);
+    taps.weight.assign(static_cast<size_t>(out), 1.0f);
+    return taps;
+  }
   taps.count = static_cast<int64_t>(std::ceil(scale)) + 1;
   for (int64_t i = 0; i < out; ++i) {
     const float begin = static_cast<float>(i) * scale, end = static_cast<float>(i + 1) * scale;
@@ -97,9 +102,9 @@ Taps taps_of(int64_t in, int64_t out, const ResizeOptions& options) {
     case ResizeMethod::kNearest:
       return nearest_taps(in, out, options);
     case ResizeMethod::kBicubic:
-      return bicubic_taps(in, out);
+      return bicubic_taps(in, out, options);
     case ResizeMethod::kArea:
-      return area_taps(in, out);
+      return area_taps(in, out, options);
     default:
       return bilinear_taps(in, out, options);
   }

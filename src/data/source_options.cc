@@ -23,7 +23,6 @@ SourceOptions common_options(const Root& root, const config::ConfigNode<proto::I
   SourceOptions options;
   options.num_classes = num_classes_of(*meta_architecture);
   options.resizer = build_image_resizer_of(*meta_architecture);
-  options.multi_label = root->train_config().merge_multiple_label_boxes();
   options.confidences = root->model().has_ssd() && root->model().ssd().use_confidences_as_targets();
   options.max_boxes = config::max_number_of_boxes(*root, *reader);
   options.float_images = reader->float_images();
@@ -70,9 +69,11 @@ BatchShape shape_of(const SourceOptions& options) {
   shape.channels = options.resizer->channels();
   shape.max_boxes = options.max_boxes;
   shape.num_classes = options.num_classes;
-  shape.float_images =
-      options.float_images || (options.training && options.augmenter && options.augmenter->leaves_levels());
+  const bool overshoots = options.resizer->method() == ResizeMethod::kBicubic;  // 0..255
+  shape.float_images = options.float_images || overshoots ||
+                       (options.training && options.augmenter && options.augmenter->leaves_levels());
   shape.multi_label = options.multi_label;
+  shape.class_scores = options.class_scores && !options.multi_label;  // merged boxes have classes of their own
   shape.confidences = options.confidences;
   return shape;
 }
@@ -84,6 +85,8 @@ SourceOptions train_options(const Root& root) {
   if (!(train->max_bad_fraction() >= 0 && train->max_bad_fraction() <= 1))
     train.fail("max_bad_fraction", "must be in [0, 1]");
   options.batch_size = train->batch_size();
+  options.multi_label = train->merge_multiple_label_boxes();
+  options.class_scores = train->use_multiclass_scores();
   options.augmenter = build_augmenter(train);
   options.canvas = device_canvas(train, *options.resizer);
   const config::InputQueue queue = config::input_queue(*root);

@@ -15,8 +15,8 @@ static void from_json(const json& from, BoxPx& box) {
   from.at(0).get_to(box.ymin), from.at(1).get_to(box.xmin), from.at(2).get_to(box.ymax), from.at(3).get_to(box.xmax);
 }
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ImageGroundTruth, boxes_px, classes, is_crowd, difficult, group_of, area, height,
-                                   width)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ImageGroundTruth, boxes_px, classes, is_crowd, difficult, group_of, area,
+                                   image_classes, all_classes_annotated, height, width)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ImageDetections, boxes_px, scores, classes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MetricValue, name, value)
 

@@ -47,6 +47,12 @@ ImageGroundTruth ground_truth_of(const Batch& batch, int64_t row) {
     for (int64_t c = 0; c < num_columns; ++c)
       if (class_data[box * num_columns + c] > 0) add(box, c);
   }
+  if (batch.image_classes.defined()) {
+    const at::Tensor labels = row_of(batch.image_classes, row, at::kBool);
+    for (int64_t c = 0; c < labels.size(0); ++c)
+      if (labels.const_data_ptr<bool>()[c]) truth.image_classes.push_back(c + 1);
+  }
+  truth.all_classes_annotated = truth.image_classes.empty();  // as the original takes pictures without such labels
   return truth;
 }
 

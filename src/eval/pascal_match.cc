@@ -43,7 +43,10 @@ ClassCell match_class(const ImageGroundTruth& truth, const ImageDetections& foun
     else if (!difficult)
       cell.num_objects += 1;
   }
-  if (options.only_annotated_classes && objects.empty() && groups.empty()) return cell;
+  const auto& of_picture = truth.image_classes;
+  const bool annotated = truth.all_classes_annotated || !objects.empty() || !groups.empty() ||
+                         std::find(of_picture.begin(), of_picture.end(), category) != of_picture.end();
+  if (options.only_annotated_classes && !annotated) return cell;
 
   std::vector<size_t> order;
   for (size_t d = 0; d < found.boxes_px.size(); ++d) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <numeric>
 #include <set>
 
@@ -64,15 +63,15 @@ class PascalMetrics final : public DetectionMetrics {
     check_image(image_id, truth, found);
     std::vector<ClassCell> cells;
     for (const Category& category : categories_) cells.push_back(match_class(truth, found, category.id, options_));
-    if (!images_.emplace(image_id, std::move(cells)).second)
-      throw DataError(fmt::format("image {} was evaluated twice", image_id));
+    if (!ids_.insert(image_id).second) throw DataError(fmt::format("image {} was evaluated twice", image_id));
+    images_.push_back(std::move(cells));
   }
 
   std::vector<MetricValue> values() const override {
     const std::string threshold = fmt::format("{}", options_.iou_threshold);
     std::vector<MetricValue> values(1);
     values[0].name = fmt::format("{}_Precision/mAP@{}IOU", options_.prefix, threshold);
-    if (options_.use_recall_bounds)
+    if (options_.use_recall_bounds && (options_.recall_lower_bound > 0 || options_.recall_upper_bound < 1))
       values[0].name += fmt::format("@[{:.1f},{:.1f}]Recall", options_.recall_lower_bound, options_.recall_upper_bound);
     std::vector<ScoredLabel> pooled;
     double objects = 0, sum = 0;
@@ -117,8 +116,8 @@ class PascalMetrics final : public DetectionMetrics {
  private:
   ClassCell gather(size_t k) const {
     ClassCell all;
-    for (const auto& entry : images_) {
-      const ClassCell& cell = entry.second[k];
+    for (const std::vector<ClassCell>& cells : images_) {
+      const ClassCell& cell = cells[k];
       all.labels.insert(all.labels.end(), cell.labels.begin(), cell.labels.end());
       all.num_objects += cell.num_objects;
       all.num_detections += cell.num_detections;
@@ -139,7 +138,8 @@ class PascalMetrics final : public DetectionMetrics {
 
   std::vector<Category> categories_;
   PascalOptions options_;
-  std::map<std::string, std::vector<ClassCell>> images_;
+  std::set<std::string> ids_;
+  std::vector<std::vector<ClassCell>> images_;  ///< as they came, which decides among equal scores
 };
 
 bool add(const std::string& name, const PascalOptions& base) {

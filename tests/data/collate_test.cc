@@ -8,6 +8,7 @@
 
 namespace osprey::data {
 namespace {
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
@@ -78,6 +79,36 @@ TEST(Collate, EqualBoxesBecomeOneRowWithAllTheirClasses) {
   EXPECT_EQ(batch.valid.sum().item<int64_t>(), 1);
   EXPECT_TRUE(at::equal(batch.classes[0][0], at::tensor({1.f, 1.f})));
   EXPECT_EQ(batch.classes.sum().item<float>(), 2);
+}
+
+TEST(Collate, BoxesAreMergedThatFallOntoTheSamePlacesOfTheCanvas) {
+  Example two = example(2);
+  two.boxes = {{.10002f, .1f, .5f, .5f}, {.10009f, .1f, .5f, .5f}};
+  EXPECT_THAT(merge_boxes(two).merged, ElementsAre(0, 0)) << "both fall onto the 1000th of 9999 places";
+  two.boxes[1].ymin = .10012f;
+  EXPECT_THAT(merge_boxes(two).merged, ElementsAre(0, 1));
+  EXPECT_THAT(merge_boxes(two, {.5f, 1}).merged, ElementsAre(0, 0)) << "on a canvas twice as high both fall onto 500";
+}
+
+TEST(Collate, RowsOfScoresAreClassesAndConfidencesMakeMultiplesOfThem) {
+  Example two = example(2);
+  two.multiclass_scores = at::tensor({.75f, .25f, 0.0f, .5f}).view({2, 2});
+  two.confidences = {1, .5f};
+  BatchShape scored = shape();
+  scored.class_scores = scored.confidences = true;
+  Batch batch = empty_batch(scored);
+  put(batch, 0, two, 0, scored, *small_fixed_resizer());
+  EXPECT_TRUE(batch.classes[0].narrow(0, 0, 2).equal(two.multiclass_scores));
+  EXPECT_TRUE(batch.confidences[0].narrow(0, 0, 2).equal(at::tensor({.75f, .25f, 0.0f, .25f}).view({2, 2})));
+  EXPECT_EQ(batch.classes.sum().item<float>(), 1.5f);
+}
+
+TEST(Collate, LabelsOfAWholePictureAreMarked) {
+  Example labelled = example(1);
+  labelled.image_classes = {1, -1, 7};
+  Batch batch = empty_batch(shape());
+  put(batch, 0, labelled, 0, shape(), *small_fixed_resizer());
+  EXPECT_TRUE(batch.image_classes[0].equal(at::tensor({0, 1}).to(at::kBool)));
 }
 
 TEST(Collate, MergingWithKeypointsIsRefused) {

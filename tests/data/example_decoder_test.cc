@@ -283,11 +283,14 @@ TEST(ExampleDecoder, KeypointsThatAreNotLabelledAreNan) {
 
 TEST(ExampleDecoder, ReadsMulticlassScoresAndImageLabels) {
   auto record = picture_record(4, 4).box(0, 0, 1, 1, 1);
+  EXPECT_TRUE(read(record, "load_multiclass_scores: true", nullptr, 2)
+                  ->example.multiclass_scores.equal(at::tensor({1.0f, 0.0f}).view({1, 2})))
+      << "without scores, those of the label";
   record.floats("image/object/class/multiclass_scores", {.1f, .2f, .3f});
-  EXPECT_EQ(read(record, "load_multiclass_scores: true", nullptr, 2)->example.multiclass_scores.sizes(),
-            (std::vector<int64_t>{1, 3}));
-  EXPECT_THAT([&] { read(record, "load_multiclass_scores: true", nullptr, 3); },
-              fails_with<BadRecord>("multiclass_scores"));
+  EXPECT_TRUE(read(record, "load_multiclass_scores: true", nullptr, 3)
+                  ->example.multiclass_scores.equal(at::tensor({.1f, .2f, .3f}).view({1, 3})));
+  EXPECT_THAT([&] { read(record, "load_multiclass_scores: true", nullptr, 2); },
+              fails_with<BadRecord>("has 3 values for 1 boxes and 2 classes"));
   record.strings("image/class/text", {"dog", "cow"})
       .floats("image/class/confidence", {1, 0})
       .ints("image/neg_category_ids", {5, 77});
@@ -298,13 +301,15 @@ TEST(ExampleDecoder, ReadsMulticlassScoresAndImageLabels) {
 }
 
 TEST(ExampleDecoder, WhatIsNotBuiltIsRefusedByName) {
-  for (const char* field : {"load_context_features: true", "load_context_image_ids: true", "load_dense_pose: true",
-                            "load_track_id: true", "load_keypoint_depth_features: true", "num_additional_channels: 1",
+  for (const char* field : {"load_context_features: true", "num_additional_channels: 1",
                             "input_type: TF_SEQUENCE_EXAMPLE", "expand_labels_hierarchy: true"}) {
     const std::string text = field;
     EXPECT_THAT([&] { read(picture_record(4, 4), text); },
                 ThrowsMessage<ConfigError>(HasSubstr("is not supported yet: " + text.substr(0, text.find(':')))));
   }
+  const char* const of_other_models =
+      "load_context_image_ids: true load_dense_pose: true load_track_id: true load_keypoint_depth_features: true";
+  EXPECT_TRUE(read(picture_record(4, 4), of_other_models)->example.image.defined());
   EXPECT_THAT([] { read(picture_record(4, 4), "num_additional_channels: -1"); },
               ThrowsMessage<ConfigError>(HasSubstr("must be >= 0")));
 }

@@ -38,6 +38,19 @@ TEST(ImageCodec, JpegRoundTripIsCloseAndInRgbOrder) {
   EXPECT_GT(encode_jpeg(image, 100).size(), encode_jpeg(image, 50).size());
 }
 
+// Sums of the pixels, and of their squares, that tf.io.decode_jpeg of TensorFlow 2.15 gives.
+TEST(ImageCodec, JpegPixelsAreTensorFlows) {
+  const auto data = test_data();
+  if (!data) GTEST_SKIP() << kNoTestData;
+  const auto expect_sums = [&](const char* name, int64_t sum, int64_t squares) {
+    const at::Tensor pixels = decode_image(read_file(*data / "data/bccd/JPEGImages" / name)).to(at::kLong);
+    EXPECT_EQ(pixels.sum().item<int64_t>(), sum) << name;
+    EXPECT_EQ(pixels.square().sum().item<int64_t>(), squares) << name;
+  };
+  expect_sums("BloodImage_00000.jpg", 166659252, 30524101320);
+  expect_sums("BloodImage_00001.jpg", 167544436, 30842025470);
+}
+
 TEST(ImageCodec, GreyPicturesGetThreeEqualChannels) {
   expect_colour(decode_image(grey_png(5, 6, 77)), 77, 77, 77, 0);
   const at::Tensor jpeg = decode_image(grey_jpeg(32, 48));

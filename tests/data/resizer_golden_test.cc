@@ -88,5 +88,27 @@ TEST(Resize, AgreesWithTheOriginalsKernels) {
   }
 }
 
+// What tf.compat.v1.image.resize_bicubic and resize_area of TensorFlow 2.15 make of these pixels.
+TEST(Resize, AlignsCornersByEveryMethod) {
+  using data::ResizeMethod;
+  const at::Tensor image = at::tensor({10.0f, 200.0f, 30.0f, 90.0f, 40.0f, 250.0f}).view({2, 3, 1});
+  const auto resized = [&](ResizeMethod method, const at::Tensor& from, int64_t height) {
+    return data::resize(from, height, 5, {method, /*align_corners=*/true, false}).view({height, 5});
+  };
+  expect_close(
+      resized(ResizeMethod::kBicubic, image, 4),
+      at::tensor({10.0f,   120.9375f, 200.0f,   132.8125f, 30.0f,     35.157f, 97.1563f, 149.6861f, 135.171f,  99.1817f,
+                  64.843f, 69.0937f,  90.3139f, 137.954f,  180.8183f, 90.0f,   45.3125f, 40.0f,     140.3125f, 250.0f})
+          .view({4, 5}),
+      1e-4, 0, "bicubic");
+  expect_close(resized(ResizeMethod::kArea, image, 4),
+               at::tensor({10.0f, 10.0f, 200.0f, 200.0f, 30.0f, 10.0f, 10.0f, 200.0f, 200.0f, 30.0f,
+                           10.0f, 10.0f, 200.0f, 200.0f, 30.0f, 90.0f, 90.0f, 40.0f,  40.0f,  250.0f})
+                   .view({4, 5}),
+               1e-4, 0, "area");
+  expect_close(resized(ResizeMethod::kArea, image.slice(0, 0, 1), 2),
+               at::tensor({10.0f, 10.0f, 200.0f, 200.0f, 30.0f}).expand({2, 5}), 1e-4, 0, "area of one row");
+}
+
 }  // namespace
 }  // namespace osprey::testing

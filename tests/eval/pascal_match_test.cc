@@ -34,5 +34,23 @@ TEST(PascalMatch, CountsTenThousandDetectionsOfAClass) {
   EXPECT_EQ(cut.labels.back().worth, 0);
 }
 
+TEST(PascalMatch, ClassesAreAnnotatedByBoxesByLabelsOfThePictureOrAll) {
+  ImageGroundTruth truth;
+  ImageDetections found;
+  found.boxes_px = {{10, 10, 20, 20}};
+  found.scores = {0.9};
+  found.classes = {1};
+  const PascalOptions challenge{.only_annotated_classes = true};
+  const auto false_alarms = [&] { return match_class(truth, found, 1, challenge).labels.size(); };
+  EXPECT_EQ(false_alarms(), 0u);
+  truth.image_classes = {2};
+  EXPECT_EQ(false_alarms(), 0u);
+  truth.image_classes = {2, 1};
+  EXPECT_EQ(false_alarms(), 1u);
+  truth.image_classes = {};
+  truth.all_classes_annotated = true;
+  EXPECT_EQ(false_alarms(), 1u);
+}
+
 }  // namespace
 }  // namespace osprey::eval

@@ -22,6 +22,7 @@ struct Batch {
   at::Tensor group_of;           ///< [B, M] bool
   at::Tensor area;               ///< [B, M] float32: annotated area in original pixels, 0 where the record has none
   at::Tensor valid;              ///< [B, M] bool: false marks padding
+  at::Tensor image_classes;      ///< [B, C] bool: classes the picture as a whole is labelled with
   at::Tensor image_weights;      ///< [B] float32: 0 for an image that only fills up the last evaluation batch, else 1
   at::Tensor example_keys;       ///< [B] int64: the running number of each example in the run; keys its random draws
   at::Tensor original_sizes;     ///< [B, 2] int64: height and width of the picture in the record, before any resize

@@ -28,7 +28,7 @@ struct Example {
   std::vector<uint8_t> difficult;    ///< [N] or empty
   std::vector<uint8_t> group_of;     ///< [N] or empty
   std::vector<float> area;           ///< [N] or empty: annotated area in pixels of the original picture
-  at::Tensor multiclass_scores;      ///< [N, C + 1] float32, or undefined
+  at::Tensor multiclass_scores;      ///< [N, C] float32, or undefined
   at::Tensor masks;                  ///< [N, H, W] float32 in {0, 1}, or undefined
   at::Tensor keypoints;              ///< [N, K, 2] float32 (y, x) normalised, NaN where not visible; or undefined
   at::Tensor keypoint_visibilities;  ///< [N, K] bool, or undefined

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -15,9 +16,10 @@ struct BatchShape {
   bool resize_later = false;  ///< pictures that fit stay as they are, and the batch has source_shapes
   int64_t channels = 3;
   int64_t max_boxes = 100;    ///< M
-  int64_t num_classes = 0;    ///< C, for k-hot classes
+  int64_t num_classes = 0;    ///< C, for rows of classes
   bool float_images = false;  ///< float32 instead of uint8
   bool multi_label = false;   ///< classes are k-hot [B, M, C]: equal boxes become one row
+  bool class_scores = false;  ///< otherwise, classes are the rows of multiclass_scores, [B, M, C]
   bool confidences = false;   ///< the batch carries label confidences
   bool pin_memory = false;
 };
@@ -41,7 +43,9 @@ struct MergedBoxes {
   std::vector<int64_t> first;   ///< [K] index of the first object with this box
   std::vector<int64_t> merged;  ///< [N] row of every object
 };
-/// throws c10::Error where the example has masks or keypoints, which cannot be merged
-MergedBoxes merge_boxes(const Example& example);
+/// Equal are those that fall onto the same places of a grid over the canvas, of 9999 steps a side, as in the original.
+/// on_canvas  height and width of the picture, as shares of the canvas
+/// throws     c10::Error where the example has masks or keypoints, which cannot be merged
+MergedBoxes merge_boxes(const Example& example, std::array<float, 2> on_canvas = {1, 1});
 
 }  // namespace osprey::data

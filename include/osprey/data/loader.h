@@ -24,7 +24,8 @@ struct SourceOptions {
   uint64_t seed = 0;
   int64_t num_classes = 1;
   int64_t max_boxes = 100;         ///< M; more boxes are left out, counted; 0: found by a scan
-  bool multi_label = false;        ///< merge_multiple_label_boxes
+  bool multi_label = false;        ///< merge_multiple_label_boxes; training only
+  bool class_scores = false;       ///< use_multiclass_scores; training only
   bool confidences = false;        ///< batches carry label confidences
   bool float_images = false;       ///< do not round to uint8 after the resize
   int64_t num_workers = 0;         ///< 0: one per processor

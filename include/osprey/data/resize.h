@@ -9,7 +9,7 @@ enum class ResizeMethod { kBilinear, kNearest, kBicubic, kArea };
 
 struct ResizeOptions {
   ResizeMethod method = ResizeMethod::kBilinear;
-  bool align_corners = false;  ///< bilinear and nearest only: the corner pixels' centres fall together
+  bool align_corners = false;  ///< the corner pixels' centres fall together
   bool half_pixel = false;     ///< bilinear and nearest only: pixel centres lie at i + 0.5, as in TensorFlow 2
 };
 

@@ -27,12 +27,14 @@ struct BoxPx {
 /// throughout.
 struct ImageGroundTruth {
   std::vector<BoxPx> boxes_px = {};
-  std::vector<int64_t> classes = {};    ///< category ids
-  std::vector<uint8_t> is_crowd = {};   ///< one box for many objects (COCO)
-  std::vector<uint8_t> difficult = {};  ///< need not be found (Pascal VOC)
-  std::vector<uint8_t> group_of = {};   ///< one box for many objects (Open Images)
-  std::vector<double> area = {};        ///< pixels; 0 where not annotated: the box's area is taken
-  double height = 0, width = 0;         ///< of the original picture; 0 where not known
+  std::vector<int64_t> classes = {};        ///< category ids
+  std::vector<uint8_t> is_crowd = {};       ///< one box for many objects (COCO)
+  std::vector<uint8_t> difficult = {};      ///< need not be found (Pascal VOC)
+  std::vector<uint8_t> group_of = {};       ///< one box for many objects (Open Images)
+  std::vector<double> area = {};            ///< pixels; 0 where not annotated: the box's area is taken
+  std::vector<int64_t> image_classes = {};  ///< category ids the picture as a whole is labelled with (Open Images)
+  bool all_classes_annotated = false;       ///< every class was looked for, not only those of boxes and of the picture
+  double height = 0, width = 0;             ///< of the original picture; 0 where not known
 };
 
 /// What a detector found on one image, in any order; ties keep the order given.

@@ -15,7 +15,8 @@ struct PascalOptions {
   bool weighted_mean = false;           ///< pools the detections of all classes instead of averaging the classes' AP
   bool use_group_of = false;            ///< Open Images: a group-of box absorbs what lies in it
   double group_of_weight = 0;           ///< what finding a group-of box is worth; 0: neither gain nor loss
-  bool only_annotated_classes = false;  ///< leaves out detections of classes that the image has no annotation of
+  bool only_annotated_classes = false;  ///< leaves out detections of classes that neither a box nor a label of the
+                                        ///< whole picture has
   bool use_recall_bounds = false;       ///< mean precision inside the recall range below
   double recall_lower_bound = 0, recall_upper_bound = 1;
 };

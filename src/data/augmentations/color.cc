@@ -1,4 +1,7 @@
 #include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <utility>
 
 #include "data/augmentations/checks.h"
 #include "osprey/data/augmentation.h"
@@ -63,12 +66,19 @@ class RandomGray final : public Augmentation {
   float probability_;
 };
 
+/// Either may be the larger, as in configs that set one of them only; the original draws between them.
+template <class M>
+void check_deltas(const ConfigNode<M>& cfg) {
+  for (const auto& [field, delta] : {std::pair{"min_delta", cfg->min_delta()}, {"max_delta", cfg->max_delta()}})
+    if (!(delta >= 0)) cfg.fail(field, fmt::format("must be >= 0, got {}", delta));
+}
+
 std::unique_ptr<Augmentation> make_brightness(const ConfigNode<proto::RandomAdjustBrightness>& cfg) {
   if (!(cfg->max_delta() >= 0)) cfg.fail("max_delta", "must be >= 0");
   return std::make_unique<RandomAdjust>(&adjust_brightness, -cfg->max_delta(), cfg->max_delta());
 }
 std::unique_ptr<Augmentation> make_contrast(const ConfigNode<proto::RandomAdjustContrast>& cfg) {
-  check_range(cfg, "min_delta", cfg->min_delta(), "max_delta", cfg->max_delta(), 0);
+  check_deltas(cfg);
   return std::make_unique<RandomAdjust>(&adjust_contrast, cfg->min_delta(), cfg->max_delta());
 }
 std::unique_ptr<Augmentation> make_hue(const ConfigNode<proto::RandomAdjustHue>& cfg) {
@@ -76,7 +86,7 @@ std::unique_ptr<Augmentation> make_hue(const ConfigNode<proto::RandomAdjustHue>&
   return std::make_unique<RandomAdjust>(&adjust_hue, -cfg->max_delta(), cfg->max_delta());
 }
 std::unique_ptr<Augmentation> make_saturation(const ConfigNode<proto::RandomAdjustSaturation>& cfg) {
-  check_range(cfg, "min_delta", cfg->min_delta(), "max_delta", cfg->max_delta(), 0);
+  check_deltas(cfg);
   return std::make_unique<RandomAdjust>(&adjust_saturation, cfg->min_delta(), cfg->max_delta());
 }
 std::unique_ptr<Augmentation> make_distort(const ConfigNode<proto::RandomDistortColor>& cfg) {

@@ -1,5 +1,7 @@
 #include "data/augmentations/crop_sampler.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -56,7 +58,10 @@ std::vector<PixelWindow> boxes_in_pixels(const Example& example, int64_t rows, i
 }  // namespace
 
 void check(const CropOptions& options, const config::Node& node) {
-  check_probability(node, "min_object_covered", options.min_object_covered);
+  if (!(options.min_object_covered >= 0)) node.fail("min_object_covered", "must be >= 0");
+  if (options.min_object_covered > 1)
+    SPDLOG_WARN("{}: {} of a box cannot be covered, so pictures stay whole", node.path_of("min_object_covered"),
+                options.min_object_covered);
   if (!(options.min_aspect_ratio > 0)) node.fail("min_aspect_ratio", "must be > 0");
   check_range(node, "min_aspect_ratio", options.min_aspect_ratio, "max_aspect_ratio", options.max_aspect_ratio, 0);
   if (!(options.min_area > 0 && options.min_area <= 1)) node.fail("min_area", "must be in (0, 1]");
