@@ -17,6 +17,7 @@
 #include "osprey/checkpoint/directory.h"
 #include "osprey/checkpoint/model_weights.h"
 #include "osprey/config/label_map.h"
+#include "osprey/config/validate.h"
 #include "osprey/data/decoder_builder.h"
 #include "osprey/data/image_codec.h"
 #include "osprey/data/image_resizer.h"
@@ -113,7 +114,7 @@ class UncheckedFile {
 ExportReport export_model(const config::Pipeline& pipeline, const std::string& checkpoint,
                           const std::string& output_dir, const ExportOptions& options) {
   const auto root = pipeline.root();
-  if (root->has_graph_rewriter()) root.unsupported("graph_rewriter");
+  config::require_supported(pipeline, config::Purpose::kExport);
   if (!root->model().has_ssd()) root.child("model", root->model()).unsupported("");
   const auto ssd = root.child("model", root->model()).child("ssd", root->model().ssd());
   const std::unique_ptr<data::ImageResizer> resizer =
@@ -121,13 +122,18 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
   const ServedResize resize = served_resize(ssd, *resizer);
 
   const fs::path file = checkpoint::resolve(checkpoint);
+  std::error_code failed;
+  if (fs::exists(file.parent_path() / "pipeline.config", failed) &&
+      fs::equivalent(file.parent_path(), output_dir, failed))
+    throw ConfigError(fmt::format(
+        "{} is the folder of the training: its pipeline.config would be written over; export to another folder",
+        output_dir));
   const config::LabelMap labels = label_map(pipeline, file);
   const std::shared_ptr<models::DetectionModel> model = models::build_model(root);
   const bool averages = root->eval_config().use_moving_averages();
   const int64_t step = checkpoint::load_model(file, *model, averages);
   model->eval();
 
-  std::error_code failed;
   fs::create_directories(output_dir, failed);
   if (failed) throw DataError(output_dir + ": cannot be created: " + failed.message());
   const fs::path folder(output_dir);

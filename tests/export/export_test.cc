@@ -303,6 +303,16 @@ TEST(Export, FolderServesThroughTheDetector) {
               ::testing::ThrowsMessage<DataError>(HasSubstr("exported/model.pt: cannot be loaded")));
 }
 
+TEST(Export, TheFolderOfTheTrainingIsLeftAsItIs) {
+  const TempDir folder;
+  const config::Pipeline pipeline = toy_pipeline();
+  save_run(*evaluated_model(pipeline, 3), folder);
+  std::ofstream(folder / "pipeline.config") << "what was really run";
+  EXPECT_THAT([&] { export_model(pipeline, folder / "ckpt-5", folder / "."); },
+              ::testing::ThrowsMessage<ConfigError>(HasSubstr("is the folder of the training")));
+  EXPECT_FALSE(fs::exists(folder / "model.pt"));
+}
+
 TEST(Export, ADiskThatIsFullIsSaidAndNothingIsLeft) {
   const TempDir folder;
   const config::Pipeline pipeline = toy_pipeline();
