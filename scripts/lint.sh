@@ -9,7 +9,7 @@ if [ "${1:-}" = --tidy ]; then
   [ -d build/release/proto/osprey ] || { echo "lint.sh: build first (scripts/test.sh)" >&2; exit 1; }
   # One file at a time, without the warnings that are GCC's alone; the headers to precompile are read as text.
   cmake --preset release -B build/tidy -DCMAKE_UNITY_BUILD=OFF >/dev/null
-  sed -i -E 's# -Wno-(maybe-uninitialized|subobject-linkage)##g; s#build/tidy/proto#build/release/proto#g' \
+  sed -i -E 's# -Wno-(maybe-uninitialized|subobject-linkage)##g; s#build/tidy/proto#build/release/proto#g; s# -std=c\+\+20#& -I'"$PWD"'/cmake#' \
     build/tidy/compile_commands.json
   files=("$@")
   [ ${#files[@]} -gt 0 ] || mapfile -t files < <(git ls-files 'src/*.cc' 'tools/*.cc')
