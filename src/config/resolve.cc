@@ -38,8 +38,7 @@ ArithmeticChoice arithmetic(const Config& config) {
 
 int max_number_of_boxes(const Config& config, const proto::InputReader& reader) {
   if (reader.has_max_number_of_boxes()) return reader.max_number_of_boxes();
-  const int schemas = reader.max_number_of_boxes(), trained = config.train_config().max_number_of_boxes();
-  return config.train_config().has_max_number_of_boxes() ? std::max(schemas, trained) : schemas;
+  return std::max(reader.max_number_of_boxes(), config.train_config().max_number_of_boxes());  // 100 where not set
 }
 
 InputQueue input_queue(const Config& config) {

@@ -40,7 +40,7 @@ Walker::Walker(std::string_view text, const std::string& source, const Descripto
                const google::protobuf::Message* base)
     : lines_(text), source_(source), tokens_(tokenize(text, findings)) {
   for (const Token& token : tokens_) never_closed_ += token.opens() - token.closes();
-  frames_.push_back({root, "", base, 0, '\0', {}, {}, {}});
+  frames_.push_back({root, "", base, 0, '\0'});
   walk_frame();
   std::stable_sort(findings.begin(), findings.end(),
                    [](const Finding& a, const Finding& b) { return a.offset < b.offset; });
@@ -56,7 +56,7 @@ void Walker::walk_message(const Descriptor* type, const std::string& path, const
     find(cur().offset, path, fmt::format("messages nest more than {} deep", kMaxNesting));
     return skip_block();
   }
-  frames_.push_back({type, path, base, cur().offset, cur().is('{') ? '}' : '>', {}, {}, {}});
+  frames_.push_back({type, path, base, cur().offset, cur().is('{') ? '}' : '>'});
   advance();
   walk_frame();
   frames_.pop_back();
@@ -149,25 +149,18 @@ void Walker::walk_any() {
 
 void Walker::check_repetition(const Field* field, const std::string& path, size_t offset) {
   if (field->is_repeated()) return;
-  Frame& frame = frames_.back();
-  const auto replaced = [&](const std::string& earlier, size_t at) {
+  const auto replace = [&](const std::string& earlier) {
+    const Origin* const origin = origins.find(earlier);
+    if (origin == nullptr) return;
     origins.add_without_effect(
-        {earlier, fmt::format("is replaced by {} at line {}", path, lines_.line(offset)), origin_at(at)});
-  };
-  if (auto [first, is_new] = frame.seen.emplace(field, offset); !is_new) {
-    if (field->cpp_type() != Field::CPPTYPE_MESSAGE) replaced(path, first->second);  // messages are merged
-    first->second = offset;
-  }
-  const auto* oneof = field->real_containing_oneof();
-  if (oneof == nullptr) return;
-  const Field*& chosen = frame.chosen[oneof];
-  if (chosen != nullptr && chosen != field) {
-    const std::string earlier = join(frame.path, chosen->name());
-    replaced(earlier, frame.seen[chosen]);
+        {earlier, fmt::format("is replaced by {} at line {}", path, lines_.line(offset)), *origin});
     origins.erase(earlier);
-    frame.seen.erase(chosen);
-  }
-  chosen = field;
+    std::erase_if(elements_, [&](const auto& list) { return list.first.starts_with(earlier + "."); });
+  };
+  if (field->cpp_type() != Field::CPPTYPE_MESSAGE) replace(path);  // messages are merged
+  const auto* oneof = field->real_containing_oneof();
+  for (int i = 0; oneof != nullptr && i < oneof->field_count(); ++i)
+    if (oneof->field(i) != field) replace(join(frames_.back().path, oneof->field(i)->name()));
 }
 
 void Walker::walk_values(const Field* field, const std::string& path, size_t name_offset) {
@@ -186,9 +179,9 @@ void Walker::walk_values(const Field* field, const std::string& path, size_t nam
     return walk_value(field, path);
   }
   if (origins.find(path) == nullptr) origins.set(path, origin_at(name_offset));
-  Frame& frame = frames_.back();
+  const Frame& frame = frames_.back();
   const bool is_map = field->is_map();
-  int index = frame.elements[field];
+  int index = elements_[path];
   if (frame.base != nullptr && index == 0) index = frame.base->GetReflection()->FieldSize(*frame.base, field);
   auto element = [&](size_t offset) {
     // The entries of a map have no order that a path could name; all of them stand where the first does.
@@ -200,7 +193,6 @@ void Walker::walk_values(const Field* field, const std::string& path, size_t nam
     origins.erase(path);
     origins.set(path, first);
   };
-  const size_t depth = frames_.size();
   if (!cur().is('[')) {
     element(name_offset);
   } else {
@@ -219,7 +211,7 @@ void Walker::walk_values(const Field* field, const std::string& path, size_t nam
     }
     if (cur().is(']')) advance();
   }
-  frames_[depth - 1].elements[field] = index;
+  elements_[path] = index;
 }
 
 void Walker::walk_value(const Field* field, const std::string& path) {

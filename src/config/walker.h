@@ -40,9 +40,6 @@ class Walker {
     const google::protobuf::Message* base;
     size_t opened;  ///< offset of its opening brace; unused for the root
     char closing;   ///< '\0' for the root
-    std::map<const Field*, size_t> seen;
-    std::map<const google::protobuf::OneofDescriptor*, const Field*> chosen;
-    std::map<const Field*, int> elements;
   };
 
   const Token& cur() const { return tokens_[at_]; }
@@ -74,9 +71,10 @@ class Walker {
   std::vector<Token> tokens_;
   size_t at_ = 0;
   std::vector<Frame> frames_;
-  int never_closed_ = 0;         ///< how many more braces open than close
-  size_t unwind_to_ = SIZE_MAX;  ///< while a forgotten brace is made up for: the number of frames to keep
-  size_t suspect_ = SIZE_MAX;    ///< offset of a brace whose closing brace is indented otherwise
+  std::map<std::string, int> elements_;  ///< how many each list has, by its path
+  int never_closed_ = 0;                 ///< how many more braces open than close
+  size_t unwind_to_ = SIZE_MAX;          ///< while a forgotten brace is made up for: the number of frames to keep
+  size_t suspect_ = SIZE_MAX;            ///< offset of a brace whose closing brace is indented otherwise
 };
 
 }  // namespace osprey::config

@@ -226,7 +226,9 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
     derive_classes(result.pipeline, *result.label_map);
     std::vector<ClassCount> places;
     if (const auto classes = configured_classes(*result.pipeline.message))
-      places.push_back({"config", *classes, "num_classes of the model"});
+      places.push_back({"config", *classes,
+                        fmt::format("num_classes of the model; --set model.ssd.num_classes={} takes the label map's",
+                                    result.label_map->max_id())});
     places.push_back(
         {"label map", result.label_map->max_id(), result.pipeline.message->train_input_reader().label_map_path()});
     check_classes(places);

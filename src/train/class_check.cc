@@ -53,9 +53,6 @@ void check_classes(const std::vector<ClassCount>& places) {
   std::string table = fmt::format("the number of classes differs:\n  {:<12}  {:>7}  {}", "what", "classes", "where");
   for (const ClassCount& place : places)
     table += fmt::format("\n  {:<12}  {:>7}  {}", place.what, place.classes, place.where);
-  for (const ClassCount& place : places)
-    if (place.what == "label map")
-      table += fmt::format("\n  --set model.ssd.num_classes={} takes those of the label map", place.classes);
   throw ConfigError(table);
 }
 

@@ -217,6 +217,14 @@ TEST(Deprecated, WhatNothingReadsIsListed) {
   for (const auto& remark : remarks) EXPECT_THAT(remark.message, HasSubstr("is ignored: ")) << remark.path;
 }
 
+TEST(Unsupported, WhatIsReplacedIsListedAndStrictRefusesIt) {
+  const std::string twice = "model { ssd {} } train_config { batch_size: 2 batch_size: 4 }";
+  EXPECT_THAT(paths(unsupported_choices(pipeline_of(twice), Purpose::kTrain).listed),
+              ElementsAre("train_config.batch_size"));
+  EXPECT_NO_THROW(check(pipeline_of(twice), Purpose::kInspect));
+  EXPECT_THROW(check(pipeline_of(twice, {"strict=true"}), Purpose::kInspect), ConfigError);
+}
+
 TEST(Unsupported, WhatWouldChangeNumbersIsRefusedAndTheRestIsListed) {
   const auto pipeline = pipeline_of(
       "model { ssd { return_raw_detections_during_predict: true } }\n"

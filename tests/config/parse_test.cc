@@ -140,18 +140,20 @@ TEST(Parse, FieldsOfOtherReleasesOfTheOriginalAreNamedAndIgnored) {
 TEST(Parse, OfWhatIsSetTwiceTheLastCountsAndTheOtherIsNamed) {
   const auto parsed = parse<proto::TrainEvalPipelineConfig>(
       "train_config {\n  data_augmentation_options {\n    random_horizontal_flip {}\n    random_crop_image {}\n  }\n"
-      "  batch_size: 2\n  batch_size: 4\n}\ntrain_config { num_steps: 7 }\n",
+      "  batch_size: 2\n}\ntrain_config {\n  batch_size: 4\n  data_augmentation_options { random_rotation90 {} }\n}\n",
       "p.config");
   const proto::TrainConfig& train = parsed.message->train_config();
   EXPECT_TRUE(train.data_augmentation_options(0).has_random_crop_image());
   EXPECT_EQ(train.batch_size(), 4u);
-  EXPECT_EQ(train.num_steps(), 7u) << "messages are merged";
+  EXPECT_EQ(train.data_augmentation_options_size(), 2) << "messages are merged";
+  EXPECT_EQ(parsed.sources->origin("train_config.data_augmentation_options[0]").line, 2);
+  EXPECT_EQ(parsed.sources->origin("train_config.data_augmentation_options[1]").line, 10);
   ASSERT_EQ(parsed.sources->without_effect().size(), 2u);
   EXPECT_EQ(parsed.sources->without_effect()[0].line(),
             "p.config:3: train_config.data_augmentation_options[0].random_horizontal_flip: is replaced by "
             "train_config.data_augmentation_options[0].random_crop_image at line 4");
   EXPECT_EQ(parsed.sources->without_effect()[1].line(),
-            "p.config:6: train_config.batch_size: is replaced by train_config.batch_size at line 7");
+            "p.config:6: train_config.batch_size: is replaced by train_config.batch_size at line 9");
 }
 
 TEST(Parse, AMessageWhereANumberBelongsAndTheOtherWayRound) {

@@ -26,7 +26,8 @@ class FieldOrigins final : public SourceMap {
 
   const std::map<std::string, Origin, std::less<>>& all() const { return origins_; }
 
-  /// Fields of the text that count for nothing, as later ones replace them.
+  /// Fields of the text that count for nothing: later ones replace them, or only other releases of the original know
+  /// them.
   const std::vector<Remark>& without_effect() const { return without_effect_; }
   void add_without_effect(Remark remark) { without_effect_.push_back(std::move(remark)); }
 
