@@ -72,7 +72,8 @@ void put_scores(Batch& batch, int64_t row, const Example& example, int64_t count
   const at::Tensor scores = example.multiclass_scores.narrow(0, 0, count);
   batch.classes[row].narrow(0, 0, count).copy_(scores);
   if (!batch.confidences.defined()) return;
-  for (int64_t i = 0; i < count; ++i) batch.confidences[row][i].copy_(scores[i] * confidence_of(example, i));
+  const at::Tensor factors = example.confidences.empty() ? at::ones({count}) : at::tensor(example.confidences);
+  batch.confidences[row].narrow(0, 0, count).copy_(scores * factors.narrow(0, 0, count).unsqueeze(1));
 }
 
 void put_image_classes(Batch& batch, int64_t row, const Example& example) {
@@ -175,7 +176,8 @@ void drop_unusable_objects(Example& example) {
 MergedBoxes merge_boxes(const Example& example, std::array<float, 2> on_canvas) {
   TORCH_CHECK(!example.masks.defined() && !example.keypoints.defined(), "Multi-label support is only for boxes.");
   const auto places = [&](int64_t object) {
-    const auto place = [](float at, float share) { return static_cast<int64_t>(at * share * 9999); };
+    constexpr float kSteps = 9999;  // of the original's grid: its quantization_bins but one
+    const auto place = [](float at, float share) { return static_cast<int64_t>(at * share * kSteps); };
     const Box& box = example.boxes[static_cast<size_t>(object)];
     return std::array<int64_t, 4>{place(box.ymin, on_canvas[0]), place(box.xmin, on_canvas[1]),
                                   place(box.ymax, on_canvas[0]), place(box.xmax, on_canvas[1])};
