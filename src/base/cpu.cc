@@ -59,6 +59,18 @@ InstructionSet best_of_machine(InstructionSet most) {
   return InstructionSet::kAny;
 }
 
+/// Whether the CPU says how wide it computes, and that it is with 256 bits (AMD64 Architecture Programmer's Manual,
+/// volume 3, appendix E: CPUID Fn8000_001A). Others with AVX-512 compute with 512.
+bool computes_with_halves() {
+#if defined(__x86_64__) && defined(__GNUC__)
+  constexpr unsigned int kPerformance = 0x8000001a, k256Bits = 1u << 2, k512Bits = 1u << 3;
+  unsigned int eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(kPerformance, &eax, &ebx, &ecx, &edx) != 0 && (eax & (k256Bits | k512Bits)) == k256Bits;
+#else
+  return false;
+#endif
+}
+
 InstructionSet allowed() {
   constexpr std::pair<std::string_view, InstructionSet> kSets[] = {{"ANY", InstructionSet::kAny},
                                                                    {"AVX2", InstructionSet::kAvx2},
@@ -84,6 +96,11 @@ InstructionSet instruction_set() {
 }
 
 bool has_bfloat16_arithmetic() { return instruction_set() >= InstructionSet::kAvx512Bf16; }
+
+bool computes_with_512_bits() {
+  static const bool result = instruction_set() >= InstructionSet::kAvx512 && !computes_with_halves();
+  return result;
+}
 
 bool has_bfloat16_tiles() { return instruction_set() == InstructionSet::kAmxBf16; }
 

@@ -31,7 +31,7 @@ TEST(DepthwiseConvolution, IsTheConvolutionOfEachChannelAndItsGradients) {
   for (const SlidingWindow& window : windows)
     for (const auto& [height, width] : {std::pair<int64_t, int64_t>{3, 3}, {1, 7}, {5, 5}, {2, 4}})
       for (const auto& [rows, columns, depth] :
-           {std::tuple<int64_t, int64_t, int64_t>{7, 9, 5}, {40, 7, 16}, {8, 8, 33}, {13, 11, 132}}) {
+           {std::tuple<int64_t, int64_t, int64_t>{7, 9, 5}, {40, 7, 16}, {8, 8, 33}, {13, 17, 132}}) {
         const at::Tensor x = at::randn({2, depth, rows, columns}).contiguous(at::MemoryFormat::ChannelsLast),
                          weights = at::randn({depth, 1, height, width});
         Defined defined(x, weights, window);

@@ -19,4 +19,8 @@ bool has_bfloat16_arithmetic();
 /// Whether tiles of them are multiplied at once, too (AMX-BF16), many times as fast as float32.
 bool has_bfloat16_tiles();
 
+/// Whether instruction_set() has registers of 512 bits and the CPU computes with all of one at once, not with its
+/// halves as Zen 4 does.
+bool computes_with_512_bits();
+
 }  // namespace osprey

@@ -14,11 +14,9 @@ namespace {
 struct GroupSize {
   int64_t floats_of_line, least_channels;
 };
-/// Registers of 16 floats need the nearest cache to be busy. Those of 8 are content with the next one, and maps then
-/// come faster from memory.
-GroupSize group_size() {
-  return instruction_set() >= InstructionSet::kAvx512 ? GroupSize{4096, 2 * kLanes} : GroupSize{8192, 4 * kLanes};
-}
+/// Registers of 16 floats need the nearest cache to be busy. Those of 8, and halves, are content with the next one, and
+/// maps then come faster from memory.
+GroupSize group_size() { return {4096, (computes_with_512_bits() ? 2 : 8) * kLanes}; }
 
 /// [C, 1, height, width] -> [C / lanes, height * width, lanes], the taps as they are or the last one first.
 at::Tensor to_lanes(const at::Tensor& given, bool turned) {
@@ -102,6 +100,11 @@ void DepthwiseLines::forward(const ChannelGroup& group, const LineOf& map, int64
   weighted_sums(seen_by(map, of_lines, of_pixels, pixels_.stride, group.depth, lines),
                 of_taps(weights_.const_data_ptr<float>(), group, of_lines, of_pixels, lines_.kernel, pixels_.kernel),
                 pixels_.to, result, group.depth);
+}
+
+std::pair<int64_t, int64_t> DepthwiseLines::new_lines(int64_t y) const {
+  const Taps seen = forward_taps(lines_, y).within(lines_.from), before = forward_taps(lines_, y - 1);
+  return {std::max(seen.source, before.source + before.count), seen.source + seen.count};
 }
 
 PaddedLine DepthwiseLines::map_line() const {

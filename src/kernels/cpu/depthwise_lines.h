@@ -3,6 +3,7 @@
 #include <c10/util/FunctionRef.h>
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "kernels/cpu/sides.h"
@@ -37,6 +38,8 @@ class DepthwiseLines {
 
   /// Line y of the result; what is behind it, `result_line().after`, is written, too.
   void forward(const ChannelGroup& group, const LineOf& map, int64_t y, float* result) const;
+  /// The lines of the map that this sees and the line before it does not: first, last + 1.
+  std::pair<int64_t, int64_t> new_lines(int64_t y) const;
   PaddedLine map_line() const;
   PaddedLine result_line() const;
 

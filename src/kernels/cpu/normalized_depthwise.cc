@@ -70,8 +70,7 @@ std::optional<ChannelAffine> affine_of(const std::optional<Affine>& all, const C
   return ChannelAffine{of.mean + group.first, of.scale + group.first, of.shift + group.first, of.epilogue};
 }
 
-/// Asks for a line that is read later. The maps that a backward pass reads have not been read for long. (Inlined, since
-/// to the compiler a function without effect need not be called.)
+/// Asks for a line that is read later. (Inlined, since to the compiler a function without effect need not be called.)
 template <class T>
 OSPREY_INLINE void fetch_line(const GroupOfPicture<const T>& map, int64_t number, const ChannelGroup& group) {
   constexpr int64_t kElements = 64 / sizeof(T);  // of a line of the cache
@@ -112,6 +111,10 @@ Convolved depthwise_of(const at::Tensor& x, const std::optional<Affine>& affine,
                       [&](int64_t line, float* to) { read_line(map, line, group, of_group, to); });
     const Lines made(1, convolution.result_line(), group.depth);
     for (int64_t target = begin; target < end; ++target) {
+      if (target + 1 < end) {
+        const auto [first, last] = convolution.new_lines(target + 1);
+        for (int64_t line = first; line < last; ++line) fetch_line(map, line, group);
+      }
       convolution.forward(group, lines, target, made.at(0));
       write_line(made.at(0), result, target, group);
       done(result.line(target));
