@@ -418,6 +418,14 @@ void add_maps() {
       },
       2 * 4.0 * 2 * 256 * 80 * 80);
   add(
+      "convolution_bias_gradient",
+      [] {
+        return [gradient = channels_last(at::randn({2, 256, 80, 80}, floats()))] {
+          kernels::convolution_bias_gradient(gradient);
+        };
+      },
+      4.0 * 2 * 256 * 80 * 80);
+  add(
       "copy",
       [] { return [from = at::randn({64 << 20}, floats()), to = at::empty({64 << 20}, floats())] { to.copy_(from); }; },
       2 * 4.0 * (64 << 20));

@@ -36,8 +36,7 @@ struct Affine {
 /// Sums over all places of x and of its square, [2, C] float64.
 at::Tensor moments(const at::Tensor& x);
 
-/// Sums over all places of x, [C] float32: of a gradient, what it is for biases. x may be empty. (No operator: the
-/// nodes of those sum by libtorch, which can be traced.)
+/// Sums over all places of x, [C] float32. x may be empty.
 at::Tensor place_sums(const at::Tensor& x);
 
 /// Mean and inverse deviation, [C] float32 each, of maps with these moments that have `count` values per channel.

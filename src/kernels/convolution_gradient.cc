@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "kernels/batch_norm_steps.h"
 #include "kernels/cpu/loops/product_panels.h"
 #include "kernels/cpu/place_products.h"
 #include "kernels/cpu/sliding_convolution.h"
@@ -253,11 +254,24 @@ at::Tensor weight_gradient(at::TensorList gradients, at::TensorList maps, at::In
   return result;
 }
 
+at::Tensor bias_gradient(at::TensorList gradients) {
+  TORCH_CHECK(!gradients.empty(), "expected gradients, got none");
+  for (const at::Tensor& gradient : gradients)
+    TORCH_CHECK(gradient.dim() == 4 && is_element(gradient.scalar_type()) && gradient.size(1) == gradients[0].size(1),
+                "expected gradients [B, O, H, W] of float32 or half the bits, got ", gradient.toString(), " ",
+                gradient.sizes());
+  if (gradients[0].is_meta()) return at::empty({gradients[0].size(1)}, gradients[0].options().dtype(at::kFloat));
+  at::Tensor result = place_sums(gradients[0]);
+  for (const at::Tensor& gradient : gradients.slice(1)) result.add_(place_sums(gradient));
+  return result;
+}
+
 TORCH_LIBRARY_FRAGMENT(osprey, library) {
   define(library,
          "convolution_weight_gradient(Tensor[] gradients, Tensor[] maps, int[] kernel, int stride, int[] padding) -> "
          "Tensor",
          &weight_gradient);
+  define(library, "convolution_bias_gradient(Tensor[] gradients) -> Tensor", &bias_gradient);
 }
 
 }  // namespace
@@ -281,6 +295,12 @@ at::Tensor convolution_weight_gradient(at::TensorList gradients, at::TensorList 
   const at::NoGradGuard no_gradients;
   static const auto operation = find_operator("convolution_weight_gradient", &weight_gradient);
   return operation.call(gradients, maps, window.kernel, window.stride, window.padding);
+}
+
+at::Tensor convolution_bias_gradient(at::TensorList gradients) {
+  const at::NoGradGuard no_gradients;
+  static const auto operation = find_operator("convolution_bias_gradient", &bias_gradient);
+  return operation.call(gradients);
 }
 
 }  // namespace osprey::kernels

@@ -85,7 +85,7 @@ class PointwiseNode : public torch::autograd::Function<PointwiseNode> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     refuse_second_derivative("pointwise_convolution");
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor &x = saved[0], &weights = saved[1], &gradient = gradients[0];
+    const at::Tensor &x = saved[0], &weights = saved[1], gradient = channels_last(gradients[0]);
     const bool transposed = context->saved_data["transposed"].toBool();
     variable_list result(4);
     if (context->needs_input_grad(0)) result[0] = multiply_places(gradient, weights, {}, !transposed);
@@ -93,7 +93,7 @@ class PointwiseNode : public torch::autograd::Function<PointwiseNode> {
       result[1] =
           transposed ? convolution_weight_gradient(x, gradient, {}) : convolution_weight_gradient(gradient, x, {});
     if (context->saved_data["biased"].toBool() && context->needs_input_grad(2))
-      result[2] = gradient.sum(at::IntArrayRef{0, 2, 3}, /*keepdim=*/false, at::kFloat);
+      result[2] = convolution_bias_gradient(gradient);
     return result;
   }
 };

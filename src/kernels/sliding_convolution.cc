@@ -154,6 +154,7 @@ class SlidingNode : public torch::autograd::Function<SlidingNode> {
     const size_t count = maps.size();
     const bool transposed = context->saved_data["transposed"].toBool();
     variable_list result(count + 3);
+    for (at::Tensor& gradient : gradients) gradient = channels_last(gradient);
     bool wants_maps = false;
     for (size_t i = 0; i < count; ++i) wants_maps = wants_maps || context->needs_input_grad(i);
     if (wants_maps) std::ranges::copy(convolve(gradients, weights, {}, !transposed), result.begin());
@@ -161,11 +162,7 @@ class SlidingNode : public torch::autograd::Function<SlidingNode> {
       result[count] = transposed ? convolution_weight_gradient(maps, gradients, window_of(weights))
                                  : convolution_weight_gradient(gradients, maps, window_of(weights));
     if (context->saved_data["biased"].toBool() && context->needs_input_grad(count + 1))
-      for (const at::Tensor& gradient : gradients) {
-        const at::Tensor sums = gradient.sum(at::IntArrayRef{0, 2, 3}, /*keepdim=*/false, at::kFloat);
-        at::Tensor& total = result[count + 1];
-        total = total.defined() ? total + sums : sums;
-      }
+      result[count + 1] = convolution_bias_gradient(gradients);
     return result;
   }
 };

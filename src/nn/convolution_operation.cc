@@ -5,9 +5,6 @@
 #include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <algorithm>
-
-#include "kernels/batch_norm_steps.h"
 #include "kernels/if_defined.h"
 #include "kernels/no_second_derivative.h"
 #include "kernels/without_autocast.h"
@@ -45,92 +42,46 @@ bool slides(at::TensorList maps, const at::Tensor& weights, const kernels::Convo
          2 * window.padding[1] == window.kernel[1] - 1 && kernels::takes_sliding(maps, weights);
 }
 
-at::Tensor convolved(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
-                     const kernels::ConvolutionWindow& window) {
-  if (is_pointwise(x, weights, window)) return kernels::pointwise_convolution(x, weights, biases);
-  return at::conv2d(x.to(at::kFloat), weights, biases, {window.stride, window.stride}, window.padding)
-      .to(x.scalar_type());
-}
-
-/// The gradient like x, of which the values do not matter.
-at::Tensor gradient_of_map(const at::Tensor& gradient, const at::Tensor& x, const at::Tensor& weights,
-                           const kernels::ConvolutionWindow& window) {
-  if (is_pointwise(x, weights, window)) return kernels::pointwise_convolution_gradient(gradient, weights);
-  const at::Tensor floats = x.scalar_type() == at::kFloat ? x : at::empty_like(x, at::kFloat);
-  return std::get<0>(at::convolution_backward(gradient.to(at::kFloat), floats, weights, at::OptionalIntArrayRef(),
-                                              {window.stride, window.stride}, window.padding,
-                                              /*dilation=*/{1, 1}, /*transposed=*/false, /*output_padding=*/{0, 0},
-                                              /*groups=*/1, {true, false, false}))
-      .to(x.scalar_type());
-}
-
-bool multiply_weight_gradient(at::TensorList maps, const at::Tensor& weights,
-                              const kernels::ConvolutionWindow& window) {
-  return std::ranges::all_of(
-      maps, [&](const at::Tensor& map) { return kernels::multiplies_weight_gradient(map, weights, window); });
-}
-
-at::Tensor gradient_of_weights(const variable_list& gradients, const variable_list& maps, const at::Tensor& weights,
-                               const kernels::ConvolutionWindow& window) {
-  if (multiply_weight_gradient(maps, weights, window))
-    return kernels::convolution_weight_gradient(gradients, maps, window);
-  at::Tensor total;
-  for (size_t i = 0; i < maps.size(); ++i) {
-    const at::Tensor own = std::get<1>(at::convolution_backward(
-        gradients[i].to(at::kFloat), maps[i].to(at::kFloat), weights, at::OptionalIntArrayRef(),
-        {window.stride, window.stride}, window.padding, /*dilation=*/{1, 1}, /*transposed=*/false,
-        /*output_padding=*/{0, 0}, /*groups=*/1, {false, true, false}));
-    total = total.defined() ? total + own : own;
-  }
-  return total;
-}
-
-/// A convolution of one or more maps by our own operators in those directions where they are faster than libtorch's.
-/// Maps may have half the bits, weights are float32 and so is all arithmetic.
-class OwnConvolution : public torch::autograd::Function<OwnConvolution> {
+/// A convolution by libtorch but for the gradients of weights and biases. The map may have half the bits, weights are
+/// float32 and so is all arithmetic.
+class OwnWeightGradient : public torch::autograd::Function<OwnWeightGradient> {
  public:
-  static variable_list forward(AutogradContext* context, at::TensorList maps, const at::Tensor& weights,
-                               const std::optional<at::Tensor>& biases, const kernels::ConvolutionWindow& window) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weights,
+                            const std::optional<at::Tensor>& biases, const kernels::ConvolutionWindow& window) {
     const kernels::WithoutAutocast scope;
-    variable_list saved = maps.vec();
-    saved.push_back(weights);
-    context->save_for_backward(saved);
+    context->save_for_backward({x, weights});
     context->saved_data["biased"] = biases.has_value();
     context->saved_data["window"] =
         std::vector<int64_t>{window.kernel[0], window.kernel[1], window.stride, window.padding[0], window.padding[1]};
-    if (slides(maps, weights, window))
-      return kernels::sliding_convolution(maps, weights, biases.value_or(at::Tensor()));
-    variable_list results;
-    for (const at::Tensor& map : maps)
-      results.push_back(convolved(map, weights, biases.value_or(at::Tensor()), window));
-    return results;
+    return at::conv2d(x.to(at::kFloat), weights, biases, {window.stride, window.stride}, window.padding)
+        .to(x.scalar_type());
   }
 
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     kernels::refuse_second_derivative("a convolution");
-    variable_list maps = context->get_saved_variables();
-    const at::Tensor weights = maps.back();
-    maps.pop_back();
-    const size_t count = maps.size();
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &weights = saved[1],
+                     gradient = gradients[0].contiguous(at::MemoryFormat::ChannelsLast);
     const auto values = context->saved_data["window"].toIntVector();
     const kernels::ConvolutionWindow window{{values[0], values[1]}, values[2], {values[3], values[4]}};
-    for (at::Tensor& gradient : gradients) gradient = gradient.contiguous(at::MemoryFormat::ChannelsLast);
-    variable_list result(count + 3);
-    if (slides(maps, weights, window)) {
-      bool wanted = false;
-      for (size_t i = 0; i < count; ++i) wanted = wanted || context->needs_input_grad(i);
-      if (wanted) std::ranges::copy(kernels::sliding_convolution_gradient(gradients, weights), result.begin());
-    } else {
-      for (size_t i = 0; i < count; ++i)
-        if (context->needs_input_grad(i)) result[i] = gradient_of_map(gradients[i], maps[i], weights, window);
-    }
-    if (context->needs_input_grad(count)) result[count] = gradient_of_weights(gradients, maps, weights, window);
-    if (context->saved_data["biased"].toBool() && context->needs_input_grad(count + 1))
-      for (const at::Tensor& gradient : gradients) {
-        at::Tensor& total = result[count + 1];
-        total = total.defined() ? total + kernels::place_sums(gradient) : kernels::place_sums(gradient);
-      }
+    variable_list result(4);
+    if (context->needs_input_grad(0)) result[0] = gradient_of_map(gradient, x, weights, window);
+    if (context->needs_input_grad(1)) result[1] = kernels::convolution_weight_gradient(gradient, x, window);
+    if (context->saved_data["biased"].toBool() && context->needs_input_grad(2))
+      result[2] = kernels::convolution_bias_gradient(gradient);
     return result;
+  }
+
+ private:
+  /// Of what it is like the values do not matter.
+  static at::Tensor gradient_of_map(const at::Tensor& gradient, const at::Tensor& x, const at::Tensor& weights,
+                                    const kernels::ConvolutionWindow& window) {
+    const at::Tensor floats = x.scalar_type() == at::kFloat ? x : at::empty_like(x, at::kFloat);
+    return std::get<0>(at::convolution_backward(gradient.to(at::kFloat), floats, weights, at::OptionalIntArrayRef(),
+                                                {window.stride, window.stride}, window.padding,
+                                                /*dilation=*/{1, 1}, /*transposed=*/false, /*output_padding=*/{0, 0},
+                                                /*groups=*/1, {true, false, false}))
+        .to(x.scalar_type());
   }
 };
 
@@ -166,35 +117,29 @@ bool takes_normalized_operation(const at::Tensor& x, const at::Tensor& weights, 
 std::vector<at::Tensor> convolution_operation(at::TensorList maps, const at::Tensor& weights, const at::Tensor& biases,
                                               const ConvolutionOptions& options, std::array<int64_t, 2> padding) {
   const kernels::ConvolutionWindow window{options.kernel, options.stride, padding};
+  const bool takes_own = takes_own_operators(), has_own = takes_own && options.groups == 1 && options.dilation == 1;
+  std::vector<at::Tensor> own, results;
+  for (const at::Tensor& map : maps) own.push_back(takes_own ? as_autocast(map) : map);
+  if (has_own && slides(own, weights, window)) return kernels::sliding_convolution(own, weights, biases);
   const auto by_libtorch = [&](const at::Tensor& map) {
     return at::conv2d(map, weights, biases, {options.stride, options.stride}, padding,
                       {options.dilation, options.dilation}, options.groups);
   };
-  std::vector<at::Tensor> results;
-  if (!takes_own_operators()) {
-    for (const at::Tensor& map : maps) results.push_back(by_libtorch(map));
-    return results;
+  for (const at::Tensor& map : own) {
+    const bool widened = takes_own && widens(map, weights);
+    if (has_own && is_pointwise(map, weights, window)) {
+      results.push_back(kernels::pointwise_convolution(map, weights, biases));
+    } else if (has_own && (widened || map.scalar_type() == at::kFloat) && at::GradMode::is_enabled() &&
+               weights.requires_grad() && kernels::multiplies_weight_gradient(map, weights, window)) {
+      results.push_back(OwnWeightGradient::apply(map, weights, kernels::if_defined(biases), window));
+    } else if (widened) {
+      const kernels::WithoutAutocast scope;
+      results.push_back(by_libtorch(map.to(at::kFloat)).to(map.scalar_type()));
+    } else {
+      results.push_back(by_libtorch(map));
+    }
   }
-  std::vector<at::Tensor> own;
-  for (const at::Tensor& map : maps) own.push_back(as_autocast(map));
-  const bool widened = widens(own[0], weights), of_floats = widened || own[0].scalar_type() == at::kFloat;
-  if (options.groups == 1 && options.dilation == 1) {
-    const bool wants_gradient = at::GradMode::is_enabled() && weights.requires_grad();
-    const auto takes = [&](at::TensorList some) {
-      return slides(some, weights, window) ||
-             std::ranges::all_of(some, [&](const at::Tensor& map) { return is_pointwise(map, weights, window); }) ||
-             (of_floats && wants_gradient && multiply_weight_gradient(some, weights, window));
-    };
-    if (takes(own)) return OwnConvolution::apply(at::TensorList(own), weights, kernels::if_defined(biases), window);
-  }
-  if (maps.size() > 1) {  // each its own way
-    for (const at::Tensor& map : own)
-      results.push_back(convolution_operation(map, weights, biases, options, padding).front());
-    return results;
-  }
-  if (!widened) return {by_libtorch(own[0])};
-  const kernels::WithoutAutocast scope;
-  return {by_libtorch(own[0].to(at::kFloat)).to(own[0].scalar_type())};
+  return results;
 }
 
 }  // namespace osprey::nn

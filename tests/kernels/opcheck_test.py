@@ -51,6 +51,7 @@ SAMPLES = {
     "batch_norm_activation": (maps().requires_grad_(), channels(), channels(), maps().requires_grad_(), 1e-3, 0.0, 6.0, 0),
     "batch_norm_activation_backward": (maps(), maps(), torch.rand(19), None, maps(), torch.rand(19), torch.rand(19), 0.0, 6.0, 0),
     "convolution_weight_gradient": ([torch.randn(2, 8, 5, 6)], [torch.randn(2, 4, 10, 12)], [3, 3], 2, [1, 1]),
+    "convolution_bias_gradient": ([maps(), maps()],),
     "depthwise_convolution": (maps().requires_grad_(), torch.randn(19, 1, 3, 3, requires_grad=True), 2, [0, 1, 1, 1]),
     "depthwise_convolution_backward": (maps(), maps(), torch.randn(19, 1, 3, 3), 1, [1, 1, 1, 1], True),
     "pointwise_convolution": (maps().requires_grad_(), torch.randn(23, 19, 1, 1, requires_grad=True), torch.randn(23, requires_grad=True), False),

@@ -264,6 +264,9 @@ std::vector<Sample> samples() {
                                   tensors({at::randn({2, 4, 10, 12}).to(type)}), std::vector<int64_t>{3, 3}, int64_t{2},
                                   std::vector<int64_t>{1, 1}};
                    }});
+    all.push_back({"convolution_bias_gradient", [=] {
+                     return Stack{tensors({at::randn({2, 8, 5, 6}).to(type), at::randn({2, 8, 2, 3}).to(type)})};
+                   }});
     for (const int64_t depth : {19, 24})  // kernels for devices are for multiples of 4
       for (const int64_t side : {3, 5})
         for (const int64_t stride : {1, 2}) {

@@ -29,4 +29,11 @@ bool multiplies_weight_gradient(const at::Tensor& x, const at::Tensor& weights, 
 /// operator   osprey::convolution_weight_gradient
 at::Tensor convolution_weight_gradient(at::TensorList gradients, at::TensorList maps, const ConvolutionWindow& window);
 
+/// Gradient of its biases: sums over all places of all maps.
+/// gradients  [B, O, H', W'] each float32, bfloat16 or float16; sums are of float32
+/// returns    [O] float32
+/// throws     c10::Error where there are none, or numbers of channels differ
+/// operator   osprey::convolution_bias_gradient
+at::Tensor convolution_bias_gradient(at::TensorList gradients);
+
 }  // namespace osprey::kernels
