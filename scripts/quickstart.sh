@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "${1:-}" = --skip_setup ]; then shift; else scripts/setup.sh; fi
 
-echo "== Build (the first one takes some minutes)"
+echo "== Build (the first one takes about a quarter of an hour)"
 mkdir -p build
 cmake --preset release >build/configure.log || { cat build/configure.log >&2; exit 1; }
 cmake --build --preset release --target osprey_programs
@@ -39,4 +39,4 @@ echo
 echo "mAP@.5 on held-back pictures: $map50    time after the build: $((SECONDS - started)) s"
 echo "Drawn detections:   $out/detections/*.jpg"
 echo "Exported model:     $out/exported/model.pt"
-echo "Curves:             tensorboard --logdir $out/model"
+echo "Curves:             tensorboard --logdir $out/model   (pip install tensorboard)"

@@ -52,16 +52,20 @@ int main(int argc, char** argv) {
   app.add_option("--format", options.format,
                  "voc: folders of Pascal VOC XML; coco: an instances JSON; shapes: synthetic pictures")
       ->required()
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Options::Format>{
-              {"voc", Options::Format::kVoc}, {"coco", Options::Format::kCoco}, {"shapes", Options::Format::kShapes}},
-          CLI::ignore_case));
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Options::Format>{{"voc", Options::Format::kVoc},
+                                                                                 {"coco", Options::Format::kCoco},
+                                                                                 {"shapes", Options::Format::kShapes}},
+                                          CLI::ignore_case)
+                      .description("{voc,coco,shapes}"));
   app.add_option("--input", options.input, "folder searched for XML files with all below it, or JSON file");
   app.add_option("--image_dir", options.image_dir,
                  "where the pictures lie; default: JPEGImages, images, or beside the annotations");
   app.add_option("--split", options.split, "text file with the names of the pictures to use, one per line");
   app.add_option("--label_map", options.label_map, "label map: obeyed where the file exists, else written")->required();
-  app.add_option("--output", options.output, "record file to write; with shards, their common beginning")->required();
+  app.add_option("--output", options.output,
+                 "record file to write; with shards, their common beginning, or a pattern such as "
+                 "train-\?\?\?\?\?-of-00256.tfrecord")
+      ->required();
   app.add_option("--num_shards", options.num_shards, "number of files: OUTPUT-00000-of-0000N ...")
       ->capture_default_str();
   app.add_option("--num_images", options.num_images, "the first so many pictures; default: all (shapes: 1000)");

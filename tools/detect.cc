@@ -24,6 +24,7 @@
 #include "osprey/export/detector.h"
 #include "osprey/export/exporter.h"
 #include "osprey/export/latency.h"
+#include "osprey/kernels/named_device.h"
 
 namespace fs = std::filesystem;
 
@@ -37,8 +38,13 @@ class ServedModel {
   ///       (its model.pt stands for the folder that export_model wrote)
   explicit ServedModel(const fs::path& path) : folder_(path) {
     const fs::path run = fs::is_directory(path) ? path : path.parent_path();
+    if (!fs::exists(path)) throw osprey::DataError(fmt::format("--model {}: no such file or folder", path.string()));
     if (path.filename() == "model.pt") folder_ = run;
-    if (fs::exists(folder_ / "model.pt") || !fs::exists(run / "pipeline.config")) return;
+    if (fs::exists(folder_ / "model.pt")) return;
+    if (!fs::exists(run / "pipeline.config"))
+      throw osprey::DataError(fmt::format(
+          "--model {}: neither what export_model wrote (model.pt) nor a training's folder (pipeline.config) is there",
+          path.string()));
     if (fs::is_regular_file(path) &&
         (path.filename() == "checkpoint" || path.extension() == ".config" || path.extension() == ".json"))
       throw osprey::ConfigError(
@@ -164,6 +170,23 @@ Look look_at(const Source& source, const osprey::Detector& detector, double min_
   return look;
 }
 
+/// Where each picture goes, by its name; none of these is a picture that is to be looked at.
+std::vector<fs::path> drawn_files(const std::vector<Source>& pictures, const fs::path& folder) {
+  std::set<fs::path> inputs;
+  for (const Source& source : pictures) inputs.insert(fs::weakly_canonical(source.file));
+  std::set<std::string> names;
+  std::vector<fs::path> result;
+  for (const Source& source : pictures) {
+    std::string name = source.file.stem().string();
+    for (int n = 2; !names.insert(name).second; ++n) name = source.file.stem().string() + "_" + std::to_string(n);
+    result.push_back(folder / (name + ".jpg"));
+    if (inputs.count(fs::weakly_canonical(result.back())) > 0)
+      throw osprey::ConfigError("--output_dir: " + result.back().string() +
+                                " is an input picture; choose another folder");
+  }
+  return result;
+}
+
 /// The folder for what is drawn, made before the work.
 void make_folder(const std::string& folder) {
   std::error_code error;
@@ -233,12 +256,13 @@ int main(int argc, char** argv) {
   return osprey::cli::run_with_code(app, example, argc, argv, [&] {
     if (benchmark_calls == 0 && models.size() > 1)
       throw osprey::ConfigError("--model: more than one is for --benchmark only");
-    osprey::cli::device_of_flag(device);
+    osprey::kernels::named_device(device);
     nlohmann::ordered_json list = nlohmann::json::array();
-    std::set<std::string> names;
     std::vector<Source> pictures = sources(paths);
     if (max_images > 0 && pictures.size() > max_images) pictures.resize(max_images);
     if (!json_file.empty()) osprey::cli::check_writable(json_file);
+    const std::vector<fs::path> drawn =
+        output_dir.empty() ? std::vector<fs::path>() : drawn_files(pictures, output_dir);
     if (!output_dir.empty()) make_folder(output_dir);
     if (benchmark_calls > 0) {
       std::vector<at::Tensor> images;
@@ -249,7 +273,8 @@ int main(int argc, char** argv) {
     const ServedModel served(models.front());
     const osprey::Detector detector(served.folder(), device);
     size_t num_detections = 0, num_bad = 0;
-    for (const Source& source : pictures) {
+    for (size_t i = 0; i < pictures.size(); ++i) {
+      const Source& source = pictures[i];
       Look look;
       try {
         look = look_at(source, detector, min_score, !output_dir.empty());
@@ -268,13 +293,8 @@ int main(int argc, char** argv) {
                                        {"score", one.score},
                                        {"box", {one.box.ymin, one.box.xmin, one.box.ymax, one.box.xmax}}});
       if (!output_dir.empty()) {
-        std::string name = source.file.stem().string();
-        for (int n = 2; !names.insert(name).second; ++n) name = source.file.stem().string() + "_" + std::to_string(n);
-        const fs::path drawn = fs::path(output_dir) / (name + ".jpg");
-        if (fs::weakly_canonical(drawn) == fs::weakly_canonical(source.file))
-          throw osprey::ConfigError("--output_dir: " + drawn.string() + " is an input picture; choose another folder");
-        write_drawn(drawn, look.drawn_jpeg);
-        entry["drawn"] = drawn.string();
+        write_drawn(drawn[i], look.drawn_jpeg);
+        entry["drawn"] = drawn[i].string();
       }
       list.push_back(std::move(entry));
     }

@@ -17,6 +17,7 @@
 #include "osprey/eval/checkpoint_evaluator.h"
 #include "osprey/eval/event_writer.h"
 #include "osprey/eval/report.h"
+#include "osprey/kernels/named_device.h"
 
 namespace {
 
@@ -86,6 +87,10 @@ class Evaluation {
     output_ = (!flags.model_dir.empty() ? fs::path(flags.model_dir) : checkpoints_) / "eval";
     const std::string config = !flags.config.pipeline_config.empty() ? flags.config.pipeline_config
                                                                      : (checkpoints_ / "pipeline.config").string();
+    if (flags.config.pipeline_config.empty() && !fs::exists(config))
+      throw osprey::DataError(fmt::format(
+          "{}: no training is there, for it has no pipeline.config; --pipeline_config names one that lies elsewhere",
+          checkpoints_.string()));
     pipeline_ = osprey::config::load_pipeline(config, flags.config.overrides);
     osprey::config::check(pipeline_, osprey::config::Purpose::kEvaluate);
     osprey::config::require_configured_paths(pipeline_, {"eval_input_reader"});
@@ -95,7 +100,7 @@ class Evaluation {
     if (pipeline_.message->eval_input_reader_size() > 1)
       SPDLOG_INFO("the config has {} eval_input_reader; number {} is evaluated (--eval_reader)",
                   pipeline_.message->eval_input_reader_size(), flags.reader);
-    const c10::Device device = osprey::cli::device_of_flag(flags.device);
+    const c10::Device device = osprey::kernels::named_device(flags.device);
     evaluator_.emplace(pipeline_.root(), osprey::eval::CheckpointEvaluatorOptions{
                                              .reader = flags.reader, .skip_bad = flags.skip_bad, .device = device});
     evaluator_->options().metrics.num_threads = flags.num_threads;
@@ -132,16 +137,18 @@ class Evaluation {
       throw osprey::DataError(
           fmt::format("{}: no image was evaluated; {} records were skipped since they cannot be used", file.string(),
                       result.num_skipped));
+    bool written = true;
     try {
       if (!events_) events_.emplace(output_.string());
       osprey::eval::write_evaluation(result, output_.string(), step, evaluator_->options(), &*events_);
     } catch (const osprey::DataError& error) {  // what was measured is shown all the same
+      written = false;
       unwritten_ = error.what();
       if (flags_.watch) SPDLOG_WARN("the results could not be written: {}", unwritten_);
     }
     SPDLOG_INFO("{}: {} images in {:.1f} s{}; {} {}", file.string(), result.num_images, seconds_since(start),
                 result.num_skipped > 0 ? fmt::format(", {} records skipped", result.num_skipped) : "",
-                unwritten_.empty() ? "results in" : "results cannot be written to", output_.string());
+                written ? "results in" : "results cannot be written to", output_.string());
     const std::string heading = flags_.all || flags_.watch ? fmt::format("step {}\n", step) : "";
     const std::string json = osprey::eval::metrics_json(result, step);
     if (flags_.watch) {
@@ -178,7 +185,7 @@ class Evaluation {
   osprey::config::Pipeline pipeline_;
   std::optional<osprey::eval::CheckpointEvaluator> evaluator_;
   std::optional<osprey::eval::EventWriter> events_;
-  std::string text_, unwritten_;
+  std::string text_, unwritten_;  // the second: why the results of some checkpoint are not in the folder
   std::vector<std::string> all_json_;
   int64_t last_step_ = -1;
 };

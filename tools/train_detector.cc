@@ -109,12 +109,15 @@ void add_flags(CLI::App& app, Flags& flags) {
       ->check(osprey::cli::at_least(1))
       ->capture_default_str()
       ->group("Replicas");
-  app.add_flag("--clone_on_cpu", flags.clone_on_cpu, "Puts the copies on the CPU (--device cpu)")->group("Hardware");
+  app.add_flag("--clone_on_cpu", flags.clone_on_cpu, "Puts the copies on the CPU: --device cpu")
+      ->excludes("--device")
+      ->group("Hardware");
   app.add_option("--benchmark_steps", flags.benchmark_steps,
                  "Times so many steps, prints one JSON line, writes nothing")
       ->check(osprey::cli::at_least(1))
       ->group("Trying out");
   app.add_flag("--dry_run", flags.dry_run, "Builds everything, makes one step, reports memory and data, writes nothing")
+      ->excludes("--benchmark_steps")
       ->group("Trying out");
   app.add_flag("--use_fake_data", flags.job.use_fake_data, "Made-up pictures instead of the train_input_reader")
       ->group("Trying out");
@@ -164,10 +167,11 @@ int launch(Flags& flags, const osprey::config::Pipeline& pipeline) {
   osprey::train::check_shares(pipeline, options.clones * options.machines);
   if (!flags.master.empty()) {
     const size_t colon = flags.master.rfind(':');
+    const char* const end = flags.master.data() + flags.master.size();
     int port = 0;
-    if (colon != std::string::npos)
-      std::from_chars(flags.master.data() + colon + 1, flags.master.data() + flags.master.size(), port);
-    if (port < 1 || port > 65535)
+    const bool is_number =
+        colon != std::string::npos && std::from_chars(flags.master.data() + colon + 1, end, port).ptr == end;
+    if (!is_number || port < 1 || port > 65535)
       throw osprey::ConfigError(fmt::format("--master {}: must be HOST:PORT", flags.master));
     options.master_address = flags.master.substr(0, colon);
     options.master_port = port;

@@ -14,6 +14,10 @@ int main(int argc, char** argv) try {
   }
   const osprey::Detector detector(argv[1]);
   std::ifstream file(argv[2], std::ios::binary);
+  if (!file) {
+    std::fprintf(stderr, "detect_picture: %s: cannot be opened\n", argv[2]);
+    return 3;
+  }
   const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   for (const osprey::Detection& found : detector.detect(osprey::data::decode_image(bytes), /*min_score=*/0.5))
     std::printf("%-12s %.2f  y %.3f..%.3f  x %.3f..%.3f\n", found.class_name.c_str(), found.score, found.box.ymin,

@@ -4,8 +4,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/fail.h"
 #include "checkpoint/index_file.h"
+#include "osprey/base/atomic_file.h"
 #include "osprey/base/error.h"
 #include "osprey/base/json_text.h"
 #include "osprey/checkpoint/directory.h"
@@ -26,7 +26,7 @@ void link_or_copy(const fs::path& from, const fs::path& to) {
   if (error) {
     const std::string reason = error.message();
     fs::remove(temporary, error);
-    fail(to, "cannot be written: " + reason);
+    throw DataError(fmt::format("{}: cannot be written: {}", to.string(), reason));
   }
 }
 
@@ -48,16 +48,16 @@ bool BestKeeper::offer(const fs::path& file, int64_t step, double value) {
   if (best_ && !(higher_is_better_ ? value > *best_ : value < *best_)) return false;
   std::error_code error;
   fs::create_directories(folder_, error);
-  if (error) fail(folder_, "cannot be made: " + error.message());
+  if (error) throw DataError(fmt::format("{}: cannot be made: {}", folder_.string(), error.message()));
 
   const std::vector<Entry> former = list(folder_);
   link_or_copy(file, folder_ / file.filename());
   IndexFile index;
   index.newest = file.stem();
   index.all.push_back({index.newest, 0});
-  write_text(folder_ / "checkpoint", index.text());
-  write_text(folder_ / "best.json",
-             json_text(nlohmann::json({{"metric", metric_}, {"value", value}, {"step", step}}), /*indent=*/2) + "\n");
+  write_whole(folder_ / "checkpoint", index.text());
+  write_whole(folder_ / "best.json",
+              json_text(nlohmann::json({{"metric", metric_}, {"value", value}, {"step", step}}), /*indent=*/2) + "\n");
   for (const Entry& entry : former)
     if (entry.step != step) fs::remove(entry.file, error);
   best_ = value;

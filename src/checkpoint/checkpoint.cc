@@ -6,9 +6,10 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/atomic_file.h"
 #include "checkpoint/fail.h"
+#include "checkpoint/mapped_file.h"
 #include "checkpoint/scalar_types.h"
+#include "osprey/base/atomic_file.h"
 #include "osprey/base/crc32c.h"
 #include "osprey/base/error.h"
 
@@ -142,12 +143,6 @@ void write(const std::filesystem::path& file, const Checkpoint& content) {
 Checkpoint read(const std::filesystem::path& file) {
   const MappedFile bytes(file);
   return parsed(file, bytes.view());
-}
-
-void write_text(const std::filesystem::path& file, const std::string& text) {
-  AtomicFile out(file);
-  out.append(text);
-  out.commit();
 }
 
 }  // namespace osprey::checkpoint

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "checkpoint/index_file.h"
+#include "osprey/base/atomic_file.h"
 #include "osprey/base/error.h"
 #include "osprey/checkpoint/tensorflow_checkpoint.h"
 
@@ -104,7 +105,7 @@ fs::path Directory::save(int64_t step, const Checkpoint& content, double now) {
     else
       removed.push_back(entry);
   }
-  write_text(folder_ / "checkpoint", index.text());
+  write_whole(folder_ / "checkpoint", index.text());
   for (const Entry& entry : removed) {
     std::error_code ignored;  // a file that cannot be removed only takes room
     fs::remove(entry.file, ignored);

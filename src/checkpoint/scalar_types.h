@@ -6,8 +6,9 @@
 
 namespace osprey::checkpoint {
 
-/// The name of an element type in a checkpoint's header, e.g. "float32". throws c10::Error for a type that no model
-/// holds
+/// The name of an element type in a checkpoint's header, e.g. "float32".
+///
+/// throws  c10::Error for a type that no model holds
 std::string scalar_type_name(c10::ScalarType type);
 
 /// The inverse; nothing for an unknown name.

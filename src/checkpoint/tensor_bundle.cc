@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "checkpoint/atomic_file.h"
+#include "checkpoint/mapped_file.h"
 #include "checkpoint/scalar_types.h"
 #include "checkpoint/table_file.h"
 #include "checkpoint/tensorflow_tensor.h"
@@ -26,7 +26,9 @@ class DataFiles {
     return fmt::format("{}.data-{:05d}-of-{:05d}", prefix_.string(), shard, files_.size());
   }
 
-  /// The bytes of an entry. throws CheckpointError: there is no such file, or it ends before
+  /// The bytes of an entry.
+  ///
+  /// throws  CheckpointError: there is no such file, or it ends before
   std::string_view bytes(const std::string& key, const records::BundleEntry& entry) {
     const int32_t shard = entry.shard_id();
     if (shard < 0 || static_cast<size_t>(shard) >= files_.size())

@@ -13,8 +13,10 @@ struct TensorBundle {
   std::string object_graph;  ///< of an object-based (TF2) one, a serialized TrackableObjectGraph; else empty
 };
 
-/// Reads <prefix>.index and <prefix>.data-*-of-*, and verifies the checksums of both. throws CheckpointError naming the
-/// file and the tensor: missing, damaged, of a machine with the other order of bytes, stored in slices
+/// Reads <prefix>.index and <prefix>.data-*-of-*, and verifies the checksums of both.
+///
+/// throws  CheckpointError naming the file and the tensor: missing, damaged, of a machine with the other order of
+///         bytes, stored in slices
 TensorBundle read_bundle(const std::filesystem::path& prefix);
 
 }  // namespace osprey::checkpoint

@@ -11,7 +11,9 @@
 
 namespace osprey::checkpoint {
 
-/// The message that is the value of a table's key. throws CheckpointError naming both
+/// The message that is the value of a table's key.
+///
+/// throws  CheckpointError naming both
 template <class Message>
 Message message_of(const std::filesystem::path& file, std::string_view key, std::string_view value) {
   Message message;
@@ -20,7 +22,9 @@ Message message_of(const std::filesystem::path& file, std::string_view key, std:
   return message;
 }
 
-/// A tensor with a copy of `bytes`. throws CheckpointError naming file and tensor where they do not fit the shape
+/// A tensor with a copy of `bytes`.
+///
+/// throws  CheckpointError naming file and tensor where they do not fit the shape
 at::Tensor tensor_of(const std::filesystem::path& file, const std::string& name, const records::TensorShape& shape,
                      c10::ScalarType type, std::string_view bytes);
 

@@ -1,27 +1,20 @@
 #include "osprey/config/fields.h"
 
 #include <fmt/format.h>
-#include <google/protobuf/any.pb.h>
 #include <google/protobuf/text_format.h>
+
+#include "config/any.h"
 
 namespace osprey::config {
 namespace {
 
 using google::protobuf::Message;
 
-std::unique_ptr<Message> unpacked(const google::protobuf::Any& any) {
-  const std::string name = any.type_url().substr(any.type_url().rfind('/') + 1);
-  const auto* type = google::protobuf::DescriptorPool::generated_pool()->FindMessageTypeByName(name);
-  if (type == nullptr) return nullptr;
-  std::unique_ptr<Message> inside(google::protobuf::MessageFactory::generated_factory()->GetPrototype(type)->New());
-  return any.UnpackTo(inside.get()) ? std::move(inside) : nullptr;
-}
-
 void visit_value(const FieldValue& value, const std::function<void(const FieldValue&)>& visit) {
   visit(value);
   if (!value.is_message()) return;
   if (const auto* any = dynamic_cast<const google::protobuf::Any*>(&value.message())) {
-    if (const auto inside = unpacked(*any)) visit_fields(*inside, visit, value.path);
+    if (const auto inside = open_any(*any).message) visit_fields(*inside, visit, value.path);
   } else {
     visit_fields(value.message(), visit, value.path);
   }

@@ -1,32 +1,17 @@
 #include "osprey/config/label_map.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <algorithm>
+#include <map>
 
+#include "config/scalar.h"
+#include "osprey/base/atomic_file.h"
 #include "osprey/base/error.h"
 #include "osprey/config/parse.h"
 #include "osprey/protos/string_int_label_map.pb.h"
 
 namespace osprey::config {
-namespace {
-
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\')
-      result += {'\\', c};
-    else
-      result += byte < 32 ? fmt::format("\\{:03o}", byte) : std::string(1, c);
-  }
-  return result + "\"";
-}
-
-}  // namespace
 
 const LabelMap::Item* LabelMap::find(int id) const {
   auto found =
@@ -35,19 +20,12 @@ const LabelMap::Item* LabelMap::find(int id) const {
 }
 
 const LabelMap::Item* LabelMap::find(std::string_view name) const {
+  if (name.empty()) return nullptr;
   for (const Item& item : items)
     if (item.name == name) return &item;
   for (const Item& item : items)
     if (item.display_name == name) return &item;
   return nullptr;
-}
-
-std::map<std::string, int> LabelMap::ids_by_name() const {
-  std::map<std::string, int> ids;
-  for (const Item& item : items) ids.emplace(item.name, item.id);
-  for (const Item& item : items)
-    if (!item.display_name.empty()) ids.emplace(item.display_name, item.id);
-  return ids;
 }
 
 LabelMap parse_label_map(std::string_view text, const std::string& name) {
@@ -90,22 +68,15 @@ LabelMap load_label_map(const std::string& file) { return parse_label_map(read_c
 std::string label_map_text(const LabelMap& map) {
   std::string text;
   for (const LabelMap::Item& item : map.items) {
-    text += fmt::format("item {{\n  id: {}\n  name: {}\n", item.id, quoted(item.name));
-    if (!item.display_name.empty()) text += fmt::format("  display_name: {}\n", quoted(item.display_name));
+    text += fmt::format("item {{\n  id: {}\n  name: {}\n", item.id, string_literal(item.name));
+    if (!item.display_name.empty()) text += fmt::format("  display_name: {}\n", string_literal(item.display_name));
     text += "}\n";
   }
   return text;
 }
 
 void write_label_map(const LabelMap& map, const std::string& file) {
-  const std::string half = fmt::format("{}.{}.tmp", file, ::getpid());
-  std::ofstream out(half, std::ios::binary);
-  out << label_map_text(map);
-  out.close();
-  if (out && std::rename(half.c_str(), file.c_str()) == 0) return;
-  const int reason = errno;
-  std::remove(half.c_str());
-  throw DataError(fmt::format("{}: the label map cannot be written: {}", file, std::strerror(reason)));
+  write_whole(file, label_map_text(map), AtomicFile::Temporary::kPerProcess);  // of several data sets at a time
 }
 
 }  // namespace osprey::config

@@ -58,6 +58,20 @@ class Assignment {
 
   Origin origin() const { return {Origin::Kind::kOverride, "--set " + text_, 0, 0, ""}; }
 
+  /// "; did you mean ...?" with the fields of this name in the messages of a type; empty where none has it.
+  static std::string named_below(const google::protobuf::Descriptor* type, std::string path, const std::string& name) {
+    path.resize(path.size() - name.size());
+    std::string result;
+    for (int i = 0; i < type->field_count(); ++i) {
+      const FieldDescriptor* field = type->field(i);
+      if (field->is_repeated() || field->message_type() == nullptr ||
+          field->message_type()->FindFieldByName(name) == nullptr)
+        continue;
+      result += fmt::format("{}\"{}{}.{}\"", result.empty() ? "; did you mean " : " or ", path, field->name(), name);
+    }
+    return result.empty() ? "" : result + "?";
+  }
+
   /// "name" or "name[3]" -> its field; index_ is the number in brackets or -1. Extends path_.
   const FieldDescriptor* resolve(const std::string& step) {
     const size_t bracket = step.find('[');
@@ -68,7 +82,9 @@ class Assignment {
     if (field == nullptr) {
       std::vector<std::string> names;
       for (int i = 0; i < type->field_count(); ++i) names.push_back(type->field(i)->name());
-      fail(path, fmt::format("{} has no such field{}", type->name(), did_you_mean(name, names)));
+      const std::string below = named_below(type, path, name);
+      fail(path,
+           fmt::format("{} has no such field{}", type->name(), below.empty() ? did_you_mean(name, names) : below));
     }
     index_ = -1;
     path_ = path;
@@ -113,7 +129,8 @@ class Assignment {
     const FieldDescriptor* field = resolve(step);
     const auto* reflection = message_->GetReflection();
     if (appends_ && (!field->is_repeated() || index_ >= 0)) fail(path_, "+= is for lists");
-    if (value.empty() && !appends_) {
+    if (appends_ && value.empty()) fail(path_, "nothing stands behind +=");
+    if (value.empty()) {
       if (index_ >= 0) fail(path_, "one element of a list cannot be cleared");
       reflection->ClearField(message_, field);
       return origins_.erase(path_);
@@ -195,24 +212,9 @@ class Assignment {
                  : fmt::format("{{ {}\n}}", value);
     }
     if (field->cpp_type() != FieldDescriptor::CPPTYPE_STRING) return value;
-    const bool quoted =
+    const bool has_quotes =
         value.size() >= 2 && (value.front() == '"' || value.front() == '\'') && value.back() == value.front();
-    return quoted ? value : fmt::format("\"{}\"", escaped(value));
-  }
-
-  static std::string escaped(const std::string& value) {
-    std::string result;
-    for (const char c : value) {
-      const auto byte = static_cast<unsigned char>(c);
-      if (c == '"' || c == '\\') {
-        result += {'\\', c};
-      } else if (byte < 32) {
-        result += fmt::format("\\{:03o}", byte);
-      } else {
-        result += c;
-      }
-    }
-    return result;
+    return has_quotes ? value : string_literal(value);
   }
 
   Message* message_;

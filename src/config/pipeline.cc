@@ -13,16 +13,30 @@ namespace {
 void prefix(std::string& path, const std::filesystem::path& folder) {
   static const std::string placeholder = "PATH_TO_BE_CONFIGURED/";
   if (path.starts_with(placeholder)) path.erase(0, placeholder.size());
-  if (!path.empty() && !std::filesystem::path(path).is_absolute()) path = (folder / path).string();
+  if (path.empty() || std::filesystem::path(path).is_absolute()) return;
+  // In a config that a run has saved the folder is there already.
+  const std::filesystem::path below = std::filesystem::path(path).lexically_relative(folder);
+  if (below.empty() || *below.begin() == "..") path = (folder / path).string();
 }
 
+/// name   of the reader: "train_input_reader"
 /// files  what a reader without paths reads
-void prefix_paths(proto::InputReader& reader, const std::filesystem::path& folder, const std::string& files) {
-  if (reader.has_label_map_path()) prefix(*reader.mutable_label_map_path(), folder);
+void prefix_paths(proto::InputReader& reader, const std::string& name, const std::string& folder,
+                  const std::string& files, FieldOrigins& origins) {
+  const Origin origin{Origin::Kind::kOverride, "--data_dir " + folder, 0, 0, ""};
+  const auto put_before = [&](std::string& path, const std::string& field) {
+    const std::string written = path;
+    prefix(path, folder);
+    if (path != written) origins.set(name + field, origin);
+  };
+  if (reader.has_label_map_path()) put_before(*reader.mutable_label_map_path(), ".label_map_path");
   if (reader.has_external_input_reader() || reader.has_custom()) return;  // they have no files that we know of
   auto& paths = *reader.mutable_tf_record_input_reader()->mutable_input_path();
-  if (paths.empty()) *paths.Add() = files;
-  for (std::string& path : paths) prefix(path, folder);
+  if (paths.empty()) {
+    *paths.Add() = files;
+    origins.set(name + ".tf_record_input_reader.input_path[0]", origin);
+  }
+  for (int i = 0; i < paths.size(); ++i) put_before(paths[i], fmt::format(".tf_record_input_reader.input_path[{}]", i));
 }
 
 }  // namespace
@@ -42,9 +56,12 @@ Pipeline parse_pipeline(std::string_view text, const std::string& name, const Ov
   if (!errors.empty()) throw ConfigError(errors);
   if (!overrides.data_dir.empty()) {
     if (pipeline.message->has_train_input_reader())
-      prefix_paths(*pipeline.message->mutable_train_input_reader(), overrides.data_dir, "train-*");
-    for (auto& reader : *pipeline.message->mutable_eval_input_reader())
-      prefix_paths(reader, overrides.data_dir, "validation-*");
+      prefix_paths(*pipeline.message->mutable_train_input_reader(), "train_input_reader", overrides.data_dir, "train-*",
+                   *pipeline.sources);
+    auto& readers = *pipeline.message->mutable_eval_input_reader();
+    for (int i = 0; i < readers.size(); ++i)
+      prefix_paths(readers[i], fmt::format("eval_input_reader[{}]", i), overrides.data_dir, "validation-*",
+                   *pipeline.sources);
   }
   return pipeline;
 }

@@ -1,6 +1,6 @@
 #include "osprey/config/registry.h"
 
-#include <google/protobuf/any.pb.h>
+#include "config/any.h"
 
 namespace osprey::config {
 namespace {
@@ -8,14 +8,11 @@ namespace {
 /// The message inside an Any, built from the descriptors linked into this program. It is kept for the life of the
 /// program: nodes refer to it, and a config holds few of them.
 const google::protobuf::Message& unpack(const Node& node, const google::protobuf::Any& any) {
-  const std::string name = any.type_url().substr(any.type_url().rfind('/') + 1);
-  const auto* descriptor = google::protobuf::DescriptorPool::generated_pool()->FindMessageTypeByName(name);
-  if (descriptor == nullptr) node.fail("", "no message type '" + name + "' is linked into this program");
-  static std::vector<std::unique_ptr<google::protobuf::Message>> unpacked;
-  auto& message =
-      unpacked.emplace_back(google::protobuf::MessageFactory::generated_factory()->GetPrototype(descriptor)->New());
-  if (!message->ParseFromString(any.value())) node.fail("", "holds no valid " + name);
-  return *message;
+  Opened opened = open_any(any);
+  if (!opened.is_linked) node.fail("", "no message type '" + opened.type + "' is linked into this program");
+  if (opened.message == nullptr) node.fail("", "holds no valid " + opened.type);
+  static std::vector<std::unique_ptr<google::protobuf::Message>> kept;
+  return *kept.emplace_back(std::move(opened.message));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "osprey/config/resolve.h"
 
 #include <fmt/format.h>
+#include <google/protobuf/message.h>
 
 #include <algorithm>
 
@@ -20,11 +21,37 @@ std::string feature_extractor_type(const Config& config) {
   return "";
 }
 
+/// The number of classes, a field that all models that have one call alike.
+struct ClassField {
+  const google::protobuf::FieldDescriptor* model = nullptr;  ///< the one that is chosen
+  const google::protobuf::FieldDescriptor* number = nullptr;
+};
+
+ClassField class_field(const proto::DetectionModel& model) {
+  const auto* choice = model.GetDescriptor()->FindOneofByName("model");
+  const auto* chosen = model.GetReflection()->GetOneofFieldDescriptor(model, choice);
+  return chosen == nullptr ? ClassField() : ClassField{chosen, chosen->message_type()->FindFieldByName("num_classes")};
+}
+
 bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
 }  // namespace
+
+int64_t num_classes(const Config& config) {
+  const ClassField field = class_field(config.model());
+  if (field.number == nullptr) return 0;
+  const auto& chosen = config.model().GetReflection()->GetMessage(config.model(), field.model);
+  return chosen.GetReflection()->GetInt32(chosen, field.number);
+}
+
+void set_num_classes(Config& config, int count) {
+  const ClassField field = class_field(config.model());
+  if (field.number == nullptr) return;
+  auto* chosen = config.model().GetReflection()->MutableMessage(config.mutable_model(), field.model);
+  chosen->GetReflection()->SetInt32(chosen, field.number, count);
+}
 
 ArithmeticChoice arithmetic(const Config& config) {
   if (config.arithmetic() != Config::AUTO) return {config.arithmetic(), "arithmetic is set"};

@@ -101,6 +101,18 @@ std::string shown(const Token& token) {
   return token.kind == Token::Kind::kString ? fmt::format("{}{}", text, rest) : fmt::format("'{}{}'", text, rest);
 }
 
+std::string string_literal(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\')
+      result += {'\\', c};
+    else
+      result += byte < 32 ? fmt::format("\\{:03o}", byte) : std::string(1, c);
+  }
+  return result + "\"";
+}
+
 std::string kind_of(const Field* field) {
   switch (field->cpp_type()) {
     case Field::CPPTYPE_INT32:

@@ -2,10 +2,14 @@
 #include <google/protobuf/descriptor.h>
 
 #include <string>
+#include <string_view>
 
 #include "config/lexer.h"
 
 namespace osprey::config {
+
+/// A text as text format writes it: in quotes, with escapes for quotes, backslashes and control characters.
+std::string string_literal(std::string_view text);
 
 /// A token as errors quote it: shortened, and "the end of the text" for the last one.
 std::string shown(const Token& token);

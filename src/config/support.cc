@@ -27,6 +27,9 @@ class Scan {
       scan_reader(fmt::format("eval_input_reader[{}]", i), config_.eval_input_reader(i));
     const proto::EvalConfig& eval = config_.eval_config();
     if (eval.force_no_resize()) refuse("eval_config.force_no_resize");
+    if (eval.skip_predictions_for_unlabeled_class()) refuse("eval_config.skip_predictions_for_unlabeled_class");
+    if (eval.retain_original_image_additional_channels())
+      refuse("eval_config.retain_original_image_additional_channels");
     if (eval.eval_instance_masks()) list("eval_config.eval_instance_masks");
     if (eval.parameterized_metric_size() > 0) list("eval_config.parameterized_metric");
     if (eval.keypoint_edge_size() > 0) list("eval_config.keypoint_edge");
@@ -47,6 +50,8 @@ class Scan {
     if (model.has_center_net()) refuse("model.center_net");
     if (model.has_experimental_model()) refuse("model.experimental_model");
     if (model.has_ssd() && model.ssd().has_mask_head_config()) refuse("model.ssd.mask_head_config");
+    if (model.ssd().box_coder().keypoint_box_coder().num_keypoints() > 0)
+      refuse("model.ssd.box_coder.keypoint_box_coder.num_keypoints");
     if (model.ssd().return_raw_detections_during_predict()) list("model.ssd.return_raw_detections_during_predict");
   }
 
@@ -69,6 +74,9 @@ class Scan {
     if (reader.num_additional_channels() > 0) refuse(path + ".num_additional_channels");
     if (reader.load_context_features()) refuse(path + ".load_context_features");
     if (reader.expand_labels_hierarchy()) refuse(path + ".expand_labels_hierarchy");
+    const char* const kept = "is read and augmented, but no model learns from it yet: ";
+    if (reader.load_instance_masks()) listed_.add(path + ".load_instance_masks", kept + path + ".load_instance_masks");
+    if (reader.num_keypoints() > 0) listed_.add(path + ".num_keypoints", kept + path + ".num_keypoints");
     if (reader.load_context_image_ids()) list(path + ".load_context_image_ids");
     if (reader.keypoint_type_weight_size() > 0) list(path + ".keypoint_type_weight");
     if (reader.load_dense_pose()) list(path + ".load_dense_pose");
@@ -134,9 +142,10 @@ std::string fate(const proto::TrainEvalPipelineConfig& config, const FieldValue&
   }
   if (name == "osprey.protos.TrainConfig.use_bfloat16") {
     if (config.train_config().precision() != proto::TrainConfig::AUTO) return "is ignored: precision is set";
-    if (!config.train_config().use_bfloat16()) return "is read as precision: FP32";
+    if (!config.train_config().use_bfloat16()) return "is ignored: false chooses no precision; see precision";
     return has_bfloat16_arithmetic() ? "is read as precision: BF16"
-                                     : "is ignored: no bfloat16 arithmetic on this CPU; precision: BF16 insists on it";
+                                     : "is read as precision: BF16 on a GPU; this CPU has no bfloat16 arithmetic and "
+                                       "computes in FP32, unless precision: BF16 insists on it";
   }
   if (auto found = fates.find(name); found != fates.end()) return found->second;
   return value.field->options().deprecated() ? "is ignored" : "";
@@ -153,7 +162,9 @@ void throw_all(const std::vector<Remark>& remarks) {
 Unsupported unsupported_choices(const Pipeline& pipeline, Purpose purpose) { return Scan(pipeline, purpose).run(); }
 
 void require_supported(const Pipeline& pipeline, Purpose purpose) {
-  throw_all(unsupported_choices(pipeline, purpose).refused);
+  const Unsupported found = unsupported_choices(pipeline, purpose);
+  throw_all(found.refused);
+  if (pipeline.message->strict()) throw_all(found.listed);
 }
 
 std::vector<Remark> deprecated_fields(const Pipeline& pipeline) {
@@ -169,9 +180,7 @@ void check(const Pipeline& pipeline, Purpose purpose) {
   validate(pipeline);
   require_supported(pipeline, purpose);
   for (const Remark& remark : deprecated_fields(pipeline)) SPDLOG_INFO("{}", remark.line());
-  const std::vector<Remark> ignored = unsupported_choices(pipeline, purpose).listed;
-  if (pipeline.message->strict()) throw_all(ignored);
-  for (const Remark& remark : ignored) SPDLOG_WARN("{}", remark.line());
+  for (const Remark& remark : unsupported_choices(pipeline, purpose).listed) SPDLOG_WARN("{}", remark.line());
 }
 
 }  // namespace osprey::config

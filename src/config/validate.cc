@@ -165,9 +165,13 @@ void require_configured_paths(const Pipeline& pipeline, const std::vector<std::s
                         });
     if (!wanted || value.field->type() != FieldDescriptor::TYPE_STRING) return;
     if (value.text().find("PATH_TO_BE_CONFIGURED") == std::string::npos) return;
+    const char* const otherwise = value.path.ends_with("fine_tune_checkpoint")
+                                      ? "; --set {}= starts from random weights"
+                                      : ", or --data_dir FOLDER for the data";
     findings.add(
         value.path,
-        fmt::format("still holds the placeholder PATH_TO_BE_CONFIGURED; edit it or pass --set {}=...", value.path));
+        fmt::format("still holds the placeholder PATH_TO_BE_CONFIGURED; edit it or pass --set {}=...", value.path) +
+            fmt::format(fmt::runtime(otherwise), value.path));
   });
   findings.throw_if_any();
 }

@@ -27,7 +27,9 @@ class ByteStream {
   ByteStream(const ByteStream&) = delete;
   ByteStream& operator=(const ByteStream&) = delete;
 
-  /// Reads up to `size` bytes; fewer only at the end. throws DataError for a read error or a damaged packing
+  /// Reads up to `size` bytes; fewer only at the end.
+  ///
+  /// throws  DataError for a read error or a damaged packing
   size_t read(char* out, size_t size);
   /// Bytes given so far.
   int64_t position() const { return position_; }

@@ -55,6 +55,8 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   bool boolean(bool value) override { return number(value ? 1 : 0); }
   bool number_integer(number_integer_t value) override { return number(static_cast<double>(value), value); }
   bool number_unsigned(number_unsigned_t value) override {
+    if (value > static_cast<number_unsigned_t>(std::numeric_limits<int64_t>::max()))
+      return number(static_cast<double>(value));
     return number(static_cast<double>(value), static_cast<int64_t>(value));
   }
   bool number_float(number_float_t value, const string_t&) override { return number(value); }
@@ -105,26 +107,49 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
-  bool number(double value) { return number(value, std::isfinite(value) ? static_cast<int64_t>(value) : kNone); }
+  bool number(double value) {
+    constexpr double kLargest = 9e15;  // up to here a double tells whole numbers apart
+    const bool is_whole = value == std::floor(value) && std::abs(value) <= kLargest;
+    return number(value, is_whole ? static_cast<int64_t>(value) : kNone);
+  }
+  /// whole  kNone: it is none
   bool number(double value, int64_t whole) {
     if (depth_ == 4 && list_ == "annotations" && key_ == "bbox") {
       if (annotation_.box_numbers < 4) annotation_.xywh[static_cast<size_t>(annotation_.box_numbers)] = value;
       ++annotation_.box_numbers;
     }
     if (depth_ != 3) return true;
-    if (list_ == "images") {
-      if (key_ == "id") image_.id = whole;
-      if (key_ == "width") image_.width = whole;
-      if (key_ == "height") image_.height = whole;
+    if (int64_t* const field = whole_field()) {
+      if (whole == kNone) return refuse(value);
+      *field = whole;
     } else if (list_ == "annotations") {
-      if (key_ == "image_id") annotation_.image_id = whole;
-      if (key_ == "category_id") annotation_.category_id = whole;
       if (key_ == "area") annotation_.area = value;
       if (key_ == "iscrowd") annotation_.is_crowd = value != 0;
-    } else if (list_ == "categories" && key_ == "id") {
-      category_.id = whole;
     }
     return true;
+  }
+
+  /// Where the value that is read now goes, if it has to be a whole number; else null.
+  int64_t* whole_field() {
+    if (list_ == "images") {
+      if (key_ == "id") return &image_.id;
+      if (key_ == "width") return &image_.width;
+      if (key_ == "height") return &image_.height;
+    } else if (list_ == "annotations") {
+      if (key_ == "image_id") return &annotation_.image_id;
+      if (key_ == "category_id") return &annotation_.category_id;
+    } else if (list_ == "categories" && key_ == "id") {
+      return &category_.id;
+    }
+    return nullptr;
+  }
+
+  bool refuse(double value) {
+    const size_t index = list_ == "images"        ? contents.images.size()
+                         : list_ == "annotations" ? contents.annotations.size()
+                                                  : contents.categories.size();
+    error = fmt::format("{}[{}]: {} must be a whole number, found {}", list_, index, key_, value);
+    return false;
   }
 
   int depth_ = 0;
@@ -135,6 +160,9 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
 };
 
 Contents parse(const std::string& file) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored))
+    throw DataError(file + ": is a folder; the input of this format is a JSON file of instances");
   std::ifstream in(file, std::ios::binary);
   if (!in) throw DataError(fmt::format("{}: cannot open: {}", file, std::strerror(errno)));
   Handler handler;
@@ -216,6 +244,9 @@ class Coco final : public AnnotationSource {
         problems.add("annotation(s) left out, belonging to no image", place);
       } else if (name == names_.end()) {
         problems.add("annotation(s) left out, being of an unknown category",
+                     fmt::format("{}: category_id {}", place, annotation.category_id));
+      } else if (name->second.empty()) {
+        problems.add("object(s) left out, being of a category without a name",
                      fmt::format("{}: category_id {}", place, annotation.category_id));
       } else if (annotation.box_numbers != 4) {
         problems.add("object(s) left out, having no box", place);

@@ -134,11 +134,10 @@ int64_t put(Batch& batch, int64_t row, const Example& example, int64_t key, cons
   int64_t found = static_cast<int64_t>(example.boxes.size());
   if (shape.multi_label) {
     const auto* const picture = row_of<int64_t>(batch.true_shapes, row);
-    const auto share = [](int64_t of, int64_t canvas) {
-      return 1 / (static_cast<float>(canvas) / static_cast<float>(of));
-    };
+    const ImageSize canvas = resizer.static_size().value_or(shape.image);  // of the network, whoever resizes
+    const auto share = [](int64_t of, int64_t side) { return 1 / (static_cast<float>(side) / static_cast<float>(of)); };
     const MergedBoxes merged =
-        merge_boxes(example, {share(picture[0], shape.image.height), share(picture[1], shape.image.width)});
+        merge_boxes(example, {share(picture[0], canvas.height), share(picture[1], canvas.width)});
     found = static_cast<int64_t>(merged.first.size());
     const int64_t count = std::min(found, shape.max_boxes);
     Example rows = example;

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <mutex>
 #include <optional>
+#include <regex>
 #include <system_error>
 #include <thread>
 
@@ -36,6 +37,30 @@ void check(const CreateRecordsOptions& options) {
   if (options.num_images < 0) throw ConfigError(fmt::format("--num_images must be >= 0, got {}", options.num_images));
   if (options.num_workers < 0 || options.num_workers > kMaxWorkers)
     throw ConfigError(fmt::format("--num_workers must be in 0..{}, got {}", kMaxWorkers, options.num_workers));
+}
+
+// How the files of the output are called.
+struct Shards {
+  std::string name, ending;  // "name-00000-of-00003ending"
+  int count = 1;             // 1: name
+
+  std::vector<std::string> files() const {
+    std::vector<std::string> result;
+    for (int i = 0; i < count; ++i)
+      result.push_back(count == 1 ? name : fmt::format("{}-{:05}-of-{:05}{}", name, i, count, ending));
+    return result;
+  }
+};
+
+Shards shards_of(const CreateRecordsOptions& options) {
+  static const std::regex pattern("(.*)-[?]{5}-of-([0-9]{5})([^/]*)");
+  std::smatch parts;
+  if (!std::regex_match(options.output, parts, pattern)) return {options.output, "", options.num_shards};
+  const Shards shards{parts[1].str(), parts[3].str(), std::stoi(parts[2].str())};
+  if (shards.count < 2 || (options.num_shards != 1 && options.num_shards != shards.count))
+    throw ConfigError(fmt::format("--output {}: stands for {} files, --num_shards for {}", options.output, shards.count,
+                                  options.num_shards));
+  return shards;
 }
 
 // Also where neither is there yet.
@@ -133,9 +158,8 @@ class Maker {
 };
 
 // Shards of another number beside ours would be read together with them by a pattern.
-void look_for_other_shards(const CreateRecordsOptions& options, const std::vector<std::string>& files,
-                           Problems& problems) {
-  const fs::path output(options.output);
+void look_for_other_shards(const Shards& shards, Problems& problems) {
+  const fs::path output(shards.name);
   const fs::path folder = output.parent_path().empty() ? fs::path(".") : output.parent_path();
   const std::string prefix = output.filename().string() + "-";
   std::error_code error;
@@ -143,7 +167,7 @@ void look_for_other_shards(const CreateRecordsOptions& options, const std::vecto
     const std::string name = entry.path().filename().string();
     if (name.rfind(prefix, 0) != 0 || name.find("-of-") == std::string::npos) continue;
     bool ours = false;
-    for (const std::string& file : files) ours = ours || fs::path(file).filename() == name;
+    for (const std::string& file : shards.files()) ours = ours || fs::path(file).filename() == name;
     if (!ours)
       problems.add("older shard(s) beside the new ones, which a pattern may take along", entry.path().string());
   }
@@ -154,6 +178,7 @@ void look_for_other_shards(const CreateRecordsOptions& options, const std::vecto
 CreateRecordsResult create_records(const CreateRecordsOptions& options,
                                    const std::function<void(int64_t done, int64_t total)>& progress) {
   check(options);
+  const Shards shards = shards_of(options);
   Problems problems;
   CreateRecordsResult result;
   std::error_code error;
@@ -170,7 +195,7 @@ CreateRecordsResult create_records(const CreateRecordsOptions& options,
 
   const int64_t total = options.num_images > 0 ? std::min(options.num_images, source->size()) : source->size();
   const int threads = options.num_workers > 0 ? options.num_workers : std::max(1u, std::thread::hardware_concurrency());
-  ShardedOutput output(options.output, options.num_shards, total);
+  ShardedOutput output(shards.files(), total);
   refuse_to_overwrite(options, output.files());
   Maker maker(*source, map, threads, problems);
   const int64_t block = 16 * threads;
@@ -190,8 +215,10 @@ CreateRecordsResult create_records(const CreateRecordsOptions& options,
   for (const auto& [name, count] : result.objects_of_class) result.num_objects += count;
   result.problems = problems.lines();
   if (result.num_images == 0)
-    throw DataError(
-        fmt::format("{}: none of {} pictures can be used\n{}", options.input, total, fmt::join(result.problems, "\n")));
+    throw DataError(fmt::format("{}: none of {} pictures can be used{}\n{}", options.input, total,
+                                options.image_dir.empty() ? "; --image_dir says where they lie"
+                                                          : "; looked for below --image_dir " + options.image_dir,
+                                fmt::join(result.problems, "\n")));
   if (obey && result.num_objects == 0 && problems.count("object(s) left out: the label map") > 0)
     throw ConfigError(fmt::format("{}: has none of the classes of {}\n{}", options.label_map,
                                   options.input.empty() ? "the shapes" : options.input,
@@ -202,7 +229,7 @@ CreateRecordsResult create_records(const CreateRecordsOptions& options,
     config::write_label_map(map, options.label_map);
     result.label_map_written = true;
   }
-  look_for_other_shards(options, result.files, problems);
+  look_for_other_shards(shards, problems);
   result.problems = problems.lines();
   return result;
 }

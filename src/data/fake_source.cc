@@ -34,6 +34,7 @@ Example fake_example(int64_t index, const SourceOptions& options, ImageSize size
     example.classes.push_back(label);
     example.weights.push_back(1);
   }
+  if (options.training) example.multiclass_scores = at::one_hot(at::tensor(example.classes), classes).to(at::kFloat);
   return example;
 }
 

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <regex>
 #include <unordered_set>
+#include <utility>
 
 #include "osprey/base/error.h"
 #include "osprey/data/record_index.h"
@@ -69,6 +72,26 @@ std::vector<std::string> expand_input_paths(const std::vector<std::string>& path
   }
   if (!missing.empty()) throw DataError(missing);
   return files;
+}
+
+std::string unread_shards(const std::vector<std::string>& files) {
+  static const std::regex shard("(.*)-[0-9]{5}-of-([0-9]{5})");
+  std::map<std::pair<std::string, std::string>, size_t> read;  // by name and number of shards
+  std::smatch parts;
+  for (const std::string& file : files)
+    if (std::regex_match(file, parts, shard)) ++read[{parts[1].str(), parts[2].str()}];
+  std::string result;
+  for (const auto& [set, count] : read) {
+    const auto& [name, shards] = set;
+    const std::string pattern = fmt::format("{}-{}-of-{}", name, std::string(5, '?'), shards);
+    glob_t found{};
+    const size_t there = ::glob(pattern.c_str(), 0, nullptr, &found) == 0 ? found.gl_pathc : 0;
+    ::globfree(&found);
+    if (there > count)
+      result += fmt::format("{}{} of the {} shards that are there are read; '{}' are all", result.empty() ? "" : "; ",
+                            count, there, pattern);
+  }
+  return result;
 }
 
 }  // namespace osprey::data

@@ -1,6 +1,7 @@
 #include "osprey/data/label_check.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <set>
 
@@ -26,6 +27,8 @@ void count(const std::string& record, const RecordOrigin& origin, const config::
       continue;
     }
     const int64_t id = item != nullptr ? item->id : labels[i];
+    if (map != nullptr && item == nullptr && i < texts.size() && !texts[i]->empty())
+      ++census.objects_by_label[{*texts[i], id}];
     ++census.objects_of_id[id];
     census.first_of_id.emplace(id, origin);
   }
@@ -92,6 +95,12 @@ LabelCensus check_labels(const RecordIndex& index, const LabelCheckOptions& opti
         fmt::format("{}: label map, num_classes ({}) and records disagree; {} of {} records were looked at{}",
                     options.reader, options.num_classes > 0 ? std::to_string(options.num_classes) : "not given",
                     census.records, index.size(), lines));
+  for (const auto& [text_and_id, objects] : census.objects_by_label)
+    SPDLOG_WARN(
+        "{}: class text '{}' ({} objects of the {} records looked at) is not in the label map; by their label "
+        "they count as class {}, '{}'",
+        options.reader, text_and_id.first, objects, census.records, text_and_id.second,
+        options.label_map->find(static_cast<int>(text_and_id.second))->shown());
   return census;
 }
 

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <bit>
 #include <chrono>
+#include <filesystem>
 #include <set>
 #include <thread>
 #include <utility>
@@ -67,6 +68,11 @@ class Loader final : public RecordSource {
  public:
   Loader(Parts parts, int64_t num_threads, int64_t ahead)
       : parts_(std::move(parts)), prefetcher_(work(), num_batches(), num_threads, ahead) {}
+  ~Loader() override {  // a run may be shorter than an epoch
+    if (std::uncaught_exceptions() == 0) tell_report();
+  }
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
 
   std::optional<Batch> next() override {
     std::optional<Loaded> loaded;
@@ -81,11 +87,13 @@ class Loader final : public RecordSource {
     tell(*loaded);
     return std::move(loaded->batch);
   }
-  void seek(int64_t index) override { prefetcher_.seek(index); }
+  void seek(int64_t index) override {
+    prefetcher_.seek(index);
+    epoch_ = epoch_at(index);
+  }
   int64_t position() const override { return prefetcher_.position(); }
   int64_t num_examples() const override { return parts_.order.size(); }
   int64_t num_skipped() const override { return static_cast<int64_t>(bad_.size()); }
-  int64_t num_dropped_boxes() const override { return dropped_boxes_; }
   StageSeconds stage_seconds() const override {
     return {seconds(read_), seconds(decode_), seconds(augment_), seconds(collate_), seconds(wait_)};
   }
@@ -164,27 +172,30 @@ class Loader final : public RecordSource {
       for (const auto& [record, message] : row.bad) {
         if (!bad_.insert(record).second) continue;
         SPDLOG_WARN("left out: {}", message);
-        const double share = static_cast<double>(bad_.size()) / static_cast<double>(num_examples());
+        const int64_t own = std::max<int64_t>(1, num_examples() / parts_.options.num_shares);  // of this replica
+        const double share = static_cast<double>(bad_.size()) / static_cast<double>(own);
         if (parts_.options.training && share > parts_.options.max_bad_fraction)
           throw DataError(
               fmt::format("{}: {} of {} records cannot be used, more than max_bad_fraction {:g}; the last: {}",
-                          parts_.reader, bad_.size(), num_examples(), parts_.options.max_bad_fraction, message));
+                          parts_.reader, bad_.size(), own, parts_.options.max_bad_fraction, message));
       }
       if (row.dropped > 0) tell_dropped(row);
     }
-    const int64_t epoch = parts_.order.place(prefetcher_.position() * parts_.options.whole_batch()).epoch;
+    const int64_t epoch = epoch_at(prefetcher_.position());
     if (epoch != epoch_) end_epoch();
     epoch_ = epoch;
   }
+
+  /// Of the next example where `index` batches have been read.
+  int64_t epoch_at(int64_t index) const { return parts_.order.place(index * parts_.options.whole_batch()).epoch; }
 
   void tell_dropped(const RowReport& row) {
     if (parts_.options.strict)
       throw DataError(fmt::format("{}: image '{}' has {} boxes, max_number_of_boxes is {} (strict)", parts_.reader,
                                   row.id, row.boxes, parts_.shape.max_boxes));
-    if (dropped_boxes_ == 0)
+    if (!std::exchange(told_dropped_, true))
       SPDLOG_WARN("{}: image '{}' has {} boxes, max_number_of_boxes is {}: the rest is left out", parts_.reader, row.id,
                   row.boxes, parts_.shape.max_boxes);
-    dropped_boxes_ += row.dropped;
     epoch_dropped_ += row.dropped;
     ++epoch_cut_images_;
     if (row.dropped > worst_.dropped) worst_ = row;
@@ -196,6 +207,10 @@ class Loader final : public RecordSource {
                   parts_.reader, epoch_dropped_, epoch_cut_images_, parts_.shape.max_boxes, worst_.id, worst_.boxes);
     epoch_dropped_ = epoch_cut_images_ = 0;
     worst_ = {};
+    tell_report();
+  }
+
+  void tell_report() {
     if (told_report_) return;
     told_report_ = true;
     for (const std::string& line : read_report_.lines()) SPDLOG_WARN("{}: {}", parts_.reader, line);
@@ -205,9 +220,9 @@ class Loader final : public RecordSource {
   ReadReport read_report_;
   std::atomic<int64_t> read_{0}, decode_{0}, augment_{0}, collate_{0}, wait_{0};
   std::set<int64_t> bad_;
-  int64_t dropped_boxes_ = 0, epoch_ = 0, epoch_dropped_ = 0, epoch_cut_images_ = 0;
+  int64_t epoch_ = 0, epoch_dropped_ = 0, epoch_cut_images_ = 0;
   RowReport worst_;
-  bool told_report_ = false;
+  bool told_dropped_ = false, told_report_ = false;
   Prefetcher<Loaded> prefetcher_;  // last: its threads use everything above
 };
 
@@ -227,6 +242,11 @@ int64_t most_boxes(const RecordIndex& index) {
 std::shared_ptr<const config::LabelMap> label_map_of(const config::ConfigNode<proto::InputReader>& reader,
                                                      int64_t num_classes) {
   if (reader->label_map_path().empty()) return nullptr;
+  std::error_code ignored;
+  if (!std::filesystem::exists(reader->label_map_path(), ignored))
+    reader.fail("label_map_path",
+                fmt::format("there is no '{}'; --data_dir names the folder in which relative paths lie",
+                            reader->label_map_path()));
   auto map = std::make_shared<const config::LabelMap>(config::load_label_map(reader->label_map_path()));
   if (num_classes > 0 && map->max_id() != num_classes)
     reader.fail("label_map_path", fmt::format("'{}' has ids up to {}, num_classes is {}", reader->label_map_path(),
@@ -240,6 +260,12 @@ int64_t host_bytes(BatchShape shape) {
   const Batch batch = empty_batch(shape);
   const auto images = static_cast<uint64_t>(batch.images.nbytes());
   return bytes_of(batch) + (pinned ? static_cast<int64_t>(std::bit_ceil(images) - images) : 0);
+}
+
+/// Batches that the reader wants to be made ahead.
+int64_t batches_ahead(const proto::InputReader& reader) {
+  const int said = reader.num_prefetch_batches();
+  return said >= 0 ? std::max(1, said) : proto::InputReader::default_instance().num_prefetch_batches();
 }
 
 /// How many batches to make ahead: as many as are wanted and fit. The start says what they take.
@@ -273,7 +299,7 @@ std::unique_ptr<RecordSource> make_source(const config::ConfigNode<proto::InputR
   check_options(options, reader);
   if (reader->has_custom()) return RecordSource::Registry::instance().build(reader, "input_reader", options);
   if (reader->sample_1_of_n_examples() < 1) reader.fail("sample_1_of_n_examples", "must be >= 1");
-  if (reader->num_prefetch_batches() < 0) reader.fail("num_prefetch_batches", "must be >= 0");
+  if (reader->num_prefetch_batches() < -1) reader.fail("num_prefetch_batches", "must be >= -1");
   if (reader->max_number_of_boxes() < 0) reader.fail("max_number_of_boxes", "must be >= 0");
   if (reader->sample_from_datasets_weights_size() > 0) reader.unsupported("sample_from_datasets_weights");
   if (!reader->has_tf_record_input_reader()) {
@@ -295,6 +321,8 @@ std::unique_ptr<RecordSource> make_source(const config::ConfigNode<proto::InputR
               false,
               {},
               false};
+  if (const std::string unread = unread_shards(expand_input_paths({paths.begin(), paths.end()}, name)); !unread.empty())
+    SPDLOG_WARN("{}: {}", name, unread);
   check_labels(parts.index, {.reader = name, .num_classes = options.num_classes, .label_map = label_map.get()});
   parts.order = {parts.index.size(), static_cast<int64_t>(reader->sample_1_of_n_examples()), reader->shuffle(),
                  options.seed};
@@ -316,8 +344,7 @@ std::unique_ptr<RecordSource> make_source(const config::ConfigNode<proto::InputR
   }
   const int64_t wanted =
       options.num_workers > 0 ? options.num_workers : std::max<int64_t>(1, std::thread::hardware_concurrency());
-  const int64_t ahead =
-      options.prefetch_batches > 0 ? options.prefetch_batches : std::max(1, reader->num_prefetch_batches());
+  const int64_t ahead = options.prefetch_batches > 0 ? options.prefetch_batches : batches_ahead(*reader);
   const int64_t planned = planned_batches(ahead, shape, reader, name);
   const int64_t rows = (planned + 1) * options.batch_size;  // that may be made at a time
   return std::make_unique<Loader>(std::move(parts), std::min(wanted, rows), planned);

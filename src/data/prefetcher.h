@@ -7,7 +7,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -27,12 +26,13 @@ class Prefetcher {
 
   /// count   number of items, or nothing for a sequence without end
   /// ahead   items that may be begun before they are asked for, at least 1
-  /// throws  std::system_error where the system gives not a single thread; fewer than asked for do as well
+  /// throws  std::system_error or std::bad_alloc where the system gives not a single thread; fewer than asked for do as
+  ///         well
   Prefetcher(Work work, std::optional<int64_t> count, int64_t num_threads, int64_t ahead)
       : work_(std::move(work)), count_(count), ahead_(ahead) {
     try {
       for (int64_t i = 0; i < num_threads; ++i) threads_.emplace_back([this] { run(); });
-    } catch (const std::system_error&) {
+    } catch (...) {
       if (threads_.empty()) throw;  // any number of them is enough
     }
   }
@@ -47,14 +47,15 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  /// The next item; nothing at the end. Throws what the first of its failed rows has thrown, again at every later call
-  /// until `seek`.
+  /// The next item; nothing at the end. Throws what the first of its failed rows has thrown, or what kept the item from
+  /// being begun, again at every later call until `seek`.
   std::optional<Item> next() {
     std::unique_lock lock(mutex_);
     if (count_ && position_ >= *count_) return std::nullopt;
     started_ = true;
     work_wanted_.notify_all();
-    item_done_.wait(lock, [this] { return !slots_.empty() && slots_.front()->missing == 0; });
+    item_done_.wait(lock, [this] { return slots_.empty() ? no_slot_ != nullptr : slots_.front()->missing == 0; });
+    if (slots_.empty()) std::rethrow_exception(no_slot_);
     std::shared_ptr<Slot> slot = slots_.front();
     for (const std::exception_ptr& error : slot->errors)
       if (error) std::rethrow_exception(error);
@@ -68,6 +69,7 @@ class Prefetcher {
   void seek(int64_t index) {
     std::lock_guard lock(mutex_);
     slots_.clear();
+    no_slot_ = nullptr;
     position_ = index;
   }
 
@@ -85,14 +87,23 @@ class Prefetcher {
     std::vector<std::exception_ptr> errors;  // of each row
   };
 
-  // A slot with a row to make, or a new one that has to be begun; null where there is nothing to do now.
+  // A slot with a row to make, or a new one that has to be begun; null where there is nothing to do now. What a new one
+  // throws, such as bad_alloc, is kept for `next`.
   std::shared_ptr<Slot> slot_with_work() {
     for (const std::shared_ptr<Slot>& slot : slots_)
       if (slot->begun && slot->taken < static_cast<int64_t>(slot->errors.size())) return slot;
     const int64_t index = position_ + static_cast<int64_t>(slots_.size());
-    if (!started_ || static_cast<int64_t>(slots_.size()) > ahead_ || (count_ && index >= *count_)) return nullptr;
-    const int64_t rows = work_.num_rows(index);
-    slots_.push_back(std::shared_ptr<Slot>(new Slot{index, {}, false, 0, rows, std::vector<std::exception_ptr>(rows)}));
+    if (!started_ || no_slot_ || static_cast<int64_t>(slots_.size()) > ahead_ || (count_ && index >= *count_))
+      return nullptr;
+    try {
+      const int64_t rows = work_.num_rows(index);
+      slots_.push_back(
+          std::shared_ptr<Slot>(new Slot{index, {}, false, 0, rows, std::vector<std::exception_ptr>(rows)}));
+    } catch (...) {
+      no_slot_ = std::current_exception();
+      item_done_.notify_all();
+      return nullptr;
+    }
     return slots_.back();
   }
 
@@ -150,6 +161,7 @@ class Prefetcher {
   mutable std::mutex mutex_;
   std::condition_variable work_wanted_, item_done_;
   std::deque<std::shared_ptr<Slot>> slots_;  // the first is that of position_
+  std::exception_ptr no_slot_;               // why there is none behind the last of them
   std::vector<std::thread> threads_;
 };
 

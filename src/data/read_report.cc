@@ -11,8 +11,6 @@ constexpr size_t kShown = 3;
 
 const char* what(ReadReport::Problem problem) {
   switch (problem) {
-    case ReadReport::Problem::kBadRecord:
-      return "unusable record(s) left out";
     case ReadReport::Problem::kClippedBox:
       return "box(es) clipped to the image";
     case ReadReport::Problem::kDroppedBox:

@@ -11,7 +11,7 @@ namespace osprey::data {
 
 /// The serialized tf.Example of an annotated picture, with the keys that the OD API's own converters write.
 ///
-/// classes  counts the objects that were written, by name (may be null)
+/// classes  counts the objects that were written, by name
 /// returns  nothing, counted, where the picture is missing or cannot be decoded
 std::optional<std::string> record_of_image(const AnnotatedImage& image, const config::LabelMap& map, Problems& problems,
                                            std::map<std::string, int64_t>& classes);

@@ -5,24 +5,24 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "osprey/base/error.h"
 
 namespace osprey::data {
 namespace fs = std::filesystem;
 
-ShardedOutput::ShardedOutput(const std::string& path, int num_shards, int64_t expected_records)
-    : expected_(std::max<int64_t>(expected_records, 1)) {
+ShardedOutput::ShardedOutput(std::vector<std::string> files, int64_t expected_records)
+    : files_(std::move(files)), expected_(std::max<int64_t>(expected_records, 1)) {
   std::error_code error;
-  const fs::path folder = fs::path(path).parent_path();
+  const fs::path folder = fs::path(files_.front()).parent_path();
   if (!folder.empty()) fs::create_directories(folder, error);
   if (error) throw DataError(fmt::format("{}: cannot create the folder: {}", folder.string(), error.message()));
   try {
-    for (int i = 0; i < num_shards; ++i) {
-      files_.push_back(num_shards == 1 ? path : fmt::format("{}-{:05}-of-{:05}", path, i, num_shards));
-      if (fs::is_directory(files_.back(), error)) throw DataError(files_.back() + ": is a directory");
+    for (const std::string& file : files_) {
+      if (fs::is_directory(file, error)) throw DataError(file + ": is a directory");
       // Hidden, so that a pattern for the finished files does not take along what a killed program leaves.
-      const std::string hidden = fmt::format(".{}.{}.partial", fs::path(files_.back()).filename().string(), ::getpid());
+      const std::string hidden = fmt::format(".{}.{}.partial", fs::path(file).filename().string(), ::getpid());
       partial_.push_back((folder / hidden).string());
       writers_.push_back(std::make_unique<RecordWriter>(partial_.back()));
     }

@@ -11,8 +11,9 @@ namespace osprey::data {
 /// Record files that appear under their names only when all is written; until then, and after an error, there are none.
 class ShardedOutput {
  public:
-  /// The shards of `path`: itself, or path-00000-of-0000N ... throws DataError where they cannot be created
-  ShardedOutput(const std::string& path, int num_shards, int64_t expected_records);
+  /// files   the shards, all in one folder
+  /// throws  DataError where they cannot be created
+  ShardedOutput(std::vector<std::string> files, int64_t expected_records);
   ~ShardedOutput();
 
   /// Record `index` of the expected ones goes to the shard of its range: shards hold neighbours.

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <google/protobuf/descriptor.h>
 
 #include "osprey/config/registry.h"
 #include "osprey/config/resolve.h"
@@ -9,19 +8,12 @@ namespace osprey::data {
 namespace {
 using Root = config::ConfigNode<proto::TrainEvalPipelineConfig>;
 
-// The field of the chosen meta-architecture, which every one of them calls alike; 0 where it has none.
-int64_t num_classes_of(const config::Node& meta_architecture) {
-  const google::protobuf::Message& message = meta_architecture.message();
-  const auto* field = message.GetDescriptor()->FindFieldByName("num_classes");
-  return field == nullptr ? 0 : message.GetReflection()->GetInt32(message, field);
-}
-
 SourceOptions common_options(const Root& root, const config::ConfigNode<proto::InputReader>& reader) {
   const auto model = root.child("model", root->model());
   const std::optional<config::Node> meta_architecture = config::chosen(model, "model");
   if (!meta_architecture) root.fail("model", "no model is chosen");
   SourceOptions options;
-  options.num_classes = num_classes_of(*meta_architecture);
+  options.num_classes = config::num_classes(*root);
   options.resizer = build_image_resizer_of(*meta_architecture);
   options.confidences = root->model().has_ssd() && root->model().ssd().use_confidences_as_targets();
   options.max_boxes = config::max_number_of_boxes(*root, *reader);
@@ -81,13 +73,16 @@ BatchShape shape_of(const SourceOptions& options) {
 SourceOptions train_options(const Root& root) {
   const auto train = root.child("train_config", root->train_config());
   SourceOptions options = common_options(root, train_reader(root));
-  if (train->batch_size() < 1) train.fail("batch_size", "must be >= 1");
-  if (!(train->max_bad_fraction() >= 0 && train->max_bad_fraction() <= 1))
-    train.fail("max_bad_fraction", "must be in [0, 1]");
   options.batch_size = train->batch_size();
   options.multi_label = train->merge_multiple_label_boxes();
   options.class_scores = train->use_multiclass_scores();
   options.augmenter = build_augmenter(train);
+  for (int i = 0; i < train->data_augmentation_options_size(); ++i) {
+    const auto option = train.child("data_augmentation_options", i, train->data_augmentation_options(i));
+    if (options.num_classes > 0 && option->remap_labels().new_label() > options.num_classes)
+      option.child("remap_labels", option->remap_labels())
+          .fail("new_label", fmt::format("must be at most the model's num_classes, {}", options.num_classes));
+  }
   options.canvas = device_canvas(train, *options.resizer);
   const config::InputQueue queue = config::input_queue(*root);
   options.num_workers = queue.threads;
@@ -101,14 +96,6 @@ SourceOptions eval_options(const Root& root, int index) {
   if (root->eval_config().batch_size() < 1) root.fail("eval_config.batch_size", "must be >= 1");
   options.batch_size = root->eval_config().batch_size();
   return options;
-}
-
-std::unique_ptr<RecordSource> make_train_source(const Root& root) {
-  return make_source(train_reader(root), train_options(root));
-}
-
-std::unique_ptr<RecordSource> make_eval_source(const Root& root, int index) {
-  return make_source(eval_reader(root, index), eval_options(root, index));
 }
 
 }  // namespace osprey::data

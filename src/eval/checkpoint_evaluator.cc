@@ -20,10 +20,21 @@ config::ConfigNode<proto::InputReader> reader_of(const Root& root, int index) {
   return root.child("eval_input_reader", index, root->eval_input_reader(index));
 }
 
+/// The reader whose label map names the classes: that of the evaluation, or, where it has none, that of the training,
+/// whose file need not be on a machine that only evaluates.
+config::ConfigNode<proto::InputReader> naming_reader(const Root& root, int index) {
+  const auto own = reader_of(root, index);
+  const auto training = root.child("train_input_reader", root->train_input_reader());
+  std::error_code unreadable;
+  const bool borrows =
+      own->label_map_path().empty() && std::filesystem::is_regular_file(training->label_map_path(), unreadable);
+  return borrows ? training : own;
+}
+
 }  // namespace
 
 std::vector<Category> evaluation_categories(const Root& root, int index, int64_t num_classes) {
-  const auto reader = reader_of(root, index);
+  const auto reader = naming_reader(root, index);
   std::vector<Category> categories;
   if (reader->label_map_path().empty()) {
     for (int64_t id = 1; id <= num_classes; ++id) categories.push_back({id, fmt::format("class {}", id)});

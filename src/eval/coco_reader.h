@@ -27,8 +27,11 @@ struct CocoItem {
 };
 
 /// Reads a COCO file as a stream, item by item: `list` is "images", "annotations" or "categories", or "" for a results
-/// file, which is one list. Returns the names of the lists found. throws  DataError with file, line and what is wrong;
-/// what `item` throws as std::runtime_error is given the file and place
+/// file, which is one list.
+///
+/// returns  the names of the lists found
+/// throws   DataError with file, line and what is wrong; what `item` throws as std::runtime_error is given the file and
+///          place
 std::vector<std::string> read_coco_json(
     const std::string& file,
     const std::function<void(const std::string& list, int64_t index, const CocoItem& item)>& item);

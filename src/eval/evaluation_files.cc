@@ -1,14 +1,11 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 
 #include "eval/evaluation_json.h"
+#include "osprey/base/atomic_file.h"
 #include "osprey/base/error.h"
 #include "osprey/base/json_text.h"
 #include "osprey/data/image_codec.h"
@@ -20,24 +17,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The file appears whole or not at all.
-void write_whole(const fs::path& file, const std::string& bytes) {
-  const fs::path temporary = file.string() + fmt::format(".{}.tmp", getpid());
-  auto fail = [&]() {
-    const std::string reason = std::strerror(errno);
-    std::remove(temporary.c_str());
-    throw DataError(fmt::format("{}: cannot be written: {}", file.string(), reason));
-  };
+// A whole file, with the folders above it; programs that evaluate one checkpoint at a time do not disturb each other.
+void write_result(const fs::path& file, const std::string& bytes) {
   if (file.has_parent_path()) {
     std::error_code error;
     fs::create_directories(file.parent_path(), error);
     if (error) throw DataError(fmt::format("{}: cannot be made: {}", file.parent_path().string(), error.message()));
   }
-  std::FILE* out = std::fopen(temporary.c_str(), "wb");
-  if (out == nullptr) fail();
-  const bool written = std::fwrite(bytes.data(), 1, bytes.size(), out) == bytes.size();
-  if (std::fclose(out) != 0 || !written) fail();
-  if (std::rename(temporary.c_str(), file.c_str()) != 0) fail();
+  write_whole(file, bytes, AtomicFile::Temporary::kPerProcess);
 }
 
 // Ids that are whole numbers, as COCO's are, are written as numbers.
@@ -81,14 +68,14 @@ std::string detections_json(const EvaluationResult& result) {
 void write_evaluation(const EvaluationResult& result, const std::string& eval_dir, int64_t step,
                       const EvaluationOptions& options, EventWriter* events) {
   const std::string detections = detections_json(result);
-  write_whole(fs::path(eval_dir) / fmt::format("metrics_{}.json", step), metrics_json(result, step));
-  write_whole(fs::path(eval_dir) / fmt::format("detections_{}.json", step), detections);
-  if (!options.detections_file.empty()) write_whole(options.detections_file, detections);
+  write_result(fs::path(eval_dir) / fmt::format("metrics_{}.json", step), metrics_json(result, step));
+  write_result(fs::path(eval_dir) / fmt::format("detections_{}.json", step), detections);
+  if (!options.detections_file.empty()) write_result(options.detections_file, detections);
   if (!options.visualization_dir.empty())
     for (const EvaluationPicture& picture : result.pictures) {
       const std::string name = options.visualization_by_image_id ? file_name(picture.id) : picture.tag;
-      write_whole(fs::path(options.visualization_dir) / fmt::format("export-{}-{}.png", name, step),
-                  data::encode_png(picture.image));
+      write_result(fs::path(options.visualization_dir) / fmt::format("export-{}-{}.png", name, step),
+                   data::encode_png(picture.image));
     }
   if (events == nullptr) return;
   for (const MetricValue& metric : result.metrics)

@@ -23,8 +23,6 @@ std::array<uint8_t, 3> color_of(const config::ConfigNode<proto::EvalConfig>& con
 }  // namespace
 
 EvaluationOptions evaluation_options(const config::ConfigNode<proto::EvalConfig>& config) {
-  if (config->eval_instance_masks()) config.unsupported("eval_instance_masks");
-  if (config->parameterized_metric_size() > 0) config.unsupported("parameterized_metric");
   if (config->skip_predictions_for_unlabeled_class()) config.unsupported("skip_predictions_for_unlabeled_class");
   if (config->retain_original_image_additional_channels())
     config.unsupported("retain_original_image_additional_channels");

@@ -59,8 +59,11 @@ class Pass {
       for (const LossTerm& term : losses.terms) result.losses.push_back({term.name, term.sum.item<double>()});
       if (losses.normalizer.defined()) result.normalizer = losses.normalizer.item<double>();
     }
-    if (predictions.class_logits.defined())
-      result.broken_images = predictions.class_logits.isfinite().flatten(1).all(1).logical_not().sum().item<int64_t>();
+    if (predictions.class_logits.defined()) {
+      at::Tensor broken = predictions.class_logits.isfinite().flatten(1).all(1).logical_not();
+      if (on_device.image_weights.defined()) broken = broken.logical_and(on_device.image_weights > 0);
+      result.broken_images = broken.sum().item<int64_t>();
+    }
     Detections detections = model_.postprocess(predictions, on_device.true_shapes);
     detections = {detections.boxes.cpu(), detections.scores.cpu(), detections.classes.cpu(), detections.count.cpu()};
     for (int64_t row = 0; row < batch.size(); ++row) {

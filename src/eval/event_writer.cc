@@ -12,9 +12,9 @@
 #include <mutex>
 
 #include "osprey/base/clock.h"
-#include "osprey/base/crc32c.h"
 #include "osprey/base/error.h"
 #include "osprey/data/image_codec.h"
+#include "osprey/data/record_file.h"
 #include "osprey/eval/histogram.h"
 #include "osprey/records/event.pb.h"
 
@@ -31,10 +31,6 @@ std::string new_path(const std::string& directory) {
   const auto name = fmt::format("events.out.tfevents.{:010d}.{}.{}.{}", static_cast<int64_t>(since_1970()), host_name(),
                                 getpid(), count++);
   return (std::filesystem::path(directory) / name).string();
-}
-
-void append_little_endian(std::string& bytes, uint64_t value, int size) {
-  for (int i = 0; i < size; ++i) bytes.push_back(static_cast<char>(value >> (8 * i)));
 }
 
 /// Runs of empty buckets become one.
@@ -69,14 +65,8 @@ struct EventWriter::Impl {
     throw DataError(fmt::format("{}: cannot be {}: {}", path, what, std::strerror(errno)));
   }
 
-  // One record: length, its checksum, the event, its checksum.
   void write(const records::Event& event) {
-    const std::string body = event.SerializeAsString();
-    std::string record;
-    append_little_endian(record, body.size(), 8);
-    append_little_endian(record, masked_crc32c(record), 4);
-    record += body;
-    append_little_endian(record, masked_crc32c(body), 4);
+    const std::string record = data::record_frame(event.SerializeAsString());
     const std::lock_guard<std::mutex> lock(mutex);
     if (std::fwrite(record.data(), 1, record.size(), file) != record.size()) fail("written");
   }

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -33,7 +32,7 @@ void parallel_for(int64_t count, int threads, const Body& body) {
   std::vector<std::thread> helpers;
   try {
     for (int64_t t = 1; t < std::min<int64_t>(thread_count(threads), count); ++t) helpers.emplace_back(work);
-  } catch (const std::system_error&) {  // the system gives no more; those that are there do as well
+  } catch (...) {  // the system gives no more threads, or memory for them; those that are there do as well
   }
   work();
   for (std::thread& helper : helpers) helper.join();

@@ -130,8 +130,10 @@ class PackedWeights {
   std::map<std::pair<const void*, int64_t>, at::Tensor> known_;  ///< by the weights' memory and how many numbers
 };
 
-/// Puts one of 3 x 3 that tiles of fewer products can make in the place of the convolution. returns  whether it can
-/// packed  what has been made of weights so far
+/// Puts one of 3 x 3 that tiles of fewer products can make in the place of the convolution.
+///
+/// packed   what has been made of weights so far
+/// returns  whether it can
 bool replace_by_tiles(Graph& graph, const Convolution& convolution, const Input& input, PackedWeights& packed) {
   const at::Tensor& weights = convolution.weights;
   const auto biases = torch::jit::toIValue(convolution.biases());

@@ -31,6 +31,14 @@ torch::jit::Module load_module(const std::string& file, const at::Device& device
   }
 }
 
+config::LabelMap load_labels(const std::string& file) {
+  try {
+    return config::load_label_map(file);
+  } catch (const ConfigError& error) {  // it is part of the served folder, not of a config
+    throw DataError(error.what());
+  }
+}
+
 }  // namespace
 
 struct Detector::Impl {
@@ -44,7 +52,7 @@ struct Detector::Impl {
       : folder(where),
         device(device_name),
         card(read_model_card(where + "/model_card.json")),
-        labels(config::load_label_map(where + "/label_map.pbtxt")),
+        labels(load_labels(where + "/label_map.pbtxt")),
         module(load_module(where + "/model.pt", device, card.batch_size)) {}
 
   std::vector<Detection> found(const c10::Dict<c10::IValue, c10::IValue>& output, int64_t row, double min_score) const {

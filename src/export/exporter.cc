@@ -12,10 +12,11 @@
 #include "export/model_card.h"
 #include "export/parity.h"
 #include "export/served_module.h"
+#include "osprey/base/atomic_file.h"
 #include "osprey/base/error.h"
-#include "osprey/checkpoint/checkpoint.h"
 #include "osprey/checkpoint/directory.h"
 #include "osprey/checkpoint/model_weights.h"
+#include "osprey/config/effective.h"
 #include "osprey/config/label_map.h"
 #include "osprey/config/validate.h"
 #include "osprey/data/decoder_builder.h"
@@ -66,15 +67,14 @@ config::LabelMap label_map(const config::Pipeline& pipeline, const fs::path& che
 
 /// Pictures to compare on: of the evaluation records, or noise where they cannot be read.
 std::vector<at::Tensor> parity_pictures(const config::Pipeline& pipeline, const config::LabelMap& labels,
-                                        int64_t wanted, bool& real) {
+                                        int64_t num_classes, int64_t wanted, bool& real) {
   std::vector<at::Tensor> pictures;
   try {
     if (pipeline.message->eval_input_reader_size() == 0) throw DataError("the config has no eval_input_reader");
     const auto reader = pipeline.root().child("eval_input_reader", 0, pipeline.message->eval_input_reader(0));
     const auto& paths = reader->tf_record_input_reader().input_path();
     const data::RecordIndex records({paths.begin(), paths.end()}, "eval_input_reader");
-    const auto decoder =
-        data::build_example_decoder(reader, /*num_classes=*/0, std::make_shared<config::LabelMap>(labels));
+    const auto decoder = data::build_example_decoder(reader, num_classes, std::make_shared<config::LabelMap>(labels));
     data::ReadReport report;
     // Spread over the data set, so that not only the first folder's pictures are seen.
     for (int64_t i = 0; i < std::min(wanted, records.size()); ++i) {
@@ -84,6 +84,7 @@ std::vector<at::Tensor> parity_pictures(const config::Pipeline& pipeline, const 
     real = true;
   } catch (const DataError& error) {
     SPDLOG_WARN("the export is compared on noise instead of evaluation pictures: {}", error.what());
+    pictures.clear();
     at::Generator generator = at::detail::createCPUGenerator(1);
     for (int64_t i = 0; i < wanted; ++i)
       pictures.push_back(at::randint(0, 256, {240 + 37 * i, 320, 3}, generator, at::kByte));
@@ -141,11 +142,12 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
   {
     std::ostringstream bytes;  // libtorch's own writer of files ends the program where the disk is full
     served_module(*model, resize, options.batch_size, options.memory_format).save(bytes);
-    checkpoint::write_text(unchecked.path(), std::move(bytes).str());
+    write_whole(unchecked.path(), std::move(bytes).str());
   }
 
   bool real = true;
-  const std::vector<at::Tensor> pictures = parity_pictures(pipeline, labels, options.parity_images, real);
+  const std::vector<at::Tensor> pictures =
+      parity_pictures(pipeline, labels, model->num_classes(), options.parity_images, real);
   torch::jit::Module served = torch::jit::load(unchecked.path().string());
   ExportReport report = compare(*model, *resizer, served, options.batch_size, pictures, options.parity_tolerance);
   report.real_images = real;
@@ -167,11 +169,9 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
   card.parity_detections = report.detections;
   card.max_box_difference = report.max_box_difference;
   card.max_score_difference = report.max_score_difference;
-  std::string config_text;
-  google::protobuf::TextFormat::PrintToString(*pipeline.message, &config_text);
-  checkpoint::write_text(folder / "pipeline.config", config_text);
+  write_whole(folder / "pipeline.config", config::effective_text(*pipeline.message));
   config::write_label_map(labels, (folder / "label_map.pbtxt").string());
-  checkpoint::write_text(folder / "model_card.json", to_json(card));
+  write_whole(folder / "model_card.json", to_json(card));
   fs::rename(unchecked.path(), folder / "model.pt", failed);
   if (failed) throw DataError((folder / "model.pt").string() + ": cannot be written: " + failed.message());
   return report;

@@ -1,5 +1,7 @@
 #include "export/model_card.h"
 
+#include <fmt/format.h>
+
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -49,6 +51,8 @@ ModelCard read_model_card(const std::string& file) {
     card.moving_averages = json.at("moving_averages");
     card.num_classes = json.at("num_classes");
     card.batch_size = json.at("input").at("batch_size");
+    if (card.batch_size < 1)
+      throw DataError(fmt::format("{}: input.batch_size must be >= 1, found {}", file, card.batch_size));
     card.memory_format = json.value("memory_format", "channels_last");  // cards of earlier versions do not name it
     card.input_height = json.at("preprocessing").at("height");
     card.input_width = json.at("preprocessing").at("width");

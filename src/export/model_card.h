@@ -22,7 +22,9 @@ struct ModelCard {
 /// The card as JSON, with the form of inputs and outputs beside the fields above.
 std::string to_json(const ModelCard& card);
 
-/// Reads a card. throws DataError naming the file where it is missing or damaged
+/// Reads a card.
+///
+/// throws  DataError naming the file where it is missing or damaged
 ModelCard read_model_card(const std::string& file);
 
 }  // namespace osprey

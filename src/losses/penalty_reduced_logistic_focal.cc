@@ -8,7 +8,9 @@ namespace osprey::losses {
 namespace {
 
 /// Focal loss over a heat map: where the target is exactly 1, (1-p)^alpha log p, elsewhere (1-z)^beta p^alpha log(1-p),
-/// so that a near miss costs little. source  Zhou et al., "Objects as Points", 2019, eq. 1
+/// so that a near miss costs little.
+///
+/// source  Zhou et al., "Objects as Points", 2019, eq. 1
 class PenaltyReducedLogisticFocal final : public ClassificationLoss {
  public:
   PenaltyReducedLogisticFocal(double alpha, double beta) : alpha_(alpha), beta_(beta) {}

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <regex>
 
+#include "osprey/config/resolve.h"
 #include "osprey/protos/pipeline.pb.h"
 
 namespace osprey::optim {
@@ -20,11 +21,6 @@ std::vector<std::string> checked_patterns(const config::Node& node, const char* 
     }
   }
   return {patterns.begin(), patterns.end()};
-}
-
-const std::string& feature_extractor_type(const proto::DetectionModel& model) {
-  return model.has_faster_rcnn() ? model.faster_rcnn().feature_extractor().type()
-                                 : model.ssd().feature_extractor().type();
 }
 
 }  // namespace
@@ -74,17 +70,8 @@ GradientOptions gradient_options(const config::ConfigNode<proto::TrainConfig>& c
 }
 
 Arithmetic arithmetic_of(const config::ConfigNode<proto::TrainEvalPipelineConfig>& pipeline) {
-  switch (pipeline->arithmetic()) {
-    case proto::TrainEvalPipelineConfig::TF1:
-      return Arithmetic::kTf1;
-    case proto::TrainEvalPipelineConfig::TF2:
-      return Arithmetic::kTf2;
-    case proto::TrainEvalPipelineConfig::AUTO:
-      break;
-  }
-  const bool keras = feature_extractor_type(pipeline->model()).ends_with("_keras");
-  const bool v2 = pipeline->train_config().fine_tune_checkpoint_version() == proto::V2;
-  return keras || v2 ? Arithmetic::kTf2 : Arithmetic::kTf1;
+  const bool tf2 = config::arithmetic(*pipeline).value == proto::TrainEvalPipelineConfig::TF2;
+  return tf2 ? Arithmetic::kTf2 : Arithmetic::kTf1;
 }
 
 }  // namespace osprey::optim

@@ -114,11 +114,4 @@ at::Tensor GradientPipeline::apply(const GradientNorms& measured) {
   return total.to(at::kFloat);
 }
 
-at::Tensor clip_by_global_norm(const std::vector<at::Tensor>& gradients, double max_norm) {
-  const at::Tensor norm = kernels::tensor_norms(gradients).norm();
-  const at::Tensor factor = clip_factor(norm, max_norm).to(at::kFloat);
-  kernels::scale_tensors(gradients, factor.expand({static_cast<int64_t>(gradients.size())}).contiguous());
-  return norm.to(at::kFloat);
-}
-
 }  // namespace osprey::optim

@@ -15,7 +15,9 @@ struct RmsProp {
 ///
 /// TF 1: s starts at one, rho is the config's `decay`. TF 2: s starts at zero, rho is 0.9 and `decay` slows the
 /// learning rate down instead, which is how the original hands it to Keras; without momentum Keras adds epsilon outside
-/// the root. source  Tieleman & Hinton, Coursera "Neural Networks for Machine Learning", lecture 6.5, 2012
+/// the root.
+///
+/// source  Tieleman & Hinton, Coursera "Neural Networks for Machine Learning", lecture 6.5, 2012
 class RmsPropOptimizer final : public Optimizer {
  public:
   RmsPropOptimizer(NamedTensors parameters, std::unique_ptr<LearningRate> rate, const RmsProp& options,

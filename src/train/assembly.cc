@@ -3,7 +3,6 @@
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/CachingDeviceAllocator.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -18,7 +17,7 @@
 #include "osprey/config/static_shapes.h"
 #include "osprey/config/validate.h"
 #include "osprey/data/fake_source.h"
-#include "osprey/kernels/device.h"
+#include "osprey/kernels/named_device.h"
 #include "osprey/models/builder.h"
 #include "osprey/nn/batch_norm.h"
 #include "osprey/optim/builder.h"
@@ -29,53 +28,30 @@
 namespace osprey::train {
 namespace {
 
-/// The device of the options; replicas of one machine have a GPU each.
-at::Device chosen_device(const JobOptions& options) {
-  const std::string& name = options.device;
-  if (name != "cpu" && name.rfind("cuda", 0) != 0)
-    throw ConfigError(fmt::format("--device {}: must be cpu, cuda or cuda:<n>", name));
-  try {
-    const at::Device device(name);
-    if (device.is_cuda() && !at::hasCUDA())
-      throw ConfigError(fmt::format("--device {}: no CUDA device is available", name));
-    if (device.is_cuda() && !kernels::device::compiled())
-      throw ConfigError(fmt::format("--device {}: this build has no kernels for GPUs, since it found no nvcc", name));
-    if (!device.is_cuda() || options.replicas == nullptr) return device;
-    const ReplicaPlace& place = options.replicas->place();
-    if (device.has_index()) throw ConfigError(fmt::format("--device {}: replicas choose a GPU each; say cuda", name));
-    if (place.local_size > at::detail::getCUDAHooks().deviceCount())
-      throw ConfigError(fmt::format("--device cuda: {} replicas on this machine, but {} GPUs", place.local_size,
-                                    at::detail::getCUDAHooks().deviceCount()));
-    return {at::kCUDA, static_cast<c10::DeviceIndex>(place.local_rank)};
-  } catch (const c10::Error&) {
-    throw ConfigError(fmt::format("--device {}: must be cpu, cuda or cuda:<n>", name));
-  }
-}
-
-/// The device of the options, which from here on is the present one of this thread.
+/// The device of the options, which from here on is the present one of this thread; replicas of one machine have a GPU
+/// each.
 at::Device device_of(const JobOptions& options) {
-  const at::Device device = chosen_device(options);
-  if (device.is_cuda() && device.has_index()) c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
-  return device;
+  const at::Device device = kernels::named_device(options.device);
+  if (!device.is_cuda() || options.replicas == nullptr) return device;
+  const ReplicaPlace& place = options.replicas->place();
+  if (device.has_index())
+    throw ConfigError(fmt::format("--device {}: replicas choose a GPU each; say cuda", options.device));
+  const auto gpus = at::detail::getCUDAHooks().deviceCount();
+  if (place.local_size > gpus)
+    throw ConfigError(fmt::format("--device cuda: {} replicas on this machine, but {} GPUs", place.local_size, gpus));
+  return kernels::named_device(fmt::format("cuda:{}", place.local_rank));
 }
 
+/// What training alone asks for.
 void check_train_config(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root) {
   if (!root->has_train_config()) root.fail("train_config", "is missing");
   const auto train = root.child("train_config", root->train_config());
-  if (train->batch_size() < 1) train.fail("batch_size", "must be >= 1");
-  if (train->gradient_accumulation_steps() < 1) train.fail("gradient_accumulation_steps", "must be >= 1, got 0");
   if (train->batch_size() % train->gradient_accumulation_steps() != 0)
     train.fail("gradient_accumulation_steps", fmt::format("must divide batch_size {}, got {}", train->batch_size(),
                                                           train->gradient_accumulation_steps()));
-  if (train->has_num_epochs() && !(train->num_epochs() > 0)) train.fail("num_epochs", "must be > 0");
   if (train->sync_replicas() && train->has_startup_delay_steps() && train->startup_delay_steps() != 0)
     train.fail("startup_delay_steps",
                fmt::format("must be 0 with sync_replicas, got {}", train->startup_delay_steps()));
-  if (train->log_every_n_steps() < 1) train.fail("log_every_n_steps", "must be >= 1, got 0");
-  if (train->checkpoint().keep_last() < 1)
-    train.child("checkpoint", train->checkpoint()).fail("keep_last", "must be >= 1, got 0");
-  if (!(train->min_restore_coverage() >= 0 && train->min_restore_coverage() <= 1))
-    train.fail("min_restore_coverage", fmt::format("must be in [0, 1], got {}", train->min_restore_coverage()));
 }
 
 template <class Action>
@@ -214,6 +190,7 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
   std::vector<std::string> paths{"train_config.fine_tune_checkpoint"};
   if (!options.use_fake_data) paths.insert(paths.end(), {"train_input_reader", "eval_input_reader"});
   config::require_configured_paths(result.pipeline, paths);
+  config::validate(result.pipeline);
   config::require_supported(result.pipeline, config::Purpose::kTrain);
   check_train_config(result.root());
   if (const std::string scaled = config::scale_to_batch(result.pipeline); !scaled.empty()) SPDLOG_INFO("{}", scaled);
@@ -225,8 +202,8 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
   if (result.label_map) {
     derive_classes(result.pipeline, *result.label_map);
     std::vector<ClassCount> places;
-    if (const auto classes = configured_classes(*result.pipeline.message))
-      places.push_back({"config", *classes,
+    if (const int64_t classes = config::num_classes(*result.pipeline.message); classes > 0)
+      places.push_back({"config", classes,
                         fmt::format("num_classes of the model; --set model.ssd.num_classes={} takes the label map's",
                                     result.label_map->max_id())});
     places.push_back(
@@ -274,6 +251,7 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
 
 void leave_replicas(Assembly& assembly) {
   assembly.step.replicas = nullptr;
+  assembly.gradient_sum.reset();
   for_each_batch_norm(*assembly.state.model, [](nn::BatchNorm& batch_norm) { batch_norm.synchronize(nullptr); });
 }
 
@@ -311,12 +289,7 @@ std::unique_ptr<data::BatchSource> training_source(const Assembly& assembly, con
 
 int64_t total_steps(const Assembly& assembly, int64_t num_examples) {
   const proto::TrainConfig& train = assembly.train();
-  if (!train.has_num_epochs()) return train.num_steps();
-  if (train.num_steps() > 0)
-    assembly.root()
-        .child("train_config", train)
-        .fail("num_epochs", fmt::format("num_steps ({}) and num_epochs cannot both be set", train.num_steps()));
-  return steps_for(train.num_epochs(), num_examples, assembly.batch_size);
+  return train.has_num_epochs() ? steps_for(train.num_epochs(), num_examples, assembly.batch_size) : train.num_steps();
 }
 
 std::string plan_text(int64_t num_steps, int64_t batch_size, int64_t num_examples) {

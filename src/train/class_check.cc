@@ -1,49 +1,14 @@
 #include "osprey/train/class_check.h"
 
 #include <fmt/format.h>
-#include <google/protobuf/message.h>
 
 #include "osprey/base/error.h"
+#include "osprey/config/resolve.h"
 
 namespace osprey::train {
-namespace {
-
-using google::protobuf::FieldDescriptor;
-using google::protobuf::Message;
-
-/// The message chosen in `model` (ssd, faster_rcnn, ...) and its `num_classes`; nothing where the model has none.
-struct ClassField {
-  Message* message;
-  const FieldDescriptor* field;
-};
-
-std::optional<ClassField> class_field(proto::TrainEvalPipelineConfig& pipeline) {
-  if (!pipeline.has_model()) return std::nullopt;
-  Message* model = pipeline.mutable_model();
-  std::vector<const FieldDescriptor*> set;
-  model->GetReflection()->ListFields(*model, &set);
-  for (const FieldDescriptor* choice : set) {
-    if (choice->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || choice->is_repeated()) continue;
-    const FieldDescriptor* field = choice->message_type()->FindFieldByName("num_classes");
-    if (field != nullptr && field->cpp_type() == FieldDescriptor::CPPTYPE_INT32)
-      return ClassField{model->GetReflection()->MutableMessage(model, choice), field};
-  }
-  return std::nullopt;
-}
-
-}  // namespace
-
-std::optional<int64_t> configured_classes(const proto::TrainEvalPipelineConfig& pipeline) {
-  const auto found = class_field(const_cast<proto::TrainEvalPipelineConfig&>(pipeline));  // read only
-  if (!found) return std::nullopt;
-  const int64_t value = found->message->GetReflection()->GetInt32(*found->message, found->field);
-  return value > 0 ? std::optional<int64_t>(value) : std::nullopt;
-}
 
 void derive_classes(config::Pipeline& pipeline, const config::LabelMap& map) {
-  if (configured_classes(*pipeline.message)) return;
-  if (const auto found = class_field(*pipeline.message))
-    found->message->GetReflection()->SetInt32(found->message, found->field, map.max_id());
+  if (config::num_classes(*pipeline.message) < 1) config::set_num_classes(*pipeline.message, map.max_id());
 }
 
 void check_classes(const std::vector<ClassCount>& places) {

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "osprey/base/clock.h"
+#include "osprey/eval/checkpoint_evaluator.h"
 #include "osprey/eval/evaluator.h"
-#include "osprey/train/class_check.h"
 #include "osprey/train/log_record.h"
 #include "osprey/train/signals.h"
 
@@ -66,11 +66,6 @@ std::function<Metrics(const TrainState&)> evaluation_of(const Assembly& assembly
   const auto root = assembly.root();
   if (root->eval_input_reader_size() == 0) return nullptr;
   const auto config = root.child("eval_config", root->eval_config());
-  const auto map = root->eval_input_reader(0).label_map_path().empty() ? assembly.label_map
-                                                                       : label_map_of(root->eval_input_reader(0));
-  std::vector<eval::Category> categories;
-  const std::vector<std::string> names = class_names(map, assembly.state.model->num_classes());
-  for (size_t i = 0; i < names.size(); ++i) categories.push_back({static_cast<int64_t>(i) + 1, names[i]});
 
   const std::string folder = (model_dir / "eval").string();
   data::SourceOptions source = data::eval_options(root);
@@ -78,9 +73,9 @@ std::function<Metrics(const TrainState&)> evaluation_of(const Assembly& assembly
   if (replicas != nullptr) take_share(source, replicas->place());
   const bool writes = replicas == nullptr || replicas->is_chief();
   auto evaluation = std::make_shared<Evaluation>(Evaluation{
-      data::make_source(root.child("eval_input_reader", 0, root->eval_input_reader(0)), source), categories,
-      eval::evaluation_options(config), replicas, writes ? std::make_unique<eval::EventWriter>(folder) : nullptr,
-      folder, config->use_moving_averages()});
+      data::make_source(root.child("eval_input_reader", 0, root->eval_input_reader(0)), source),
+      eval::evaluation_categories(root, 0, assembly.state.model->num_classes()), eval::evaluation_options(config),
+      replicas, writes ? std::make_unique<eval::EventWriter>(folder) : nullptr, folder, config->use_moving_averages()});
   evaluation->options.device = assembly.state.model->parameters().front().device();
   return [evaluation](const TrainState& state) { return evaluate(*evaluation, state); };
 }

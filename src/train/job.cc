@@ -5,12 +5,15 @@
 #include <google/protobuf/text_format.h>
 #include <spdlog/spdlog.h>
 
+#include <sstream>
 #include <utility>
 
+#include "osprey/base/atomic_file.h"
 #include "osprey/base/clock.h"
 #include "osprey/base/error.h"
 #include "osprey/base/logging.h"
 #include "osprey/base/memory.h"
+#include "osprey/config/effective.h"
 #include "osprey/eval/event_writer.h"
 #include "osprey/train/class_check.h"
 #include "osprey/train/nan_report.h"
@@ -36,12 +39,28 @@ int64_t checkpoint_bytes(const TrainState& state) {
 
 void save_description(const Assembly& assembly, const JobOptions& options, const std::filesystem::path& folder,
                       const data::BatchSource& source, int64_t num_steps) {
-  std::string text;
-  google::protobuf::TextFormat::PrintToString(*assembly.pipeline.message, &text);
-  checkpoint::write_text(folder / "pipeline.config", text);
-  if (assembly.label_map)
-    checkpoint::write_text(folder / "label_map.pbtxt", config::label_map_text(*assembly.label_map));
-  checkpoint::write_text(folder / "run_info.json", run_info(assembly, options, source, num_steps));
+  write_whole(folder / "pipeline.config", config::effective_text(*assembly.pipeline.message));
+  if (assembly.label_map) write_whole(folder / "label_map.pbtxt", config::label_map_text(*assembly.label_map));
+  write_whole(folder / "run_info.json", run_info(assembly, options, source, num_steps));
+}
+
+/// Says what of config and data is another than when the run was last started: it goes on with what is given now.
+void tell_changes(const Assembly& assembly, const JobOptions& options, const std::filesystem::path& folder) {
+  if (assembly.state.step == 0 || !std::filesystem::exists(folder / "pipeline.config")) return;
+  try {
+    const config::Pipeline before = config::load_pipeline((folder / "pipeline.config").string());
+    std::istringstream lines(config::differences(*before.message, *assembly.pipeline.message));
+    constexpr int kShown = 10;
+    int count = 0;
+    for (std::string line; std::getline(lines, line);)
+      if (++count <= kShown) SPDLOG_INFO("other than when it was last started: {}", line);
+    if (count > kShown) SPDLOG_INFO("and {} more; config_diff shows them", count - kShown);
+  } catch (const ConfigError&) {  // of another release; it is about to be written anew
+  }
+  if (options.use_fake_data || !assembly.train_reader().has_tf_record_input_reader()) return;
+  const std::string data = saved_fingerprint(folder / "run_info.json");
+  if (!data.empty() && data != data_fingerprint(assembly.train_reader(), "train_input_reader"))
+    SPDLOG_WARN("other than when it was last started: the training records, by their names and sizes");
 }
 
 /// Says after the first step, or after that which is recorded, what memory the steps take; all others take as much.
@@ -110,10 +129,10 @@ void take_state_of_chief(Replicas& replicas, Assembly& assembly, const JobOption
   google::protobuf::TextFormat::PrintToString(config, &text);
   require_same(replicas, "config", text);
   if (!options.use_fake_data && assembly.train_reader().has_tf_record_input_reader())
-    require_same(replicas, "set of training data", data_fingerprint(assembly.train_reader()));
+    require_same(replicas, "set of training data", data_fingerprint(assembly.train_reader(), "train_input_reader"));
   const auto& evaluated = assembly.pipeline.message->eval_input_reader();
   if (!options.use_fake_data && !evaluated.empty() && evaluated[0].has_tf_record_input_reader())
-    require_same(replicas, "set of evaluation data", data_fingerprint(evaluated[0]));
+    require_same(replicas, "set of evaluation data", data_fingerprint(evaluated[0], "eval_input_reader[0]"));
 
   TrainState& state = assembly.state;
   at::Tensor numbers = at::tensor({state.step, state.data_position}, at::kLong);
@@ -167,6 +186,7 @@ RunOutcome train(config::Pipeline pipeline, const JobOptions& options) {
     return run(parts, trainer_options(assembly, num_steps, source->num_examples()));
   }
 
+  tell_changes(assembly, options, folder);
   save_description(assembly, options, folder, *source, num_steps);
   SPDLOG_INFO("{}", plan_text(num_steps, assembly.batch_size, source->num_examples()));
   SPDLOG_INFO("{}, {} threads, {}{}{}", options.device, at::get_num_threads(), name_of(assembly.step.precision),

@@ -48,6 +48,9 @@ struct Failure {
 class Crew {
  public:
   explicit Crew(const LaunchOptions& options) : options_(options) {
+    struct sigaction action = {};  // who started this may have it ignored, and then no replica could be waited for
+    action.sa_handler = SIG_DFL;
+    ::sigaction(SIGCHLD, &action, &former_action_);
     sigemptyset(&signals_);
     for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&signals_, signal);
     sigprocmask(SIG_BLOCK, &signals_, &former_);
@@ -58,6 +61,7 @@ class Crew {
     for (const auto& [process, rank] : running_) ::kill(process, SIGKILL);
     while (!running_.empty()) reap(0);
     sigprocmask(SIG_SETMASK, &former_, nullptr);
+    ::sigaction(SIGCHLD, &former_action_, nullptr);
   }
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
@@ -149,6 +153,7 @@ class Crew {
 
   const LaunchOptions& options_;
   sigset_t signals_{}, former_{};
+  struct sigaction former_action_ {};
   std::map<pid_t, int64_t> running_;  ///< rank by process
   std::vector<Failure> failures_;     ///< in the order in which they were noticed
   int passed_on_ = 0;

@@ -10,6 +10,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "osprey/base/atomic_file.h"
 #include "osprey/base/error.h"
 #include "osprey/base/json_text.h"
 #include "osprey/checkpoint/directory.h"
@@ -160,11 +161,11 @@ std::filesystem::path write_nan_report(TrainState& state, const Batch& batch, co
   report["images"] = images_of(batch);
   const auto last = checkpoint::latest(options.model_dir);
   report["last_finite_checkpoint"] = last ? nlohmann::json(last->file.string()) : nlohmann::json();
-  checkpoint::write_text(folder / "report.json", json_text(report, 2) + "\n");
+  write_whole(folder / "report.json", json_text(report, 2) + "\n");
 
   const auto pictures = drawn_images(batch, options.class_names, batch.size());
   for (size_t i = 0; i < pictures.size(); ++i)
-    checkpoint::write_text(folder / fmt::format("image_{}.png", i), data::encode_png(pictures[i]));
+    write_whole(folder / fmt::format("image_{}.png", i), data::encode_png(pictures[i]));
   return folder;
 }
 

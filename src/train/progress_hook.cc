@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "osprey/base/atomic_file.h"
 #include "osprey/base/error.h"
 #include "osprey/base/memory.h"
 #include "osprey/kernels/device.h"
@@ -102,7 +103,7 @@ MetricsFile::MetricsFile(const std::filesystem::path& file, int64_t step) : file
         dropped = true;  // a later step, or a line that was cut off half-way
     }
   }
-  if (dropped) checkpoint::write_text(file, kept);
+  if (dropped) write_whole(file, kept);
   out_.open(file, std::ios::app);
   if (!out_) throw DataError(fmt::format("{}: cannot be written", file.string()));
 }

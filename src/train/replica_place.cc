@@ -73,6 +73,9 @@ std::optional<ReplicaPlace> place_from_environment(const Variable& variable) {
   if (!place || place->size == 1) return std::nullopt;
   if (place->size < 1 || place->rank >= place->size)
     throw ConfigError(fmt::format("{} says that this is replica {} of {}", place->starter, place->rank, place->size));
+  if (place->local_size < 1)
+    throw ConfigError(
+        fmt::format("{} says that no replica is on this machine, where replica {} runs", place->starter, place->rank));
   if (const char* own = variable("OSPREY_STARTER")) place->starter = own;
   const char* agent = variable("TORCHELASTIC_USE_AGENT_STORE");
   place->meeting_point_is_there = agent != nullptr && std::string(agent) == "True";

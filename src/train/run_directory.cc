@@ -46,12 +46,12 @@ void check_space(const fs::path& folder, int64_t needed_bytes) {
 }
 
 void take_lock(const fs::path& folder, int lock) {
-  if (::flock(lock, LOCK_EX | LOCK_NB) != 0) {
-    char owner[32] = {};
-    const ssize_t count = ::read(lock, owner, sizeof owner - 1);
-    fail(folder, fmt::format("is held by another training{}; end that one or take another folder",
-                             count > 0 ? fmt::format(" (process {})", owner) : ""));
-  }
+  if (::flock(lock, LOCK_EX | LOCK_NB) == 0) return;
+  if (errno != EWOULDBLOCK) fail(folder, fmt::format("cannot be locked: {}", std::strerror(errno)));
+  char owner[32] = {};
+  const ssize_t count = ::read(lock, owner, sizeof owner - 1);
+  fail(folder, fmt::format("is held by another training{}; end that one or take another folder",
+                           count > 0 ? fmt::format(" (process {})", owner) : ""));
 }
 
 }  // namespace

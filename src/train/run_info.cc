@@ -25,9 +25,9 @@ std::string processor() {
   return "unknown";
 }
 
-std::vector<std::string> files_of(const proto::InputReader& reader) {
+std::vector<std::string> files_of(const proto::InputReader& reader, const std::string& name) {
   const auto& paths = reader.tf_record_input_reader().input_path();
-  return data::expand_input_paths({paths.begin(), paths.end()}, "train_input_reader");
+  return data::expand_input_paths({paths.begin(), paths.end()}, name);
 }
 
 uintmax_t size_of(const std::string& file) {
@@ -36,21 +36,21 @@ uintmax_t size_of(const std::string& file) {
   return error ? 0 : size;
 }
 
-nlohmann::ordered_json data_set(const proto::InputReader& reader) {
+nlohmann::ordered_json data_set(const proto::InputReader& reader, const std::string& name) {
   nlohmann::ordered_json result;
   uintmax_t bytes = 0;
-  result["files"] = files_of(reader);
-  for (const std::string& file : files_of(reader)) bytes += size_of(file);
+  result["files"] = files_of(reader, name);
+  for (const std::string& file : files_of(reader, name)) bytes += size_of(file);
   result["bytes"] = bytes;
-  result["fingerprint"] = data_fingerprint(reader);
+  result["fingerprint"] = data_fingerprint(reader, name);
   return result;
 }
 
 }  // namespace
 
-std::string data_fingerprint(const proto::InputReader& reader) {
+std::string data_fingerprint(const proto::InputReader& reader, const std::string& name) {
   uint32_t fingerprint = 0;
-  for (const std::string& file : files_of(reader))
+  for (const std::string& file : files_of(reader, name))
     fingerprint =
         crc32c(fmt::format("{}:{};", std::filesystem::path(file).filename().string(), size_of(file)), fingerprint);
   return fmt::format("{:08x}", fingerprint);
@@ -79,8 +79,15 @@ std::string run_info(const Assembly& assembly, const JobOptions& options, const 
   info["trainable_parameters"] = parameters;
   info["examples"] = source.num_examples();
   if (!options.use_fake_data && assembly.train_reader().has_tf_record_input_reader())
-    info["data"] = data_set(assembly.train_reader());
+    info["data"] = data_set(assembly.train_reader(), "train_input_reader");
   return json_text(info, 2) + "\n";
+}
+
+std::string saved_fingerprint(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  const auto info = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  const auto place = nlohmann::json::json_pointer("/data/fingerprint");
+  return info.is_object() && info.contains(place) && info[place].is_string() ? info[place].get<std::string>() : "";
 }
 
 }  // namespace osprey::train

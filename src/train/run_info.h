@@ -1,4 +1,5 @@
 #pragma once
+#include <filesystem>
 #include <string>
 
 #include "train/assembly.h"
@@ -10,6 +11,11 @@ std::string run_info(const Assembly& assembly, const JobOptions& options, const 
                      int64_t num_steps);
 
 /// A checksum of the names and sizes of a reader's files: tells two data sets apart without reading them.
-std::string data_fingerprint(const proto::InputReader& reader);
+/// name    of the reader, for errors: "train_input_reader", "eval_input_reader[0]"
+/// throws  DataError where files are missing
+std::string data_fingerprint(const proto::InputReader& reader, const std::string& name);
+
+/// That of the training data in a file that holds what `run_info` gave; empty where it has none.
+std::string saved_fingerprint(const std::filesystem::path& file);
 
 }  // namespace osprey::train

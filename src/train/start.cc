@@ -7,6 +7,7 @@
 #include "osprey/base/error.h"
 #include "osprey/checkpoint/directory.h"
 #include "osprey/checkpoint/warm_start.h"
+#include "osprey/config/resolve.h"
 #include "osprey/train/class_check.h"
 #include "osprey/train/run_directory.h"
 
@@ -15,18 +16,15 @@ namespace {
 
 constexpr const char* kCure = "; to start from random weights instead: --set train_config.fine_tune_checkpoint=";
 
+constexpr const char* kOtherModel =
+    "\nanother model needs a --model_dir of its own; train_config.fine_tune_checkpoint may name this one to start from";
+
 models::RestoreType restore_type(const config::ConfigNode<proto::TrainConfig>& train) {
-  const std::string& type = train->fine_tune_checkpoint_type();
+  const std::string type = config::fine_tune_checkpoint_type(*train);
   if (type == "classification") return models::RestoreType::kClassification;
   if (type == "detection") return models::RestoreType::kDetection;
   if (type == "full") return models::RestoreType::kFull;
-  if (!type.empty())
-    train.fail("fine_tune_checkpoint_type", fmt::format("must be classification, detection or full, got '{}'", type));
-    // The deprecated field says the same with two values.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // older configs say it by this field
-  return train->from_detection_checkpoint() ? models::RestoreType::kDetection : models::RestoreType::kClassification;
-#pragma GCC diagnostic pop
+  train.fail("fine_tune_checkpoint_type", fmt::format("must be classification, detection or full, got '{}'", type));
 }
 
 void warn_of_changes(const checkpoint::Checkpoint& content, const Assembly& assembly) {
@@ -53,7 +51,11 @@ void resume(Assembly& assembly, const std::filesystem::path& model_dir, const ch
     check_classes(places);
     restore(assembly.state, content, source);
     warn_of_changes(content, assembly);
+  } catch (const ConfigError& error) {
+    throw ConfigError(std::string(error.what()) + kOtherModel);
   } catch (const CheckpointError& error) {
+    if (error.exit_code() == ExitCode::kUsage)
+      throw CheckpointError(std::string(error.what()) + kOtherModel, error.exit_code());
     if (error.exit_code() != ExitCode::kData || others.size() < 2) throw;
     throw CheckpointError(fmt::format(
         "{}; remove this file to go on from {}", error.what(),
@@ -70,19 +72,22 @@ void fine_tune(Assembly& assembly, const std::filesystem::path& model_dir) {
   options.type = restore_type(train);
   options.min_coverage = train->min_restore_coverage();
   refuse_own_directory(model_dir, path);
-  std::filesystem::path file;
-  try {
-    file = checkpoint::resolve(path);
-  } catch (const CheckpointError& error) {
-    throw CheckpointError(fmt::format("train_config.fine_tune_checkpoint: {}{}", error.what(), kCure),
-                          error.exit_code());
-  }
+  const std::filesystem::path file = fine_tune_file(assembly);
   const checkpoint::WarmStartReport report = checkpoint::warm_start(file, *assembly.state.model, options);
   if (assembly.state.average != nullptr) assembly.state.average->reset();
   SPDLOG_INFO("Starting at step 0 from {}: {}", file.string(), report.text());
 }
 
 }  // namespace
+
+std::filesystem::path fine_tune_file(const Assembly& assembly) {
+  try {
+    return checkpoint::resolve(assembly.train().fine_tune_checkpoint());
+  } catch (const CheckpointError& error) {
+    throw CheckpointError(fmt::format("train_config.fine_tune_checkpoint: {}{}", error.what(), kCure),
+                          error.exit_code());
+  }
+}
 
 void start_from(Assembly& assembly, const std::filesystem::path& model_dir) {
   if (const auto newest = checkpoint::latest(model_dir)) return resume(assembly, model_dir, *newest);

@@ -10,4 +10,8 @@ namespace osprey::train {
 /// throws CheckpointError, ConfigError as the parts do
 void start_from(Assembly& assembly, const std::filesystem::path& model_dir);
 
+/// The file that train_config.fine_tune_checkpoint stands for.
+/// throws CheckpointError where there is none
+std::filesystem::path fine_tune_file(const Assembly& assembly);
+
 }  // namespace osprey::train

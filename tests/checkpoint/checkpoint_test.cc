@@ -134,7 +134,7 @@ TEST(Checkpoint, AFullDiskLeavesTheFormerFileAndNoRubbish) {
   ExitCode code = ExitCode::kDone;
   try {
     write(file, large);
-  } catch (const CheckpointError& error) {
+  } catch (const DataError& error) {
     message = error.what();
     code = error.exit_code();
   }

@@ -87,7 +87,7 @@ TEST(Directory, FailsWithTheFileWhenTheFolderIsGone) {
   const TempDir folder;
   Directory directory(folder / "gone", {});
   EXPECT_THAT([&] { directory.save(1, at_step(1), 0); },
-              ThrowsMessage<CheckpointError>(AllOf(HasSubstr("gone/ckpt-1.osprey"), HasSubstr("No such file"))));
+              ThrowsMessage<DataError>(AllOf(HasSubstr("gone/ckpt-1.osprey"), HasSubstr("No such file"))));
 }
 
 TEST(Resolve, TakesFilesPrefixesAndFolders) {

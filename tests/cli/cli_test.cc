@@ -129,12 +129,6 @@ TEST(Cli, NumbersOutsideTheirRangeAreRefused) {
   for (std::string text : {"0", "1", "0.25"}) EXPECT_EQ(within(0, 1)(text), "");
 }
 
-TEST(Cli, UnknownDevicesAreRefused) {
-  EXPECT_TRUE(device_of_flag("cpu").is_cpu());
-  for (const char* name : {"gpu", "cudax", "cpu:x", ""})
-    EXPECT_THAT([&] { device_of_flag(name); }, ThrowsMessage<ConfigError>(HasSubstr("must be cpu, cuda or cuda:<n>")));
-}
-
 TEST(Cli, FilesOfResultsAppearWholeAndTheirFolderIsLookedAtBefore) {
   TempDir dir;
   check_writable(dir / "x.json");

@@ -16,6 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::UnorderedElementsAre;
 
 Pipeline pipeline_of(const std::string& text, const std::vector<std::string>& assignments = {}) {
   return parse_pipeline(text, "p.config", assignments);
@@ -48,6 +49,13 @@ TEST(Effective, EveryValueCarriesItsOrigin) {
   ASSERT_EQ(values.size(), 3u);
   EXPECT_EQ(values[2].path, "train_config.freeze_variables[0]");
   EXPECT_EQ(values[2].text, "\"a\"");
+}
+
+TEST(Effective, LettersOfEveryLanguageStandAsTheyAreAndAreReadAgain) {
+  const auto pipeline = pipeline_of("eval_config { export_path: 'Gr\u00f6\u00dfe/\u732b\t\"\\\\' }");
+  const std::string text = effective_text(*pipeline.message);
+  EXPECT_EQ(text, "eval_config {\n  export_path: \"Gr\u00f6\u00dfe/\u732b\\t\\\"\\\\\"\n}\n");
+  EXPECT_EQ(effective_text(*pipeline_of(text).message), text);
 }
 
 TEST(Validate, RangesOfQueuesAndOfTheTimeBetweenCheckpoints) {
@@ -123,6 +131,17 @@ TEST(DataDir, TakesThePlaceOfPlaceholdersAndStandsBeforeRelativePaths) {
   EXPECT_THAT(readers[0].tf_record_input_reader().input_path(), ElementsAre("data/validation-*"))
       << "a reader without paths";
   EXPECT_TRUE(readers[1].has_external_input_reader());
+  EXPECT_THAT(annotated_text(pipeline),
+              AllOf(HasSubstr("input_path: \"/a/b\"  # p.config:2"), HasSubstr("\"data/c.record\"  # --data_dir"),
+                    HasSubstr("\"data/d-?\"  # --data_dir"), HasSubstr("\"data/map.pbtxt\"  # --data_dir"),
+                    HasSubstr("\"data/validation-*\"  # --data_dir")));
+  EXPECT_EQ(pipeline.sources->origin("eval_input_reader[0].label_map_path").source, "--data_dir data");
+  const auto saved = parse_pipeline(
+      "train_input_reader { label_map_path: 'data/map.pbtxt' tf_record_input_reader { input_path: 'data2/c.record' } }",
+      "run/pipeline.config", Overrides{.data_dir = "data"});
+  EXPECT_EQ(saved.message->train_input_reader().label_map_path(), "data/map.pbtxt") << "it is there already";
+  EXPECT_THAT(saved.message->train_input_reader().tf_record_input_reader().input_path(),
+              ElementsAre("data/data2/c.record"));
   const auto bare = parse_pipeline("train_input_reader {}", "p.config", Overrides{.data_dir = "data"});
   EXPECT_THAT(bare.message->train_input_reader().tf_record_input_reader().input_path(), ElementsAre("data/train-*"));
 }
@@ -172,6 +191,9 @@ TEST(Support, AChoiceThatIsNotBuiltEndsWithItsField) {
 TEST(Support, StrictRefusesWhatWouldBeIgnored) {
   const std::string quantized = "graph_rewriter { quantization { delay: 3 } }";
   EXPECT_NO_THROW(check(pipeline_of(quantized), Purpose::kInspect));
+  EXPECT_NO_THROW(require_supported(pipeline_of(quantized), Purpose::kInspect));
+  EXPECT_THAT([&] { require_supported(pipeline_of(quantized, {"strict=true"}), Purpose::kInspect); },
+              ::testing::ThrowsMessage<ConfigError>(HasSubstr("graph_rewriter")));
   EXPECT_THAT([&] { check(pipeline_of(quantized, {"strict=true"}), Purpose::kInspect); },
               ::testing::ThrowsMessage<ConfigError>(HasSubstr("graph_rewriter")));
 }
@@ -203,6 +225,17 @@ TEST(Deprecated, FieldsAreMappedOrListedOnce) {
             has_bfloat16_arithmetic() ? proto::TrainConfig::BF16 : proto::TrainConfig::FP32);
 }
 
+TEST(Deprecated, WhatUseBfloat16BecomesIsSaidForGpusAsWell) {
+  const auto said = [](const std::string& text) {
+    return deprecated_fields(pipeline_of("train_config { " + text + " }")).at(0).message;
+  };
+  EXPECT_THAT(said("use_bfloat16: true"), HasSubstr("is read as precision: BF16"));
+  EXPECT_EQ(has_bfloat16_arithmetic(), said("use_bfloat16: true") == "is read as precision: BF16");
+  EXPECT_EQ(said("use_bfloat16: false"), "is ignored: false chooses no precision; see precision")
+      << "it is TF32 on a GPU and FP32, or AUTO, on a CPU";
+  EXPECT_EQ(said("use_bfloat16: true precision: FP16"), "is ignored: precision is set");
+}
+
 TEST(Deprecated, WhatNothingReadsIsListed) {
   const auto pipeline = pipeline_of(
       "model { ssd { loss { classification_loss { weighted_sigmoid { anchorwise_output: true } } }\n"
@@ -227,14 +260,18 @@ TEST(Unsupported, WhatIsReplacedIsListedAndStrictRefusesIt) {
 
 TEST(Unsupported, WhatWouldChangeNumbersIsRefusedAndTheRestIsListed) {
   const auto pipeline = pipeline_of(
-      "model { ssd { return_raw_detections_during_predict: true } }\n"
-      "train_input_reader { expand_labels_hierarchy: true keypoint_type_weight: 2 }\n"
-      "eval_config { force_no_resize: true keypoint_edge { start: 0 end: 1 } }\n");
+      "model { ssd { return_raw_detections_during_predict: true box_coder { keypoint_box_coder { num_keypoints: 2 } } "
+      "} }\n"
+      "train_input_reader { expand_labels_hierarchy: true keypoint_type_weight: 2 load_instance_masks: true }\n"
+      "eval_config { force_no_resize: true keypoint_edge { start: 0 end: 1 } eval_instance_masks: true }\n");
   const Unsupported found = unsupported_choices(pipeline, Purpose::kTrain);
   EXPECT_THAT(paths(found.refused),
-              ElementsAre("train_input_reader.expand_labels_hierarchy", "eval_config.force_no_resize"));
-  EXPECT_THAT(paths(found.listed), ElementsAre("model.ssd.return_raw_detections_during_predict",
-                                               "train_input_reader.keypoint_type_weight", "eval_config.keypoint_edge"));
+              UnorderedElementsAre("train_input_reader.expand_labels_hierarchy", "eval_config.force_no_resize",
+                                   "model.ssd.box_coder.keypoint_box_coder.num_keypoints"));
+  EXPECT_THAT(paths(found.listed),
+              UnorderedElementsAre("model.ssd.return_raw_detections_during_predict",
+                                   "train_input_reader.keypoint_type_weight", "train_input_reader.load_instance_masks",
+                                   "eval_config.keypoint_edge", "eval_config.eval_instance_masks"));
 }
 
 TEST(Resolve, PrecisionIsChosenByTheMachineOnlyWhereTheConfigLeavesItToIt) {
@@ -259,8 +296,22 @@ TEST(Resolve, ArithmeticFollowsTheExtractorTheVersionOrTheField) {
   EXPECT_EQ(choice(""), Config::TF1);
   EXPECT_EQ(choice("model { ssd { feature_extractor { type: 'ssd_mobilenet_v1' } } }"), Config::TF1);
   EXPECT_EQ(choice("model { ssd { feature_extractor { type: 'ssd_mobilenet_v2_keras' } } }"), Config::TF2);
+  EXPECT_EQ(choice("model { center_net {} }"), Config::TF2);
   EXPECT_EQ(choice("train_config { fine_tune_checkpoint_version: V2 }"), Config::TF2);
   EXPECT_EQ(choice("train_config { fine_tune_checkpoint_version: V2 } arithmetic: TF1"), Config::TF1);
+}
+
+TEST(Resolve, TheNumberOfClassesIsThatOfTheChosenModel) {
+  const auto after_setting = [](const std::string& text, int64_t before) {
+    const auto pipeline = pipeline_of(text);
+    EXPECT_EQ(num_classes(*pipeline.message), before) << text;
+    set_num_classes(*pipeline.message, 7);
+    return effective_text(*pipeline.message);
+  };
+  EXPECT_EQ(after_setting("", 0), "");
+  EXPECT_EQ(after_setting("model { ssd { } }", 0), "model {\n  ssd {\n    num_classes: 7\n  }\n}\n");
+  EXPECT_THAT(after_setting("model { faster_rcnn { num_classes: 3 } }", 3), HasSubstr("num_classes: 7"));
+  EXPECT_THAT(after_setting("model { experimental_model { } }", 0), Not(HasSubstr("num_classes")));
 }
 
 TEST(Resolve, BoxRowsComeFromTheReaderThenFromTheTrainConfig) {

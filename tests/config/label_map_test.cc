@@ -30,9 +30,10 @@ TEST(LabelMap, ItemsAreSortedAndFoundByIdAndByName) {
   EXPECT_EQ(map.max_id(), 3);
   EXPECT_EQ(map.find(3)->shown(), "person");
   EXPECT_EQ(map.find(2), nullptr);
+  EXPECT_EQ(map.find(""), nullptr) << "the name of none, whatever lacks a display name";
   EXPECT_EQ(map.find("person")->id, 3);
   EXPECT_EQ(map.find("cat")->shown(), "cat");
-  EXPECT_EQ(map.ids_by_name().at("/m/01g317"), 3);
+  EXPECT_EQ(map.find("/m/01g317")->id, 3);
 }
 
 TEST(LabelMap, ABackgroundThatIsListedAsInPublicMapsIsNoClass) {

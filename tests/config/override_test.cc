@@ -106,6 +106,8 @@ TEST(Override, ErrorsNameTheAssignmentTheFieldAndTheNearestName) {
             "--set train_config.batchsize=2: train_config.batchsize: TrainConfig has no such field; did you mean "
             "\"batch_size\"?");
   EXPECT_THAT(override_error({"trainconfig.batch_size=2"}), HasSubstr("did you mean \"train_config\"?"));
+  EXPECT_THAT(override_error({"batch_size=2"}),
+              HasSubstr("did you mean \"train_config.batch_size\" or \"eval_config.batch_size\"?"));
   EXPECT_THAT(override_error({"train_config.batch_size=two"}),
               HasSubstr("train_config.batch_size: expected an integer >= 0, found 'two'"));
   EXPECT_THAT(override_error({"train_config.batch_size=2 num_steps: 4"}), HasSubstr("is not one value of this field"));
@@ -121,6 +123,8 @@ TEST(Override, ErrorsNameTheAssignmentTheFieldAndTheNearestName) {
   EXPECT_THAT(override_error({"eval_input_reader[x].shuffle=1"}), HasSubstr("'[x]' is not an index"));
   EXPECT_THAT(override_error({"train_config.batch_size[0]=1"}), HasSubstr("takes no index"));
   EXPECT_THAT(override_error({"train_config.batch_size+=1"}), HasSubstr("+= is for lists"));
+  EXPECT_THAT(override_error({"train_config.freeze_variables+="}),
+              HasSubstr("train_config.freeze_variables: nothing stands behind +="));
   EXPECT_THAT(override_error({"train_config.batch_size.x=1"}), HasSubstr("it has no fields"));
   for (const char* text : {"", "=", "=3", "+=3", "train_config", ".=1", "a..b=1", "train_config.=1", "train_config[=1",
                            "train_config.freeze_variables[]=1"})

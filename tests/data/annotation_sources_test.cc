@@ -223,6 +223,29 @@ TEST(Coco, FilesThatAreNoCocoAreErrors) {
       ThrowsMessage<DataError>(HasSubstr("cannot open")));
 }
 
+TEST(Coco, NumbersThatHaveToBeWholeAreRefusedWhereTheyAreNot) {
+  TempDir dir;
+  Problems problems;
+  const auto expect_refused = [&](const std::string& text, const std::string& what) {
+    write_file(dir / "a.json", text);
+    EXPECT_THAT(
+        [&] {
+          open_coco({dir / "a.json", "", ""}, problems);
+        },
+        ThrowsMessage<DataError>(AllOf(HasSubstr("a.json: "), HasSubstr(what))));
+  };
+  const std::string images = R"({"images": [{"id": 1.0, "file_name": "a", "width": 4e1}])";
+  expect_refused(images + R"(, "annotations": [{"image_id": 1, "category_id": 1}, {"category_id": 1.5}]})",
+                 "annotations[1]: category_id must be a whole number, found 1.5");
+  expect_refused(images + R"(, "annotations": [{"image_id": 1e30}]})",
+                 "annotations[0]: image_id must be a whole number, found 1e+30");
+  expect_refused(images + R"(, "categories": [{"id": 18446744073709551615}]})",
+                 "categories[0]: id must be a whole number");
+  expect_refused(R"({"images": [{"id": 1, "width": -1e19}]})", "images[0]: width must be a whole number");
+  write_file(dir / "a.json", images + "}");
+  EXPECT_EQ(read(*open_coco({dir / "a.json", "", ""}, problems), 0, problems).width, 40);
+}
+
 TEST(Coco, ImagesWithoutIdOrWithADoubleOneAreCounted) {
   TempDir dir;
   write_file(dir / "a.json",

@@ -25,12 +25,12 @@ for split in train val; do
 done
 python3 -m zipfile -c "$site/annotations/annotations_trainval2017.zip" annotations
 
-run() { COCO_URL="file://$site" "$source/scripts/coco2017.sh" "$data" --build "$build" --train mscoco_train.record:3 --val validation:2; }
+run() { COCO_URL="file://$site" "$source/scripts/coco2017.sh" "$data" --build "$build" --train mscoco_train.record:3 --val validation.tfrecord:2; }
 mkdir "$data"
 head -c 100 "$site/zips/val2017.zip" >"$data/val2017.zip.part"  # as a broken connection leaves it
 cp "$site/annotations/annotations_trainval2017.zip" "$data"  # whole, but not unpacked yet
 run >"$folder/first.log" 2>&1 || { cat "$folder/first.log"; exit 1; }
-for file in mscoco_train.record-0000{0,1,2}-of-00003 validation-0000{0,1}-of-00002 mscoco_label_map.pbtxt; do
+for file in mscoco_train.record-0000{0,1,2}-of-00003 validation-0000{0,1}-of-00002.tfrecord mscoco_label_map.pbtxt label_map.txt; do
   [ -s "$data/$file" ] || { cat "$folder/first.log"; ls "$data"; echo "no $file"; exit 1; }
 done
 grep -q 'id: 3' "$data/mscoco_label_map.pbtxt"

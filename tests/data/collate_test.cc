@@ -90,6 +90,21 @@ TEST(Collate, BoxesAreMergedThatFallOntoTheSamePlacesOfTheCanvas) {
   EXPECT_THAT(merge_boxes(two, {.5f, 1}).merged, ElementsAre(0, 0)) << "on a canvas twice as high both fall onto 500";
 }
 
+TEST(Collate, BoxesAreMergedOnTheCanvasOfTheNetworkWhoeverResizes) {
+  BatchShape multi = shape();
+  multi.multi_label = true;
+  BatchShape later = multi;
+  later.image = {40, 60};
+  later.resize_later = true;
+  Example two = example(2);
+  two.boxes = {{.10002f, .1f, .5f, .5f}, {.10012f, .1f, .5f, .5f}};  // on a canvas of 40 x 60 one place
+  for (const BatchShape& way : {multi, later}) {
+    Batch batch = empty_batch(way);
+    put(batch, 0, two, 0, way, *small_fixed_resizer());
+    EXPECT_EQ(batch.valid.sum().item<int64_t>(), 2);
+  }
+}
+
 TEST(Collate, RowsOfScoresAreClassesAndConfidencesMakeMultiplesOfThem) {
   Example two = example(2);
   two.multiclass_scores = at::tensor({.75f, .25f, 0.0f, .5f}).view({2, 2});

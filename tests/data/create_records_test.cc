@@ -174,6 +174,20 @@ TEST(CreateRecords, ShardsHoldEverythingOnceAndWorkersChangeNothing) {
   EXPECT_THAT(create_records(options).problems, ElementsAre(HasSubstr("4 older shard(s) beside the new ones")));
 }
 
+TEST(CreateRecords, APatternNamesTheShards) {
+  TempDir dir;
+  CreateRecordsOptions options;
+  options.format = Format::kShapes;
+  options.num_images = 4;
+  options.label_map = dir / "map.pbtxt";
+  options.output = dir / ("s-" + std::string(5, '?') + "-of-00002.tfrecord");
+  EXPECT_THAT(create_records(options).files,
+              ElementsAre(dir / "s-00000-of-00002.tfrecord", dir / "s-00001-of-00002.tfrecord"));
+  EXPECT_EQ(RecordIndex({options.output}).size(), 4);
+  options.num_shards = 3;
+  EXPECT_THAT([&] { create_records(options); }, ThrowsMessage<ConfigError>(HasSubstr("stands for 2 files")));
+}
+
 TEST(CreateRecords, CocoGoesTheSameWay) {
   TempDir dir;
   write_file(dir / "img/a.png", encode_png(gradient_image(30, 40)));

@@ -247,7 +247,7 @@ TEST(Loader, EvaluationEndsAtABadRecordUnlessToldToSkip) {
   EXPECT_EQ(skipping->num_skipped(), 1);
 }
 
-TEST(Loader, BoxesBeyondTheLimitAreLeftOutAndCounted) {
+TEST(Loader, BoxesBeyondTheLimitAreLeftOut) {
   TempDir dir;
   SourceOptions two = options(4, false), found = options(4, false);
   two.max_boxes = 2;
@@ -256,7 +256,6 @@ TEST(Loader, BoxesBeyondTheLimitAreLeftOutAndCounted) {
   const auto loader = source(path, two, "shuffle: false");
   const Batch batch = *loader->next();
   EXPECT_TRUE(at::equal(batch.valid.sum(1), at::tensor({0, 1, 2, 2}).to(at::kLong)));
-  EXPECT_EQ(loader->num_dropped_boxes(), 1);
   EXPECT_EQ(source(path, found)->next()->boxes.size(1), 3);
 }
 
@@ -277,6 +276,15 @@ TEST(Loader, WaitingBatchesMustFitIntoMemory) {
               ThrowsMessage<ConfigError>(
                   AllOf(HasSubstr("num_prefetch_batches"), HasSubstr("MiB of memory that are free; lower it"))));
   EXPECT_EQ(source(path, options(2), many + "max_host_memory_mb: 1")->next()->size(), 2);
+}
+
+TEST(Loader, BatchesAheadMayBeLeftToTheProgram) {
+  const TempDir dir;
+  const std::string path = write_records(dir, 5);
+  for (const char* said : {"-1", "0"})
+    EXPECT_EQ(source(path, options(2), fmt::format("num_prefetch_batches: {}", said))->next()->size(), 2) << said;
+  EXPECT_THAT([&] { source(path, options(2), "num_prefetch_batches: -2"); },
+              ThrowsMessage<ConfigError>(HasSubstr("num_prefetch_batches: must be >= -1")));
 }
 
 TEST(Loader, RefusesWhatIsNotBuiltByName) {
@@ -304,6 +312,23 @@ TEST(Loader, LabelsThatDisagreeAreSaidBeforeTheFirstBatch) {
   one.num_classes = 1;
   EXPECT_THAT([&] { source(write_records(dir, 4), one); },
               ThrowsMessage<ConfigError>(AllOf(HasSubstr("train.record"), HasSubstr("above num_classes"))));
+}
+
+TEST(Loader, AReplicaMeasuresItsBadRecordsByItsShare) {
+  TempDir dir;
+  SourceOptions half = options(2);
+  half.max_bad_fraction = 0.3;  // 1 of 6 is fewer, 1 of the 3 of a replica is more
+  half.num_shares = 2;
+  half.share = 1;
+  const auto loader = source(write_records(dir, 6, {2}), half, "shuffle: false");
+  EXPECT_THAT([&] { loader->next(); }, ThrowsMessage<DataError>(HasSubstr("1 of 3 records")));
+}
+
+TEST(FakeSource, HasScoresWhereTheConfigWantsThem) {
+  SourceOptions scored = options(4);
+  scored.class_scores = true;
+  const Batch batch = *make_fake_source(scored, 6)->next();
+  EXPECT_TRUE(at::equal(batch.classes.sum(2), batch.valid.to(at::kFloat)));
 }
 
 TEST(FakeSource, GivesTheSameBatchesForTheSameSeed) {

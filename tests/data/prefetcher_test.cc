@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <new>
 #include <stdexcept>
 
 namespace osprey::data {
@@ -91,6 +92,24 @@ TEST(Prefetcher, AnItemThatCannotBeBegunIsAnErrorOfThatItem) {
   items.seek(1);
   EXPECT_THAT(items.next().value(), ElementsAre(10, 11));
   EXPECT_THAT(items.next().value(), ElementsAre(20, 21));
+}
+
+TEST(Prefetcher, AnItemWithoutMemoryComesAfterThoseBeforeItAndEndsNoThread) {
+  std::atomic<bool> fails = true;
+  Prefetcher<Item>::Work work = two_rows([](int64_t) {});
+  work.num_rows = [&](int64_t index) -> int64_t {
+    if (index == 2 && fails) throw std::bad_alloc();
+    return 2;
+  };
+  Prefetcher<Item> items(work, 4, 2, 3);
+  EXPECT_THAT(items.next().value(), ElementsAre(0, 1));
+  EXPECT_THAT(items.next().value(), ElementsAre(10, 11));
+  for (int i = 0; i < 2; ++i) EXPECT_THROW(items.next(), std::bad_alloc);
+  fails = false;
+  items.seek(2);
+  EXPECT_THAT(items.next().value(), ElementsAre(20, 21));
+  EXPECT_THAT(items.next().value(), ElementsAre(30, 31));
+  EXPECT_FALSE(items.next());
 }
 
 }  // namespace

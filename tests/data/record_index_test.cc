@@ -27,6 +27,15 @@ void write_records(const std::string& path, const std::vector<std::string>& reco
   writer.close();
 }
 
+TEST(InputPaths, ShardsThatAreNotReadAreSaid) {
+  TempDir dir;
+  for (const char* name : {"a-00000-of-00003", "a-00001-of-00003", "a-00002-of-00003", "b-00000-of-00002", "c"})
+    write_file(dir / name, "");
+  EXPECT_THAT(unread_shards({dir / "a-00001-of-00003", dir / "c"}),
+              AllOf(HasSubstr("1 of the 3 shards"), HasSubstr("?-of-00003' are all")));
+  EXPECT_EQ(unread_shards({dir / "b-00000-of-00002", dir / "c"}), "") << "the other is not there";
+}
+
 TEST(RecordIndex, ReadsAnyRecordOfAnyShard) {
   TempDir dir;
   write_records(dir / "a.record-00000-of-00003", {"a0", "a1"});

@@ -11,9 +11,13 @@
 
 #include "osprey/base/error.h"
 #include "osprey/boxes/non_max_suppression.h"
+#include "osprey/config/parse.h"
+#include "osprey/config/pipeline.h"
+#include "osprey/eval/checkpoint_evaluator.h"
 #include "osprey/eval/event_writer.h"
 #include "osprey/eval/report.h"
 #include "support/golden.h"
+#include "support/temp_dir.h"
 
 namespace osprey::eval {
 namespace {
@@ -24,7 +28,7 @@ using ::testing::HasSubstr;
 const std::vector<Category> kCategories = {{1, "cat"}, {2, "dog"}};
 
 // Says what `answer` makes of the batch it was shown.
-class Parrot final : public models::DetectionModel {
+class Parrot : public models::DetectionModel {
  public:
   explicit Parrot(std::function<Detections(const Batch&)> answer) : answer_(std::move(answer)) {}
   models::ModelInput preprocess(const Batch& batch) override {
@@ -118,6 +122,32 @@ TEST(Evaluator, ImagesThatFillUpTheLastBatchDoNotCount) {
   const EvaluationResult result = run(truth_itself, {batch_of_two(), last}, 3);
   EXPECT_EQ(result.num_images, 3);
   EXPECT_EQ(result.per_class[1].num_ground_truth, 0);
+}
+
+TEST(EvaluationOptions, WhatIsListedAsIgnoredIsNotRefused) {
+  const auto config = config::parse<proto::EvalConfig>("eval_instance_masks: true parameterized_metric {}", "test");
+  EXPECT_NO_THROW(evaluation_options(config.node()));
+}
+
+TEST(Evaluator, BrokenImagesAreThoseOfTheDataSet) {
+  class Broken : public Parrot {
+   public:
+    using Parrot::Parrot;
+    Predictions predict(const models::ModelInput& input) override {
+      Predictions result = Parrot::predict(input);
+      result.class_logits = at::full({input.images.size(0), 4, 2}, NAN);
+      return result;
+    }
+  } model([](const Batch& batch) {
+    Detections none = truth_itself(batch);
+    none.count.zero_();
+    return none;
+  });
+  Batch last = batch_of_two("a", "b");
+  last.image_weights[1] = 0;
+  ListSource source({last}, 1);
+  const EvaluationResult result = evaluate(model, source, kCategories, {.compute_loss = false});
+  EXPECT_THAT(result.explanations, Contains(HasSubstr("1 of 1 images")));
 }
 
 TEST(Evaluator, SharesTogetherGiveWhatOneProcessGives) {
@@ -260,6 +290,31 @@ TEST(Evaluator, WritesMetricsDetectionsAndPictures) {
   EXPECT_EQ(testing::read_json(options.detections_file), detections);
   EXPECT_TRUE(std::filesystem::exists(folder / "pictures" / "export-eval_side_by_side_0_0-40.png"));
   std::filesystem::remove_all(folder);
+}
+
+TEST(EvaluationCategories, AreTheClassesThatTheLabelMapHas) {
+  const osprey::testing::TempDir folder;
+  osprey::testing::write_file(folder / "own",
+                              "item { id: 1 name: 'cat' } item { id: 3 name: 'n3' display_name: 'dog' }");
+  osprey::testing::write_file(folder / "training", "item { id: 2 name: 'bird' }");
+  const auto of = [&](const std::string& own, const std::string& training, int64_t num_classes) {
+    const auto pipeline = config::parse_pipeline("train_input_reader { label_map_path: '" + folder / training +
+                                                 "' } eval_input_reader {" + own + "}");
+    std::vector<std::pair<int64_t, std::string>> result;
+    for (const Category& category : evaluation_categories(pipeline.root(), 0, num_classes))
+      result.emplace_back(category.id, category.name);
+    return result;
+  };
+  using ::testing::ElementsAre;
+  using ::testing::Pair;
+  const std::string own = "label_map_path: '" + folder / "own" + "'";
+  EXPECT_THAT(of(own, "training", 3), ElementsAre(Pair(1, "cat"), Pair(3, "dog"))) << "a gap is no class";
+  EXPECT_THAT(of("", "training", 3), ElementsAre(Pair(2, "bird")));
+  EXPECT_THAT(of("", "elsewhere", 2), ElementsAre(Pair(1, "class 1"), Pair(2, "class 2")));
+  EXPECT_THAT([&] { of(own, "training", 2); },
+              ::testing::ThrowsMessage<ConfigError>(HasSubstr("eval_input_reader[0].label_map_path")));
+  EXPECT_THAT([&] { of("", "training", 1); },
+              ::testing::ThrowsMessage<ConfigError>(HasSubstr("train_input_reader.label_map_path")));
 }
 
 TEST(Evaluator, BytesThatAreNotUtf8AreReplacedInTheFiles) {

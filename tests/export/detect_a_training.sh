@@ -37,6 +37,14 @@ said=$("$bin/detect" --model exported --json found.json --output_dir drawn pictu
 [ "$code" = 3 ] && [[ $said == *1.png:*JPEG* ]] && [ -e drawn/2.jpg ] || { echo "exit code $code: $said"; exit 1; }
 grep -q 2.jpg found.json || { echo "the other picture is not in the list"; exit 1; }
 
+# No picture is drawn over another that is still to be looked at, whichever comes first.
+cp data/test.record $'pictures\xe9/3.record'
+cp $'pictures\xe9/2.jpg' 3.jpg
+code=0
+said=$("$bin/detect" --model exported --output_dir . $'pictures\xe9/3.record' 3.jpg 2>&1) || code=$?
+[ "$code" = 2 ] && [[ $said == *"is an input picture"* ]] || { echo "drawn over an input: exit code $code: $said"; exit 1; }
+cmp 3.jpg $'pictures\xe9/2.jpg'
+
 # What cannot be written is said before the work.
 for flags in "--json no/such/folder.json" "--output_dir exported/model.pt/x"; do
   code=0

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "../src/export/cpu_convolutions.h"
+#include "../src/export/model_card.h"
 #include "../src/export/parity.h"
 #include "../src/export/served_module.h"
 #include "osprey/base/error.h"
@@ -255,6 +256,16 @@ TEST(Export, AnotherModelsFileIsFoundOut) {
   EXPECT_THROW(compare(*model, *resizer_of(pipeline), served, 1, pictures(), 1e-4), ExportError);
 }
 
+TEST(Export, AListThatLostItsEndIsFoundOut) {
+  const config::Pipeline pipeline = toy_pipeline(),
+                         short_list =
+                             toy_pipeline({kNms + "max_detections_per_class=5", kNms + "max_total_detections=5"});
+  const auto model = evaluated_model(pipeline, 1), other = evaluated_model(short_list, 1);
+  torch::jit::Module served = served_module(*other, {96, 96, 0, 0}, 1);
+  EXPECT_NO_THROW(compare(*other, *resizer_of(short_list), served, 1, pictures(), 1e-4));
+  EXPECT_THROW(compare(*model, *resizer_of(pipeline), served, 1, pictures(), 1e-4), ExportError);
+}
+
 TEST(Export, WhatTheModelItselfLeavesToRoundingIsCountedOnly) {
   const config::Pipeline pipeline = toy_pipeline();
   const auto model = evaluated_model(pipeline, 1);
@@ -392,6 +403,25 @@ TEST(Detector, AFolderWithoutAModelIsNamed) {
   } catch (const DataError& error) {
     EXPECT_THAT(error.what(), HasSubstr("nowhere/model_card.json"));
   }
+}
+
+TEST(Detector, ALabelMapThatIsMissingOrDamagedIsAnErrorOfTheData) {
+  const TempDir folder;
+  std::ofstream(folder / "model_card.json") << to_json(ModelCard{});
+  const auto load = [&] { Detector detector(folder.path().string()); };
+  EXPECT_THAT(load, ::testing::ThrowsMessage<DataError>(HasSubstr("label_map.pbtxt: the label map cannot be read")));
+  std::ofstream(folder / "label_map.pbtxt") << "item { id: 0 name: 'a' }";
+  EXPECT_THAT(load, ::testing::ThrowsMessage<DataError>(HasSubstr("label_map.pbtxt:1:")));
+}
+
+TEST(Detector, ACardWithoutABatchIsRefused) {
+  const TempDir folder;
+  ModelCard card;
+  card.batch_size = 0;
+  std::ofstream(folder / "model_card.json") << to_json(card);
+  EXPECT_THAT(
+      [&] { Detector detector(folder.path().string()); },
+      ::testing::ThrowsMessage<DataError>(HasSubstr("model_card.json: input.batch_size must be >= 1, found 0")));
 }
 
 }  // namespace

@@ -195,6 +195,7 @@ TEST(Arithmetic, FollowsTheExtractorTheCheckpointVersionAndTheOverride) {
   };
   EXPECT_EQ(of("model { ssd { feature_extractor { type: 'ssd_mobilenet_v1' } } }"), Arithmetic::kTf1);
   EXPECT_EQ(of("model { ssd { feature_extractor { type: 'ssd_mobilenet_v2_fpn_keras' } } }"), Arithmetic::kTf2);
+  EXPECT_EQ(of("model { center_net {} }"), Arithmetic::kTf2);
   EXPECT_EQ(of("train_config { fine_tune_checkpoint_version: V2 }"), Arithmetic::kTf2);
   EXPECT_EQ(of("train_config { fine_tune_checkpoint_version: V2 } arithmetic: TF1"), Arithmetic::kTf1);
 }

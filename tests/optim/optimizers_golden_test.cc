@@ -115,12 +115,18 @@ TEST(Gradients, GlobalNormClippingIsThatOfTheOriginal) {
     for (const auto& [key, expected] : c.items()) {
       if (key == "in" || key == "norm") continue;
       ASSERT_EQ(key.substr(0, 4), "clip") << "unknown key";
-      std::vector<at::Tensor> gradients;
-      for (const auto& values : c.at("in")) gradients.push_back(tensor(values));
-      const at::Tensor norm = clip_by_global_norm(gradients, std::stod(key.substr(4)));
+      NamedTensors parameters;
+      for (const auto& values : c.at("in")) {
+        const at::Tensor gradient = tensor(values);
+        parameters.emplace_back("weights", at::zeros_like(gradient).requires_grad_(true));
+        parameters.back().second.mutable_grad() = gradient;
+      }
+      GradientPipeline pipeline(parameters, {.clip_norm = std::stod(key.substr(4))});
+      const at::Tensor norm = pipeline.apply(pipeline.finish());
       EXPECT_NEAR(norm.item<double>(), c.at("norm").get<double>(), 1e-5 * c.at("norm").get<double>());
-      ASSERT_EQ(gradients.size(), expected.size());
-      for (size_t i = 0; i < gradients.size(); ++i) expect_close(gradients[i], tensor(expected[i]), 1e-5, 0, key);
+      ASSERT_EQ(parameters.size(), expected.size());
+      for (size_t i = 0; i < parameters.size(); ++i)
+        expect_close(parameters[i].second.grad(), tensor(expected[i]), 1e-5, 0, key);
       ++cases;
     }
   }

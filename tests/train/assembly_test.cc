@@ -37,6 +37,18 @@ TEST(Assembly, ALossScaleThatCannotBeIsRefusedByName) {
   expect_refused("train_config.loss_scale.none=false", "train_config.loss_scale.none", "none: true");
 }
 
+TEST(Assembly, EverythingOutOfRangeIsRefusedAtOnce) {
+  EXPECT_THAT(
+      [] {
+        assembled({"train_config.log_every_n_steps=0", "train_config.checkpoint.keep_last=0",
+                   "train_config.max_bad_fraction=2", "train_config.num_epochs=3"});
+      },
+      ThrowsMessage<ConfigError>(AllOf(HasSubstr("train_config.log_every_n_steps: must be >= 1, got 0"),
+                                       HasSubstr("train_config.checkpoint.keep_last: must be >= 1, got 0"),
+                                       HasSubstr("train_config.max_bad_fraction: must be between 0 and 1, got 2"),
+                                       HasSubstr("train_config.num_epochs: cannot stand beside num_steps"))));
+}
+
 TEST(Assembly, TheLossIsScaledWhereHalfPrecisionOrTheConfigAsksForIt) {
   EXPECT_EQ(assembled({}).state.loss_scale, nullptr);
   EXPECT_NE(assembled({"train_config.precision=FP16"}).state.loss_scale, nullptr);

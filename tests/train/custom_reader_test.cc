@@ -6,6 +6,7 @@
 #include "osprey/checkpoint/directory.h"
 #include "osprey/data/fake_source.h"
 #include "osprey/train/job.h"
+#include "support/golden.h"
 #include "support/temp_dir.h"
 
 namespace osprey::train {
@@ -52,6 +53,17 @@ TEST(CustomReader, TrainsARun) {
   EXPECT_EQ(outcome.steps, 2);
   EXPECT_GE(Drawn::given, 2);
   EXPECT_EQ(checkpoint::latest(folder.path())->step, 2);
+}
+
+TEST(CustomReader, TheSavedConfigShowsItsMessageAndGoesOn) {
+  const testing::TempDir folder;
+  train(pipeline_with("Int32Value", "6"), {.model_dir = folder.path()});
+  const std::string saved = folder / "pipeline.config";
+  EXPECT_THAT(testing::read_file(saved),
+              ::testing::ContainsRegex("\\[type.googleapis.com/google.protobuf.Int32Value\\] \\{\n +value: 6\n"));
+  const RunOutcome more = train(config::load_pipeline(saved, std::vector<std::string>{"train_config.num_steps=3"}),
+                                {.model_dir = folder.path()});
+  EXPECT_EQ(more.steps, 1);
 }
 
 TEST(CustomReader, ItsErrorsNameItsField) {

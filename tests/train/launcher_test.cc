@@ -99,6 +99,14 @@ TEST(Launcher, GivesEachItsPlaceAndWaitsForAll) {
     EXPECT_EQ(osprey::testing::read_file(folder / ("starts-" + std::string(rank))), "1");
 }
 
+TEST(Launcher, WaitsWhoeverStartedItIgnoresTheEndOfChildren) {
+  const TempDir folder;
+  const auto former = std::signal(SIGCHLD, SIG_IGN);
+  const pid_t launcher = launch(folder, "one is killed", options(2));
+  std::signal(SIGCHLD, former);
+  EXPECT_EQ(code_of(launcher), static_cast<int>(ExitCode::kData));
+}
+
 TEST(Launcher, OneThatIsKilledEndsAll) {
   const TempDir folder;
   EXPECT_EQ(code_of(launch(folder, "one is killed", options(2))), static_cast<int>(ExitCode::kData));

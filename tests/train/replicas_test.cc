@@ -377,6 +377,11 @@ TEST(ReplicaPlace, NamesVariablesThatAreMissingOrMakeNoSense) {
       ThrowsMessage<ConfigError>(HasSubstr("torchrun says that this is replica 2 of 2")));
   EXPECT_THAT(
       [] {
+        place_in({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "0"}, {"MASTER_ADDR", "node0"}});
+      },
+      ThrowsMessage<ConfigError>(HasSubstr("torchrun says that no replica is on this machine, where replica 0 runs")));
+  EXPECT_THAT(
+      [] {
         place_in({{"RANK", "x"}, {"WORLD_SIZE", "2"}});
       },
       ThrowsMessage<ConfigError>(HasSubstr("RANK='x' in the environment is not a number")));

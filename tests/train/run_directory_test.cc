@@ -1,13 +1,20 @@
 #include "osprey/train/run_directory.h"
 
 #include <gmock/gmock.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "osprey/base/error.h"
@@ -45,6 +52,32 @@ TEST(RunDirectory, SaysWhyItCannotBeUsed) {
   EXPECT_THAT([&] { RunDirectory run("/proc/osprey"); }, ThrowsMessage<DataError>(HasSubstr("/proc/osprey")));
   EXPECT_THAT([&] { RunDirectory run(folder / "small", int64_t{1} << 60); },
               ThrowsMessage<DataError>(HasSubstr("the disk is full")));
+}
+
+/// From here on this thread gets no lock, as on a network disk without locks. Whether the system lets that be.
+bool refuse_locks() {
+  sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_flock, 0, 1),
+                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOLCK),
+                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog program{static_cast<unsigned short>(std::size(filter)), filter};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST(RunDirectory, ADiskWithoutLocksIsNotAnotherTraining) {
+  const TempDir folder;
+  bool refused = false;
+  std::string said;
+  std::thread([&] {
+    refused = refuse_locks();
+    try {
+      RunDirectory run(folder.path());
+    } catch (const DataError& error) {
+      said = error.what();
+    }
+  }).join();
+  if (!refused) GTEST_SKIP() << "no seccomp: a lock cannot be made to fail";
+  EXPECT_THAT(said, HasSubstr("cannot be locked: No locks available"));
 }
 
 TEST(RunDirectory, WithoutPermissionItSaysSo) {

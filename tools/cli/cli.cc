@@ -1,8 +1,6 @@
 #include "cli/cli.h"
 
 #include <ATen/Context.h>
-#include <ATen/detail/CUDAHooksInterface.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <google/protobuf/stubs/common.h>
@@ -19,11 +17,11 @@
 #include <optional>
 #include <system_error>
 
+#include "osprey/base/atomic_file.h"
 #include "osprey/base/error.h"
 #include "osprey/base/logging.h"
 #include "osprey/base/memory.h"
 #include "osprey/base/nearest.h"
-#include "osprey/checkpoint/checkpoint.h"
 #include "osprey/kernels/device.h"
 
 namespace osprey::cli {
@@ -172,25 +170,6 @@ CLI::Option* add_device_flag(CLI::App& app, std::string& device) {
   return app.add_option("--device", device, "cpu, cuda or cuda:<n>; default: cuda where there is one");
 }
 
-at::Device device_of_flag(const std::string& name) {
-  const auto fail = [&](const char* why) { return ConfigError(fmt::format("--device {}: {}", name, why)); };
-  constexpr const char* kForm = "must be cpu, cuda or cuda:<n>";
-  if (name != "cpu" && !name.starts_with("cuda")) throw fail(kForm);
-  std::optional<at::Device> device;
-  try {
-    device.emplace(name);
-  } catch (const c10::Error&) {
-    throw fail(kForm);
-  }
-  if (device->is_cpu()) return *device;
-  if (!at::hasCUDA()) throw fail("no CUDA device is available");
-  if (!kernels::device::compiled()) throw fail("this build has no kernels for GPUs, since it found no nvcc");
-  if (!device->has_index()) return *device;
-  if (device->index() >= at::detail::getCUDAHooks().deviceCount()) throw fail("there is no such GPU");
-  c10::impl::VirtualGuardImpl(device->type()).setDevice(*device);
-  return *device;
-}
-
 void print(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return;
   throw DataError(unwritten(errno));
@@ -205,7 +184,7 @@ void check_writable(const std::string& file) {
 }
 
 void write_file(const std::string& file, const std::string& bytes) {
-  if (!is_special(file)) return checkpoint::write_text(file, bytes);
+  if (!is_special(file)) return write_whole(file, bytes);
   std::FILE* const out = std::fopen(file.c_str(), "wb");
   const bool written = out != nullptr && std::fwrite(bytes.data(), 1, bytes.size(), out) == bytes.size();
   if ((out != nullptr && std::fclose(out) != 0) || !written)

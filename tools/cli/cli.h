@@ -1,6 +1,4 @@
 #pragma once
-#include <c10/core/Device.h>
-
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
@@ -27,19 +25,18 @@ void add_config_flags(CLI::App& app, ConfigFlags& flags, bool required = true);
 /// Adds --device; `device` is a GPU from here on where there is one and this build has kernels for it, else the CPU.
 CLI::Option* add_device_flag(CLI::App& app, std::string& device);
 
-/// The device that --device names, which from here on is the present one of this thread.
-/// throws ConfigError where there is none of that name, or it cannot be used
-at::Device device_of_flag(const std::string& name);
-
-/// Writes to stdout, at once. throws DataError with the reason, such as a full disk
+/// Writes to stdout, at once.
+///
+/// throws  DataError with the reason, such as a full disk
 void print(const std::string& text);
 
 /// Asks before the work whether `file`, which a flag names, can be written; makes nothing.
 /// throws DataError with the reason
 void check_writable(const std::string& file);
 
-/// Writes a file of results: whole or not at all; devices, pipes and links as they are. throws DataError or
-/// CheckpointError with the reason
+/// Writes a file of results: whole or not at all; devices, pipes and links as they are.
+///
+/// throws  DataError with the reason
 void write_file(const std::string& file, const std::string& bytes);
 
 /// Accepts --logtostderr and --alsologtostderr, which tutorials of other tools carry; the log goes to stderr anyway.

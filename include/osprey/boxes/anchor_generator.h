@@ -25,12 +25,13 @@ class AnchorGenerator {
   virtual std::vector<int64_t> num_anchors_per_location() const = 0;
 
   /// All anchors, [A, 4] float32 on the CPU: fractions of the image, or pixels where the config asks for them (grid,
-  /// and multiscale or flexible grid with `normalize_coordinates: false`). shapes  finest first; as many as the
-  /// generator is configured for image_height, image_width  size of the network's input in pixels; 1 and 1 where it is
-  /// not known, which SSD anchors on a
-  ///   square image do not need
-  /// throws  c10::Error when the number of feature maps differs, or when normalised anchors need a size that is not
-  /// given
+  /// and multiscale or flexible grid with `normalize_coordinates: false`).
+  ///
+  /// shapes                     finest first; as many as the generator is configured for
+  /// image_height, image_width  of the network's input in pixels; 1 and 1 where not known: SSD anchors on a square
+  ///                            image do not need them
+  /// throws                     c10::Error when the number of feature maps differs, or when normalised anchors need a
+  ///                            size that is not given
   virtual at::Tensor generate(const std::vector<FeatureMapShape>& shapes, int64_t image_height,
                               int64_t image_width) const = 0;
 };

@@ -24,18 +24,17 @@ struct Checkpoint {
   int64_t number(const std::string& name, int64_t otherwise) const;
 };
 
-/// Writes a checkpoint so that, whatever happens meanwhile, `file` is either what it was before or complete: a
-/// temporary file beside it is written, synced and renamed over it, and the folder is synced. Equal contents give equal
-/// bytes. throws CheckpointError with the file and the system's reason; the temporary file is removed
+/// Writes a checkpoint so that, whatever happens meanwhile, `file` is either what it was before or complete (see
+/// AtomicFile). Equal contents give equal bytes.
+///
+/// throws  DataError with the file and the system's reason
 void write(const std::filesystem::path& file, const Checkpoint& content);
 
 /// Reads a checkpoint and verifies every byte of it: the length, the checksum of the header, of each tensor and of the
-/// whole. throws CheckpointError that names the file and, where one is damaged, the tensor with the expected and found
-/// checksum
+/// whole.
+///
+/// throws  CheckpointError that names the file and, where one is damaged, the tensor with the expected and found
+///         checksum
 Checkpoint read(const std::filesystem::path& file);
-
-/// Makes `text` the content of `file` in the same all-or-nothing way as `write`.
-/// throws CheckpointError with the file and the system's reason
-void write_text(const std::filesystem::path& file, const std::string& text);
 
 }  // namespace osprey::checkpoint

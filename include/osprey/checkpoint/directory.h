@@ -22,8 +22,10 @@ std::vector<Entry> list(const std::filesystem::path& folder);
 std::optional<Entry> latest(const std::filesystem::path& folder);
 
 /// The file that a user means by `path`: a checkpoint file, the same without its extension ("dir/ckpt-100"), a folder,
-/// whose newest checkpoint is taken, or what `tensorflow_prefix` takes. throws CheckpointError naming the path: nothing
-/// there (ExitCode::kData), or files of TensorFlow that are no checkpoint (ExitCode::kUsage)
+/// whose newest checkpoint is taken, or what `tensorflow_prefix` takes.
+///
+/// throws  CheckpointError naming the path: nothing there (ExitCode::kData), or files of TensorFlow that are no
+///         checkpoint (ExitCode::kUsage)
 std::filesystem::path resolve(const std::filesystem::path& path);
 
 /// Which checkpoints stay.
@@ -45,7 +47,7 @@ class Directory {
   /// Writes ckpt-<step>.osprey, then the `checkpoint` file, then removes what `Retention` lets go. A file of that step
   /// is replaced. Returns the file.
   /// now  seconds since 1970; a parameter for the tests' sake
-  /// throws CheckpointError; whatever was there before is still there
+  /// throws DataError; whatever was there before is still there
   std::filesystem::path save(int64_t step, const Checkpoint& content, double now);
 
   const std::filesystem::path& folder() const { return folder_; }
@@ -62,8 +64,9 @@ class BestKeeper {
   BestKeeper(const std::filesystem::path& model_dir, std::string metric, bool higher_is_better);
 
   /// Copies `file` (a hard link where possible) to `best/` if `value` beats the best so far, and removes the former
-  /// best. A value that is not a number never wins. Returns whether it was taken. throws CheckpointError; the former
-  /// best is still there
+  /// best. A value that is not a number never wins. Returns whether it was taken.
+  ///
+  /// throws  DataError; the former best is still there
   bool offer(const std::filesystem::path& file, int64_t step, double value);
 
   const std::string& metric() const { return metric_; }

@@ -23,8 +23,9 @@ struct TensorFlowCheckpoint {
 bool is_tensorflow(const std::filesystem::path& path);
 
 /// What `read_tensorflow` reads where a user means `path`: a prefix ("dir/model.ckpt"), one of its files, a folder,
-/// whose newest checkpoint is taken, or a saved model. throws CheckpointError (kUsage): there is no checkpoint that
-/// goes with it
+/// whose newest checkpoint is taken, or a saved model.
+///
+/// throws  CheckpointError (kUsage): there is no checkpoint that goes with it
 std::filesystem::path tensorflow_prefix(const std::filesystem::path& path);
 
 /// Reads a checkpoint of format V2, object-based (TF2) ones included, or V1. Checksums are verified.

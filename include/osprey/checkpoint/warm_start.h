@@ -35,8 +35,10 @@ struct WarmStartReport {
 ///
 /// The model's `restore_map(type)` says which variables may come from where; those with equal shapes are copied, and
 /// all others keep what they have. Coverage is counted over what `restore_map(kClassification)` names, the backbone, so
-/// that heads may differ with the number of classes. throws CheckpointError: unreadable (kData); too little of the
-/// backbone found (kUsage), with the report in the message
+/// that heads may differ with the number of classes.
+///
+/// throws  CheckpointError: unreadable (kData); too little of the backbone found (kUsage), with the report in the
+///         message
 WarmStartReport warm_start(const std::filesystem::path& file, models::DetectionModel& model,
                            const WarmStartOptions& options);
 

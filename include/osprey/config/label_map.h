@@ -1,5 +1,4 @@
 #pragma once
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,8 +21,6 @@ struct LabelMap {
   const Item* find(int id) const;
   /// By name, or by display name where no name equals it.
   const Item* find(std::string_view name) const;
-  /// id by name, with display names beside where they do not hide a name.
-  std::map<std::string, int> ids_by_name() const;
 };
 
 /// Reads a label map file, text format of StringIntLabelMap. An item without a name is called by its display name.
@@ -37,7 +34,9 @@ LabelMap parse_label_map(std::string_view text, const std::string& name);
 /// The text of a label map file; parse_label_map gives the same map again.
 std::string label_map_text(const LabelMap& map);
 
-/// Writes that text to a file, whole or not at all. throws DataError where it cannot
+/// Writes that text to a file, whole or not at all.
+///
+/// throws  DataError where it cannot
 void write_label_map(const LabelMap& map, const std::string& file);
 
 }  // namespace osprey::config

@@ -41,8 +41,9 @@ Parsed<M> parse(std::string_view text, const std::string& name = "text") {
   return result;
 }
 
-/// The bytes of a config file. throws ConfigError where it cannot be read, naming `what` ("pipeline config") and the
-/// reason.
+/// The bytes of a config file.
+///
+/// throws  ConfigError where it cannot be read, naming `what` ("pipeline config") and the reason
 std::string read_config_file(const std::string& file, const std::string& what);
 
 }  // namespace osprey::config

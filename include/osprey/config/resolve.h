@@ -6,6 +6,12 @@
 /// Rules that turn several fields of a pipeline into one decision, so that every program decides alike.
 namespace osprey::config {
 
+/// `num_classes` of the chosen model (ssd, faster_rcnn, ...); 0 where it is not set, or the model has none.
+int64_t num_classes(const proto::TrainEvalPipelineConfig& config);
+
+/// Sets it, where the chosen model has it.
+void set_num_classes(proto::TrainEvalPipelineConfig& config, int count);
+
 /// Whose optimizer and batch-norm arithmetic a run follows; never AUTO.
 struct ArithmeticChoice {
   proto::TrainEvalPipelineConfig::Arithmetic value = proto::TrainEvalPipelineConfig::TF1;

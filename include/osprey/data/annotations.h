@@ -57,7 +57,9 @@ class AnnotationSource {
 };
 
 /// The names in a list file: one per line, with or without an ending or a second column, blank lines and double names
-/// left out. throws DataError when the file cannot be read or names nothing
+/// left out.
+///
+/// throws  DataError when the file cannot be read or names nothing
 std::vector<std::string> read_split(const std::string& file);
 
 }  // namespace osprey::data

@@ -14,7 +14,9 @@ struct CreateRecordsOptions {
   std::string image_dir;  ///< where the pictures lie, if not in the usual places
   std::string split;      ///< list of names to use; "" for all
   std::string label_map;  ///< obeyed where the file exists, else written
-  std::string output;     ///< "train.record", or with shards "train.record-00000-of-00010" ...
+  /// "train.record", or with shards "train.record-00000-of-00010" ...; "train-?????-of-00010.tfrecord" stands for as
+  /// many shards with the number in the place of the question marks
+  std::string output;
   int num_shards = 1;
   int64_t num_images = 0;  ///< the first so many; 0: all (shapes: 1000)
   uint64_t seed = 0;       ///< of shapes

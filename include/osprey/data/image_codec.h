@@ -26,15 +26,20 @@ ImageInfo image_info(std::string_view encoded);
 ///
 /// Always three channels of 8 bits: grey is repeated, palettes are looked up, CMYK is converted (also Adobe's inverted
 /// form), of 16 bits the upper 8 are kept, and alpha is dropped, as the original does: what lies under transparent
-/// pixels is part of the picture. returns [H, W, 3] uint8 RGB, contiguous throws  DataError without a file name: no
-/// bytes, unknown format, damaged or cut short (a JPEG that ends early is an
-///         error even if a part could be shown), absurd size
+/// pixels is part of the picture.
+///
+/// returns  [H, W, 3] uint8 RGB, contiguous
+/// throws   DataError without a file name: no bytes, unknown format, damaged or cut short (a JPEG that ends early is an
+///          error even if a part could be shown), absurd size
 at::Tensor decode_image(std::string_view encoded);
 
 /// Decodes a one-channel picture, e.g. an instance mask: [H, W] uint8. Throws as `decode_image`.
 at::Tensor decode_grey(std::string_view encoded);
 
-/// Turns a stored picture upright. image [H, W, ...]; orientation 1..8 as in EXIF (1: nothing to do).
+/// Turns a stored picture upright.
+///
+/// image        [H, W, ...]
+/// orientation  1..8 as in EXIF (1: nothing to do)
 at::Tensor upright(const at::Tensor& image, int orientation);
 
 /// Resolution of the two colour channels of a JPEG: half up to quality 95 and in full above, or half at any quality.

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "osprey/data/record_index.h"
 
@@ -23,12 +24,15 @@ struct LabelCensus {
   int64_t records = 0;                                     ///< looked at, spread evenly over all
   std::map<int64_t, int64_t> objects_of_id;                ///< by class label, 1-based
   std::map<std::string, int64_t> objects_of_unknown_text;  ///< without a label, and not in the label map
-  std::map<int64_t, RecordOrigin> first_of_id;             ///< a record that has it
+  /// By text and label: the text is not in the label map, so the label decides.
+  std::map<std::pair<std::string, int64_t>, int64_t> objects_by_label;
+  std::map<int64_t, RecordOrigin> first_of_id;  ///< a record that has it
   std::map<std::string, RecordOrigin> first_of_unknown_text;
 };
 
 /// Compares label map, num_classes and the labels in the records before the first step, without decoding a picture.
-/// Records that are bad for other reasons are passed over.
+/// Records that are bad for other reasons are passed over. Texts that the map does not have, while the label beside
+/// them names one of its classes, are warned of with that class.
 /// throws  ConfigError with a table of all ids where the three disagree: an id below 1 or above num_classes or not
 ///         in the map, a text that the map does not have; and where the map itself has ids above num_classes
 LabelCensus check_labels(const RecordIndex& index, const LabelCheckOptions& options);

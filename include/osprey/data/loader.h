@@ -65,7 +65,6 @@ class RecordSource : public BatchSource {
   using Registry = config::Registry<RecordSource, const SourceOptions&>;
 
   virtual StageSeconds stage_seconds() const { return {}; }
-  virtual int64_t num_dropped_boxes() const { return 0; }
 };
 
 /// Opens the files of a reader and starts the workers; or makes the registered source that `custom` names.
@@ -80,15 +79,10 @@ std::unique_ptr<RecordSource> make_source(const config::ConfigNode<proto::InputR
 /// map says.
 BatchShape shape_of(const SourceOptions& options);
 
-/// The options that a pipeline asks for in training: batch size, seed, classes, boxes, resizer, augmentation.
+/// The options that a pipeline asks for in training: batch size, seed, classes, boxes, resizer, augmentation. Ranges
+/// that config::validate checks are taken as checked.
 SourceOptions train_options(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root);
 /// The options of its evaluation with eval_input_reader[index]: eval_config.batch_size, no augmentation.
 SourceOptions eval_options(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root, int index = 0);
-
-/// The source of train_input_reader.
-std::unique_ptr<RecordSource> make_train_source(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root);
-/// The source of eval_input_reader[index].
-std::unique_ptr<RecordSource> make_eval_source(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root,
-                                               int index = 0);
 
 }  // namespace osprey::data

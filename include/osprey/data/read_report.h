@@ -22,7 +22,6 @@ class BadRecord : public DataError {
 class ReadReport {
  public:
   enum class Problem {
-    kBadRecord,             ///< left out
     kClippedBox,            ///< cut to the image
     kDroppedBox,            ///< left out: NaN, inverted, empty, outside the image
     kRotatedImage,          ///< turned upright as its EXIF orientation says, to agree with the annotated size
@@ -30,7 +29,7 @@ class ReadReport {
                             ///< stored
     kTextDisagrees,         ///< class text and class label name different classes; the text was taken
   };
-  static constexpr int kNumProblems = 6;
+  static constexpr int kNumProblems = 5;
 
   /// place    what makes it one thing: record and box, as `RecordOrigin::describe` and a box index
   /// details  what was found there

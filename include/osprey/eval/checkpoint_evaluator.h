@@ -12,8 +12,10 @@
 
 namespace osprey::eval {
 
-/// The classes of eval_input_reader[index] by its label map; "class 1", "class 2", ... where it names none.
-/// throws ConfigError where the label map has an id above `num_classes`, or cannot be read
+/// The classes that an evaluation knows: those of the label map of eval_input_reader[index]; where it names none, of
+/// the label map of train_input_reader, if that file is there; otherwise "class 1", "class 2", ... up to `num_classes`.
+///
+/// throws  ConfigError where the label map has an id above `num_classes`, or cannot be read
 std::vector<Category> evaluation_categories(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root, int index,
                                             int64_t num_classes);
 

@@ -50,7 +50,7 @@ struct EvaluationPicture {
   at::Tensor image;  ///< [H, 2 W + gap, 3] uint8
 };
 
-/// One detection on one image, for result files.
+/// All detections on one image, for result files.
 struct ImageResult {
   std::string id;
   ImageDetections found;
@@ -104,8 +104,9 @@ std::string metrics_json(const EvaluationResult& result, int64_t step);
 std::string detections_json(const EvaluationResult& result);
 
 /// Writes `<eval_dir>/metrics_<step>.json`, `<eval_dir>/detections_<step>.json` (both appear whole or not at all), the
-/// pictures where asked for, and scalars and pictures to TensorBoard where `events` is given. throws DataError where a
-/// file cannot be written
+/// pictures where asked for, and scalars and pictures to TensorBoard where `events` is given.
+///
+/// throws  DataError where a file cannot be written
 void write_evaluation(const EvaluationResult& result, const std::string& eval_dir, int64_t step,
                       const EvaluationOptions& options, EventWriter* events);
 

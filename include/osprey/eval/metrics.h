@@ -92,8 +92,10 @@ class DetectionMetrics {
 };
 
 /// Builds the metric of an `eval_config.metrics_set` entry, e.g. "coco_detection_metrics",
-/// "pascal_voc_detection_metrics". throws ConfigError for an unknown name, with the list of the known ones; for a name
-/// of the OD API that is not built yet it says so
+/// "pascal_voc_detection_metrics".
+///
+/// throws  ConfigError for an unknown name, with the list of the known ones; for a name of the OD API that is not built
+///         yet it says so
 std::unique_ptr<DetectionMetrics> make_metrics(const std::string& name, const std::vector<Category>& categories,
                                                const MetricsOptions& options = {});
 

@@ -30,9 +30,10 @@ struct MinerOptions {
 /// Anchors are ranked by non-maximum suppression of their decoded boxes with the loss as score. Then, with a limit on
 /// negatives, an image keeps its selected positives and the hardest max(min_negatives, int(ratio * positives))
 /// negatives; ignored anchors are kept while that quota lasts. An image without positives keeps none unless
-/// `min_negatives_per_image` says so. source   Liu et al., "SSD: Single Shot MultiBox Detector", ECCV 2016,
-/// section 2.2;
-///          Shrivastava et al., "Training Region-based Object Detectors with Online Hard Example Mining", CVPR 2016
+/// `min_negatives_per_image` says so.
+///
+/// source  Liu et al., "SSD: Single Shot MultiBox Detector", ECCV 2016, section 2.2;
+///         Shrivastava et al., "Training Region-based Object Detectors with Online Hard Example Mining", CVPR 2016
 class HardExampleMiner {
  public:
   explicit HardExampleMiner(const MinerOptions& options) : options_(options) {}

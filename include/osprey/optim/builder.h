@@ -35,8 +35,7 @@ FilteredVariables build_variable_filter(const config::ConfigNode<proto::TrainCon
 /// bias_grad_multiplier, gradient_clipping_by_norm, gradient_clipping_mode
 GradientOptions gradient_options(const config::ConfigNode<proto::TrainConfig>& config);
 
-/// TF 2 for feature extractors named "*_keras" and for `fine_tune_checkpoint_version: V2`, else TF 1; the pipeline's
-/// own field `arithmetic` overrides.
+/// What config::arithmetic chooses.
 Arithmetic arithmetic_of(const config::ConfigNode<proto::TrainEvalPipelineConfig>& pipeline);
 
 }  // namespace osprey::optim

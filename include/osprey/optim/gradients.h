@@ -32,7 +32,7 @@ FilteredVariables filter_variables(const NamedTensors& parameters, const Variabl
 struct GradientOptions {
   enum class Clip { kGlobalNorm, kPerVariable };
   double bias_multiplier = 0;  ///< factor for the gradients of biases (".../biases", ".../bias"); 0: leave them alone
-  double clip_norm = 0;        ///< limit of the norm; 0: no clipping
+  double clip_norm = 0;  ///< limit: g * limit / max(norm, limit), NaN where the norm is not finite; 0: no clipping
   Clip clip = Clip::kGlobalNorm;
 };
 
@@ -73,10 +73,5 @@ class GradientPipeline {
   at::Tensor penalties_;     ///< [2 n] float32: weights of l1 and l2 of each gradient that is there
   at::Tensor bias_factors_;  ///< [n] float32: of each gradient that is there
 };
-
-/// Scales gradients so that their common norm is at most `max_norm`: g * max_norm / max(norm, max_norm).
-/// gradients  a NaN or infinite norm makes all of them NaN, as the original
-/// returns    scalar: the norm before
-at::Tensor clip_by_global_norm(const std::vector<at::Tensor>& gradients, double max_norm);
 
 }  // namespace osprey::optim

@@ -14,8 +14,9 @@ class RegionSimilarity {
 
   /// boxes    [..., M, 4] float
   /// anchors  [A, 4] float
-  /// scores   [..., M] float, how sure it is that each box is an object; undefined: 1. Only the thresholded IoU uses
-  /// it. returns  [..., M, A]; no gradients are needed
+  /// scores   [..., M] float, how sure it is that each box is an object, which only the thresholded IoU uses;
+  ///          undefined: 1
+  /// returns  [..., M, A]; no gradients are needed
   virtual at::Tensor compare(const at::Tensor& boxes, const at::Tensor& anchors,
                              const at::Tensor& scores = {}) const = 0;
 

@@ -16,9 +16,6 @@ struct ClassCount {
   std::string where;  ///< field or file
 };
 
-/// `num_classes` of the model in a config; nothing where it is not set (or 0).
-std::optional<int64_t> configured_classes(const proto::TrainEvalPipelineConfig& pipeline);
-
 /// Sets `num_classes` of the model from the label map where the config leaves it out.
 void derive_classes(config::Pipeline& pipeline, const config::LabelMap& map);
 

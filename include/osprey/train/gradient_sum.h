@@ -30,7 +30,9 @@ class GradientSum {
 
   /// From now on gradients that are complete are sent. Call it before the last backward pass of a step.
   void begin();
-  /// Waits; grad() of every parameter is then the sum. throws ReplicaError
+  /// Waits; grad() of every parameter is then the sum.
+  ///
+  /// throws  ReplicaError
   void finish();
 
   Replicas& replicas() const { return replicas_; }

@@ -25,8 +25,9 @@ struct NanReportOptions {
 
 /// Writes <model_dir>/nan_report/: report.json (step, learning rate, every loss term, the terms that are not finite,
 /// the first layer with a non-finite output, variables with a non-finite value or gradient, the ids and boxes of the
-/// batch, the last finite checkpoint) and the pictures with their boxes, image_<i>.png. Returns the folder. throws
-/// CheckpointError, DataError where it cannot be written
+/// batch, the last finite checkpoint) and the pictures with their boxes, image_<i>.png. Returns the folder.
+///
+/// throws  DataError where it cannot be written
 std::filesystem::path write_nan_report(TrainState& state, const Batch& batch, const StepResult& result,
                                        const NanReportOptions& options);
 

@@ -37,7 +37,9 @@ std::optional<ReplicaPlace> place_from_environment(const std::function<const cha
 class PendingSum {
  public:
   virtual ~PendingSum() = default;
-  /// Returns when the tensor holds the sum. throws ReplicaError
+  /// Returns when the tensor holds the sum.
+  ///
+  /// throws  ReplicaError
   virtual void wait() = 0;
 };
 

@@ -65,17 +65,20 @@ struct RunOutcome {
 ///
 /// Resuming is: restore the state, seek the source to `state.data_position`, call this. A checkpoint is written before
 /// the evaluation that belongs to it, so what an evaluation does can not be lost work.
-/// throws DivergedError with "LossTensor is inf or nan." and the place of the report; the state is that before the step
-///        OutOfMemoryError with the advice
-///        DataError where a finite source ends early; what hooks and parts throw
+///
+/// throws  DivergedError with "LossTensor is inf or nan." and the place of the report; the state is that before the
+///         step
+///         OutOfMemoryError with the advice
+///         DataError where a finite source ends early; what hooks and parts throw
 RunOutcome run(const TrainerParts& parts, const TrainerOptions& options);
 
 /// Steps for `epochs` passes over the data, rounded up.
 int64_t steps_for(double epochs, int64_t num_examples, int64_t batch_size);
 
 /// Says at the start what would otherwise be found out late: that the learning-rate schedule is over, so that every
-/// step still to come would train at rate 0. A rate of 0 at the very end of a schedule is normal. throws ConfigError
-/// with the step and num_steps
+/// step still to come would train at rate 0. A rate of 0 at the very end of a schedule is normal.
+///
+/// throws  ConfigError with the step and num_steps
 void check_schedule(const optim::LearningRate& learning_rate, int64_t first_step, int64_t num_steps);
 
 }  // namespace osprey::train

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "osprey/config/node.h"
 
@@ -17,6 +18,14 @@ inline void check_range(const config::Node& node, const char* low_field, float l
                         float least) {
   if (!(low >= least)) node.fail(low_field, "must be >= " + std::to_string(least) + ", got " + std::to_string(low));
   if (!(high >= low)) node.fail(high_field, "must be >= " + std::string(low_field));
+}
+
+/// The colour of what is padded; empty: the picture's mean.
+template <class M>
+std::vector<float> pad_color(const config::ConfigNode<M>& cfg) {
+  if (cfg->pad_color_size() != 0 && cfg->pad_color_size() != 3)
+    cfg.fail("pad_color", "must have 3 values, or none for the mean");
+  return {cfg->pad_color().begin(), cfg->pad_color().end()};
 }
 
 }  // namespace osprey::data

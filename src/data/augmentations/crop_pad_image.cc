@@ -19,9 +19,7 @@ std::unique_ptr<Augmentation> make_crop_pad_image(const config::ConfigNode<proto
   options.crop.max_aspect_ratio = cfg->max_aspect_ratio();
   check(options.crop, cfg);
   read_padded_ratios(cfg, options.min_ratio, options.max_ratio);
-  if (cfg->pad_color_size() != 0 && cfg->pad_color_size() != 3)
-    cfg.fail("pad_color", "must have 3 values, or none for the mean");
-  options.color.assign(cfg->pad_color().begin(), cfg->pad_color().end());
+  options.color = pad_color(cfg);
   return std::make_unique<RandomCropPad>(std::move(options));
 }
 OSPREY_REGISTER(Augmentation, &make_crop_pad_image);

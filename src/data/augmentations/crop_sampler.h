@@ -35,8 +35,9 @@ CropOptions crop_options(const config::ConfigNode<M>& cfg) {
 }
 
 /// A window with an aspect ratio and an area in their ranges that covers at least min_object_covered of one box; the
-/// whole image where a hundred tries find none. Without boxes the image itself is the box. source   the sampling of
-/// TensorFlow's sample_distorted_bounding_box
+/// whole image where a hundred tries find none. Without boxes the image itself is the box.
+///
+/// source  the sampling of TensorFlow's sample_distorted_bounding_box
 PixelWindow sample_window(const Example& example, const CropOptions& options, RandomDraws& draws);
 
 /// Crops to such a window, but with probability random_coef does nothing.

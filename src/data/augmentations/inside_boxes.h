@@ -18,8 +18,9 @@ struct BoxCorners {
 BoxCorners corners_px(const Box& box, const at::Tensor& image);
 
 /// Replaces the part of the image in every box, each with a probability; one after the other in a random order, for
-/// they may overlap. Boxes without a pixel stay as they are. change  of [h, w, C] to a tensor of the same shape and
-/// type
+/// they may overlap. Boxes without a pixel stay as they are.
+///
+/// change  of [h, w, C] to a tensor of the same shape and type
 void change_inside_boxes(Example& example, float probability,
                          const std::function<at::Tensor(const at::Tensor& image)>& change, RandomDraws& draws);
 

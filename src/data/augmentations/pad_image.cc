@@ -7,13 +7,6 @@ namespace osprey::data {
 namespace {
 using config::ConfigNode;
 
-template <class M>
-std::vector<float> pad_color(const ConfigNode<M>& cfg) {
-  if (cfg->pad_color_size() != 0 && cfg->pad_color_size() != 3)
-    cfg.fail("pad_color", "must have 3 values, or none for the mean");
-  return {cfg->pad_color().begin(), cfg->pad_color().end()};
-}
-
 // Canvas limits in pixels, as factors of the image's size, or as pixels more than it.
 class RandomPad final : public Augmentation {
  public:
