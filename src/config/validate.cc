@@ -1,11 +1,13 @@
 #include "osprey/config/validate.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <cctype>
 #include <cmath>
 
 #include "osprey/base/nearest.h"
+#include "osprey/config/deprecated.h"
 #include "osprey/config/fields.h"
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // deprecated fields have ranges as well
@@ -174,6 +176,13 @@ void require_configured_paths(const Pipeline& pipeline, const std::vector<std::s
             fmt::format(fmt::runtime(otherwise), value.path));
   });
   findings.throw_if_any();
+}
+
+void check(const Pipeline& pipeline, Purpose purpose) {
+  validate(pipeline);
+  require_supported(pipeline, purpose);
+  for (const Remark& remark : deprecated_fields(pipeline)) SPDLOG_INFO("{}", remark.line());
+  for (const Remark& remark : unsupported_choices(pipeline, purpose).listed) SPDLOG_WARN("{}", remark.line());
 }
 
 }  // namespace osprey::config

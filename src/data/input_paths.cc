@@ -1,3 +1,5 @@
+#include "osprey/data/input_paths.h"
+
 #include <fmt/format.h>
 #include <glob.h>
 
@@ -9,7 +11,6 @@
 #include <utility>
 
 #include "osprey/base/error.h"
-#include "osprey/data/record_index.h"
 
 namespace osprey::data {
 namespace {

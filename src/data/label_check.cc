@@ -95,6 +95,8 @@ LabelCensus check_labels(const RecordIndex& index, const LabelCheckOptions& opti
         fmt::format("{}: label map, num_classes ({}) and records disagree; {} of {} records were looked at{}",
                     options.reader, options.num_classes > 0 ? std::to_string(options.num_classes) : "not given",
                     census.records, index.size(), lines));
+  if (census.records > 0 && census.objects_of_id.empty())
+    SPDLOG_WARN("{}: none of the {} records looked at has an object", options.reader, census.records);
   for (const auto& [text_and_id, objects] : census.objects_by_label)
     SPDLOG_WARN(
         "{}: class text '{}' ({} objects of the {} records looked at) is not in the label map; by their label "

@@ -20,6 +20,7 @@
 #include "osprey/config/label_map.h"
 #include "osprey/data/decoder_builder.h"
 #include "osprey/data/example_decoder.h"
+#include "osprey/data/input_paths.h"
 #include "osprey/data/label_check.h"
 #include "osprey/data/record_index.h"
 #include "osprey/records/example.pb.h"

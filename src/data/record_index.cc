@@ -12,6 +12,7 @@
 #include "byte_stream.h"
 #include "frame.h"
 #include "osprey/base/error.h"
+#include "osprey/data/input_paths.h"
 
 namespace osprey::data {
 namespace {

@@ -1,8 +1,9 @@
+#include "osprey/data/source_options.h"
+
 #include <fmt/format.h>
 
 #include "osprey/config/registry.h"
 #include "osprey/config/resolve.h"
-#include "osprey/data/loader.h"
 
 namespace osprey::data {
 namespace {

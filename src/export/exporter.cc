@@ -18,7 +18,7 @@
 #include "osprey/checkpoint/model_weights.h"
 #include "osprey/config/effective.h"
 #include "osprey/config/label_map.h"
-#include "osprey/config/validate.h"
+#include "osprey/config/support.h"
 #include "osprey/data/decoder_builder.h"
 #include "osprey/data/image_codec.h"
 #include "osprey/data/image_resizer.h"

@@ -6,10 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "osprey/base/json_text.h"
+#include "osprey/config/deprecated.h"
 #include "osprey/config/effective.h"
 #include "osprey/config/resolve.h"
 #include "osprey/config/static_shapes.h"
-#include "osprey/config/validate.h"
+#include "osprey/config/support.h"
 
 namespace osprey::models {
 namespace {

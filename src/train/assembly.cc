@@ -15,6 +15,7 @@
 #include "osprey/config/batch_scaling.h"
 #include "osprey/config/resolve.h"
 #include "osprey/config/static_shapes.h"
+#include "osprey/config/support.h"
 #include "osprey/config/validate.h"
 #include "osprey/data/fake_source.h"
 #include "osprey/kernels/named_device.h"

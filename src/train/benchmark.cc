@@ -7,7 +7,7 @@
 #include "osprey/base/clock.h"
 #include "osprey/base/error.h"
 #include "osprey/base/json_text.h"
-#include "osprey/data/record_index.h"
+#include "osprey/data/input_paths.h"
 #include "osprey/train/job.h"
 #include "train/assembly.h"
 #include "train/start.h"

@@ -26,6 +26,7 @@
 #include "train/memory_advice.h"
 #include "train/run_info.h"
 #include "train/start.h"
+#include "train/step_graph.h"
 
 namespace osprey::train {
 namespace {

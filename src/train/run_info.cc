@@ -13,7 +13,7 @@
 
 #include "osprey/base/crc32c.h"
 #include "osprey/base/json_text.h"
-#include "osprey/data/record_index.h"
+#include "osprey/data/input_paths.h"
 
 namespace osprey::train {
 namespace {

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "osprey/base/cpu.h"
+#include "osprey/config/deprecated.h"
 #include "osprey/config/resolve.h"
 #include "osprey/config/static_shapes.h"
+#include "osprey/config/support.h"
 #include "osprey/config/validate.h"
 
 namespace osprey::config {

@@ -13,6 +13,7 @@
 #include "osprey/config/parse.h"
 #include "osprey/config/pipeline.h"
 #include "osprey/config/static_shapes.h"
+#include "osprey/config/support.h"
 #include "osprey/config/validate.h"
 #include "osprey/protos/string_int_label_map.pb.h"
 #include "support/golden.h"

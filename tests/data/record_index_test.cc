@@ -27,15 +27,6 @@ void write_records(const std::string& path, const std::vector<std::string>& reco
   writer.close();
 }
 
-TEST(InputPaths, ShardsThatAreNotReadAreSaid) {
-  TempDir dir;
-  for (const char* name : {"a-00000-of-00003", "a-00001-of-00003", "a-00002-of-00003", "b-00000-of-00002", "c"})
-    write_file(dir / name, "");
-  EXPECT_THAT(unread_shards({dir / "a-00001-of-00003", dir / "c"}),
-              AllOf(HasSubstr("1 of the 3 shards"), HasSubstr("?-of-00003' are all")));
-  EXPECT_EQ(unread_shards({dir / "b-00000-of-00002", dir / "c"}), "") << "the other is not there";
-}
-
 TEST(RecordIndex, ReadsAnyRecordOfAnyShard) {
   TempDir dir;
   write_records(dir / "a.record-00000-of-00003", {"a0", "a1"});
@@ -57,36 +48,10 @@ TEST(RecordIndex, ReadsAnyRecordOfAnyShard) {
   }
 }
 
-TEST(RecordIndex, AFileNamedTwiceIsReadOnceAndPathsKeepTheirOrder) {
-  TempDir dir;
-  write_records(dir / "b", {"1"});
-  write_records(dir / "a", {"2"});
-  EXPECT_THAT(expand_input_paths({dir / "b", dir / "*"}, "reader"), ElementsAre(dir / "b", dir / "a"));
-}
-
 TEST(RecordIndex, AnExistingNameIsNotTakenForAPattern) {
   TempDir dir;
   write_records(dir / "data[1].record", {"x"});
   EXPECT_EQ(RecordIndex({dir / "data[1].record"}).size(), 1);
-}
-
-TEST(RecordIndex, SaysWhichPathsMatchNothing) {
-  TempDir dir;
-  write_records(dir / "a", {"1"});
-  try {
-    expand_input_paths({dir / "a", dir / "x*", dir / "y"}, "train_input_reader");
-    FAIL() << "no error";
-  } catch (const DataError& error) {
-    EXPECT_EQ(error.exit_code(), ExitCode::kData);
-    EXPECT_EQ(error.what(),
-              "train_input_reader: 0 files match '" + dir / "x*'\ntrain_input_reader: 0 files match '" + dir / "y'");
-  }
-  EXPECT_THAT([&] { RecordIndex({}, "eval_input_reader[0]"); },
-              ThrowsMessage<DataError>(AllOf(HasSubstr("eval_input_reader[0]"), HasSubstr("0 files match"))));
-  EXPECT_THAT([&] { RecordIndex({dir.path().string()}); }, ThrowsMessage<DataError>(HasSubstr("is a directory")));
-  EXPECT_THAT([&] { RecordIndex({"PATH_TO_BE_CONFIGURED/train.record"}); },
-              ThrowsMessage<DataError>(HasSubstr("placeholder")));
-  EXPECT_THAT([&] { RecordIndex({dir / "a@2"}); }, ThrowsMessage<DataError>(HasSubstr("a-00000-of-00002 is missing")));
 }
 
 TEST(RecordIndex, RefusesFilesWithoutExamples) {

@@ -12,7 +12,7 @@
 #include "../src/train/assembly.h"
 #include "osprey/base/error.h"
 #include "osprey/checkpoint/checkpoint.h"
-#include "osprey/config/validate.h"
+#include "osprey/config/support.h"
 #include "osprey/data/create_records.h"
 #include "osprey/eval/checkpoint_evaluator.h"
 #include "osprey/export/detector.h"

@@ -2,8 +2,8 @@
 #include <string>
 #include <vector>
 
-#include "osprey/config/findings.h"
 #include "osprey/config/pipeline.h"
+#include "osprey/config/support.h"
 
 namespace osprey::config {
 
@@ -19,25 +19,8 @@ void validate(const Pipeline& pipeline);
 /// throws  ConfigError that names every such field
 void require_configured_paths(const Pipeline& pipeline, const std::vector<std::string>& parts = {});
 
-/// What a program wants a config for.
-enum class Purpose { kInspect, kTrain, kEvaluate, kExport };
-
-/// Valid choices of the pipeline that are not built yet; components report theirs when they are built.
-struct Unsupported {
-  std::vector<Remark> refused;  ///< would change numbers
-  std::vector<Remark> listed;   ///< ignored or replaced by a later field, said once
-};
-Unsupported unsupported_choices(const Pipeline& pipeline, Purpose purpose);
-
-/// throws ConfigError "... is not supported yet: model.faster_rcnn" where anything of it is refused or, with `strict`,
-///        listed
-void require_supported(const Pipeline& pipeline, Purpose purpose);
-
-/// Deprecated fields and spellings that the config sets, each with what becomes of it. For one line each in the log.
-std::vector<Remark> deprecated_fields(const Pipeline& pipeline);
-
-/// All of the above but the placeholders, once per program: range checks and unbuilt choices throw, deprecated and
-/// ignored fields are logged, one line each; with `strict` ignored ones throw, too.
+/// What a program does with its config before anything else: ranges (`validate`) and choices that are not built
+/// (`require_supported`) throw, deprecated and ignored fields are logged, one line each.
 void check(const Pipeline& pipeline, Purpose purpose);
 
 }  // namespace osprey::config

@@ -1,7 +1,8 @@
 #pragma once
 #include <memory>
 
-#include "osprey/data/loader.h"
+#include "osprey/data/batch_source.h"
+#include "osprey/data/source_options.h"
 
 namespace osprey::data {
 

@@ -32,7 +32,7 @@ struct LabelCensus {
 
 /// Compares label map, num_classes and the labels in the records before the first step, without decoding a picture.
 /// Records that are bad for other reasons are passed over. Texts that the map does not have, while the label beside
-/// them names one of its classes, are warned of with that class.
+/// them names one of its classes, are warned of with that class, and records that are all without objects.
 /// throws  ConfigError with a table of all ids where the three disagree: an id below 1 or above num_classes or not
 ///         in the map, a text that the map does not have; and where the map itself has ids above num_classes
 LabelCensus check_labels(const RecordIndex& index, const LabelCheckOptions& options);

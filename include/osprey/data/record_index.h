@@ -9,21 +9,6 @@
 
 namespace osprey::data {
 
-/// The files behind a list of input paths, each path's files in alphabetical order.
-///
-/// A path may be a file, a pattern with `?`, `*` and `[..]`, or `name@N`, which stands for the N shards
-/// `name-00000-of-0000N` ... An existing file is taken by its name even if that looks like a pattern. A file that two
-/// paths name is taken once.
-///
-/// reader  how messages call the list: "train_input_reader"
-/// throws  DataError "train_input_reader: 0 files match '...'", for every path that matches nothing; also for a
-///         placeholder (PATH_TO_BE_CONFIGURED) and for a directory
-std::vector<std::string> expand_input_paths(const std::vector<std::string>& paths, const std::string& reader);
-
-/// What to say where files are only some of the shards of a set, "name-00000-of-00003", while others lie beside them;
-/// empty where they are all or have no such names.
-std::string unread_shards(const std::vector<std::string>& files);
-
 /// All records of a set of files by number, so that shuffling moves numbers and not images.
 ///
 /// Opening hops from length to length (12 bytes of each record are read) and keeps the offsets in memory: 16 bytes per

@@ -1,0 +1,57 @@
+#include "osprey/data/input_paths.h"
+
+#include <gmock/gmock.h>
+
+#include "osprey/base/error.h"
+#include "support/golden.h"
+#include "support/temp_dir.h"
+
+namespace osprey::data {
+namespace {
+
+using ::osprey::testing::TempDir;
+using ::osprey::testing::write_file;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+TEST(InputPaths, AFileNamedTwiceIsReadOnceAndPathsKeepTheirOrder) {
+  TempDir dir;
+  write_file(dir / "b", "1");
+  write_file(dir / "a", "2");
+  EXPECT_THAT(expand_input_paths({dir / "b", dir / "*"}, "reader"), ElementsAre(dir / "b", dir / "a"));
+}
+
+TEST(InputPaths, SaysWhichPathsMatchNothing) {
+  TempDir dir;
+  write_file(dir / "a", "1");
+  try {
+    expand_input_paths({dir / "a", dir / "x*", dir / "y"}, "train_input_reader");
+    FAIL() << "no error";
+  } catch (const DataError& error) {
+    EXPECT_EQ(error.exit_code(), ExitCode::kData);
+    EXPECT_EQ(error.what(),
+              "train_input_reader: 0 files match '" + dir / "x*'\ntrain_input_reader: 0 files match '" + dir / "y'");
+  }
+  EXPECT_THAT([&] { expand_input_paths({}, "eval_input_reader[0]"); },
+              ThrowsMessage<DataError>(AllOf(HasSubstr("eval_input_reader[0]"), HasSubstr("0 files match"))));
+  EXPECT_THAT([&] { expand_input_paths({dir.path().string()}, "reader"); },
+              ThrowsMessage<DataError>(HasSubstr("is a directory")));
+  EXPECT_THAT([&] { expand_input_paths({"PATH_TO_BE_CONFIGURED/train.record"}, "reader"); },
+              ThrowsMessage<DataError>(HasSubstr("placeholder")));
+  EXPECT_THAT([&] { expand_input_paths({dir / "a@2"}, "reader"); },
+              ThrowsMessage<DataError>(HasSubstr("a-00000-of-00002 is missing")));
+}
+
+TEST(InputPaths, ShardsThatAreNotReadAreSaid) {
+  TempDir dir;
+  for (const char* name : {"a-00000-of-00003", "a-00001-of-00003", "a-00002-of-00003", "b-00000-of-00002", "c"})
+    write_file(dir / name, "");
+  EXPECT_THAT(unread_shards({dir / "a-00001-of-00003", dir / "c"}),
+              AllOf(HasSubstr("1 of the 3 shards"), HasSubstr("?-of-00003' are all")));
+  EXPECT_EQ(unread_shards({dir / "b-00000-of-00002", dir / "c"}), "") << "the other is not there";
+}
+
+}  // namespace
+}  // namespace osprey::data
