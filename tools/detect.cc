@@ -38,7 +38,8 @@ class ServedModel {
   ///       (its model.pt stands for the folder that export_model wrote)
   explicit ServedModel(const fs::path& path) : folder_(path) {
     const fs::path run = fs::is_directory(path) ? path : path.parent_path();
-    if (!fs::exists(path)) throw osprey::DataError(fmt::format("--model {}: no such file or folder", path.string()));
+    if (!fs::exists(path) && !fs::exists(run / "pipeline.config"))  // a checkpoint may be named without its ending
+      throw osprey::DataError(fmt::format("--model {}: no such file or folder", path.string()));
     if (path.filename() == "model.pt") folder_ = run;
     if (fs::exists(folder_ / "model.pt")) return;
     if (!fs::exists(run / "pipeline.config"))

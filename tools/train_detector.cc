@@ -68,12 +68,14 @@ void add_flags(CLI::App& app, Flags& flags) {
   app.add_option("--precision", flags.precision, "auto, fp32, tf32, bf16 or fp16 (train_config.precision)")
       ->check(CLI::IsMember({"auto", "fp32", "tf32", "bf16", "fp16"}, CLI::ignore_case))
       ->group("Hardware");
-  app.add_option("--tf32", flags.tf32, "true: --precision tf32, which GPUs have unless told otherwise; false: fp32")
+  app.add_option("--tf32", flags.tf32,
+                 "Bare or true: --precision tf32, which GPUs have unless told otherwise; false: fp32")
       ->expected(0, 1)
       ->default_str("true")
       ->excludes("--precision")
       ->group("Hardware");
-  app.add_option("--amp", flags.amp, "true: --precision fp16, with a loss scale that adapts itself; false: fp32")
+  app.add_option("--amp", flags.amp,
+                 "Bare or true: --precision fp16, with a loss scale that adapts itself; false: fp32")
       ->expected(0, 1)
       ->default_str("true")
       ->excludes("--precision", "--tf32")

@@ -10,13 +10,21 @@
 namespace osprey::config {
 namespace {
 
-void prefix(std::string& path, const std::filesystem::path& folder) {
+namespace fs = std::filesystem;
+
+/// Whether a relative path begins in the folder already, as in a config that a run has saved.
+bool begins_in(const fs::path& folder, const fs::path& path) {
+  const fs::path below = path.lexically_normal().lexically_relative(folder.lexically_normal());
+  std::error_code ignored;
+  return !below.empty() && *below.begin() != ".." && !fs::exists((folder / path).parent_path(), ignored);
+}
+
+void prefix(std::string& path, const fs::path& folder) {
   static const std::string placeholder = "PATH_TO_BE_CONFIGURED/";
-  if (path.starts_with(placeholder)) path.erase(0, placeholder.size());
-  if (path.empty() || std::filesystem::path(path).is_absolute()) return;
-  // In a config that a run has saved the folder is there already.
-  const std::filesystem::path below = std::filesystem::path(path).lexically_relative(folder);
-  if (below.empty() || *below.begin() == "..") path = (folder / path).string();
+  const bool is_open = path.starts_with(placeholder);
+  if (is_open) path.erase(0, placeholder.size());
+  if (path.empty() || fs::path(path).is_absolute()) return;
+  if (is_open || !begins_in(folder, path)) path = (folder / path).string();
 }
 
 /// name   of the reader: "train_input_reader"

@@ -76,7 +76,7 @@ std::vector<std::string> expand_input_paths(const std::vector<std::string>& path
 }
 
 std::string unread_shards(const std::vector<std::string>& files) {
-  static const std::regex shard("(.*)-[0-9]{5}-of-([0-9]{5})");
+  static const std::regex shard("(.*)-[0-9]{5}-of-([0-9]{5}[^/]*)");
   std::map<std::pair<std::string, std::string>, size_t> read;  // by name and number of shards
   std::smatch parts;
   for (const std::string& file : files)

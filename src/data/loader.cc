@@ -70,7 +70,11 @@ class Loader final : public RecordSource {
   Loader(Parts parts, int64_t num_threads, int64_t ahead)
       : parts_(std::move(parts)), prefetcher_(work(), num_batches(), num_threads, ahead) {}
   ~Loader() override {  // a run may be shorter than an epoch
-    if (std::uncaught_exceptions() == 0) tell_report();
+    if (std::uncaught_exceptions() > 0) return;
+    try {
+      tell_report();
+    } catch (const std::bad_alloc&) {  // then it is not told
+    }
   }
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
@@ -173,12 +177,11 @@ class Loader final : public RecordSource {
       for (const auto& [record, message] : row.bad) {
         if (!bad_.insert(record).second) continue;
         SPDLOG_WARN("left out: {}", message);
-        const int64_t own = std::max<int64_t>(1, num_examples() / parts_.options.num_shares);  // of this replica
-        const double share = static_cast<double>(bad_.size()) / static_cast<double>(own);
+        const double share = static_cast<double>(bad_.size()) / static_cast<double>(num_examples());
         if (parts_.options.training && share > parts_.options.max_bad_fraction)
           throw DataError(
               fmt::format("{}: {} of {} records cannot be used, more than max_bad_fraction {:g}; the last: {}",
-                          parts_.reader, bad_.size(), own, parts_.options.max_bad_fraction, message));
+                          parts_.reader, bad_.size(), num_examples(), parts_.options.max_bad_fraction, message));
       }
       if (row.dropped > 0) tell_dropped(row);
     }

@@ -144,6 +144,9 @@ TEST(DataDir, TakesThePlaceOfPlaceholdersAndStandsBeforeRelativePaths) {
   EXPECT_EQ(saved.message->train_input_reader().label_map_path(), "data/map.pbtxt") << "it is there already";
   EXPECT_THAT(saved.message->train_input_reader().tf_record_input_reader().input_path(),
               ElementsAre("data/data2/c.record"));
+  const auto same_name = parse_pipeline("train_input_reader { label_map_path: 'PATH_TO_BE_CONFIGURED/data/map.pbtxt' }",
+                                        "p.config", Overrides{.data_dir = "./data"});
+  EXPECT_EQ(same_name.message->train_input_reader().label_map_path(), "./data/data/map.pbtxt");
   const auto bare = parse_pipeline("train_input_reader {}", "p.config", Overrides{.data_dir = "data"});
   EXPECT_THAT(bare.message->train_input_reader().tf_record_input_reader().input_path(), ElementsAre("data/train-*"));
 }

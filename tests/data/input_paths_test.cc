@@ -50,6 +50,8 @@ TEST(InputPaths, ShardsThatAreNotReadAreSaid) {
     write_file(dir / name, "");
   EXPECT_THAT(unread_shards({dir / "a-00001-of-00003", dir / "c"}),
               AllOf(HasSubstr("1 of the 3 shards"), HasSubstr("?-of-00003' are all")));
+  for (const char* name : {"d-00000-of-00002.tfrecord", "d-00001-of-00002.tfrecord"}) write_file(dir / name, "");
+  EXPECT_THAT(unread_shards({dir / "d-00000-of-00002.tfrecord"}), HasSubstr("1 of the 2 shards"));
   EXPECT_EQ(unread_shards({dir / "b-00000-of-00002", dir / "c"}), "") << "the other is not there";
 }
 

@@ -314,16 +314,6 @@ TEST(Loader, LabelsThatDisagreeAreSaidBeforeTheFirstBatch) {
               ThrowsMessage<ConfigError>(AllOf(HasSubstr("train.record"), HasSubstr("above num_classes"))));
 }
 
-TEST(Loader, AReplicaMeasuresItsBadRecordsByItsShare) {
-  TempDir dir;
-  SourceOptions half = options(2);
-  half.max_bad_fraction = 0.3;  // 1 of 6 is fewer, 1 of the 3 of a replica is more
-  half.num_shares = 2;
-  half.share = 1;
-  const auto loader = source(write_records(dir, 6, {2}), half, "shuffle: false");
-  EXPECT_THAT([&] { loader->next(); }, ThrowsMessage<DataError>(HasSubstr("1 of 3 records")));
-}
-
 TEST(FakeSource, HasScoresWhereTheConfigWantsThem) {
   SourceOptions scored = options(4);
   scored.class_scores = true;

@@ -15,7 +15,7 @@ cd "$folder"
 
 export TMPDIR=$folder/tmp
 mkdir tmp
-for model in exported exported/model.pt run run/ckpt-2.osprey; do
+for model in exported exported/model.pt run run/ckpt-2.osprey run/ckpt-2; do
   "$bin/detect" --model $model --min_score 0 --output_dir "drawn-${model//\//-}" data/test.record | sed '/"drawn"/d' >found.json
   [ -e expected.json ] || cp found.json expected.json
   cmp found.json expected.json || { echo "$model: finds something else than exported"; exit 1; }

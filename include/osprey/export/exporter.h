@@ -37,8 +37,8 @@ struct ExportReport {
 ///
 /// checkpoint  file, prefix or folder (its newest); moving averages are exported where eval_config asks for them
 /// throws  ConfigError: the config asks for what cannot be exported, or output_dir is that of the training;
-///         CheckpointError: config and checkpoint do not fit, or output_dir cannot be written; DataError: the latter;
-///         ExportError: the file finds something else
+///         CheckpointError: config and checkpoint do not fit; DataError: output_dir cannot be written; ExportError: the
+///         file finds something else
 ExportReport export_model(const config::Pipeline& pipeline, const std::string& checkpoint,
                           const std::string& output_dir, const ExportOptions& options = {});
 
