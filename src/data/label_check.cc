@@ -97,12 +97,18 @@ LabelCensus check_labels(const RecordIndex& index, const LabelCheckOptions& opti
                     census.records, index.size(), lines));
   if (census.records > 0 && census.objects_of_id.empty())
     SPDLOG_WARN("{}: none of the {} records looked at has an object", options.reader, census.records);
-  for (const auto& [text_and_id, objects] : census.objects_by_label)
+  constexpr size_t kShownTexts = 10;
+  size_t shown_texts = 0;
+  for (const auto& [text_and_id, objects] : census.objects_by_label) {
+    if (++shown_texts > kShownTexts) break;
     SPDLOG_WARN(
-        "{}: class text '{}' ({} objects of the {} records looked at) is not in the label map; by their label "
-        "they count as class {}, '{}'",
+        "{}: class text '{}' ({} objects of the {} records looked at) is not in the label map; by their label they "
+        "count as class {}, '{}'",
         options.reader, text_and_id.first, objects, census.records, text_and_id.second,
         options.label_map->find(static_cast<int>(text_and_id.second))->shown());
+  }
+  if (shown_texts > kShownTexts)
+    SPDLOG_WARN("{}: and so do {} more", options.reader, census.objects_by_label.size() - kShownTexts);
   return census;
 }
 
