@@ -67,8 +67,39 @@ at::Tensor ioa(const at::Tensor& a, const at::Tensor& b) {
   return common / whole;  // a box without area has no share: 0 / 0, as in the original
 }
 
+at::Tensor giou(const at::Tensor& a, const at::Tensor& b) {
+  const Sides s = sides(a), t = sides(b);
+  const at::Tensor common = intersection(a, b), joined = union_area(a, b, common);
+  const at::Tensor height = at::maximum(column(s.ymax), row(t.ymax)) - at::minimum(column(s.ymin), row(t.ymin));
+  const at::Tensor width = at::maximum(column(s.xmax), row(t.xmax)) - at::minimum(column(s.xmin), row(t.xmin));
+  const at::Tensor hull = height * width;
+  return ratio(common, joined, joined == 0) - ratio(hull - joined, hull, hull == 0);
+}
+
+at::Tensor l1(const at::Tensor& a, const at::Tensor& b) {
+  return (to_center_size(a).unsqueeze(-2) - to_center_size(b).unsqueeze(-3)).abs().sum(-1);
+}
+
 at::Tensor squared_distance(const at::Tensor& a, const at::Tensor& b) {
   return column(a.square().sum(-1)) + row(b.square().sum(-1)) - 2 * at::matmul(a, b.transpose(-1, -2));
+}
+
+at::Tensor clip_to_window(const at::Tensor& boxes, const at::Tensor& window) {
+  const Sides s = sides(boxes), w = sides(window.unsqueeze(-2));
+  const auto clip = [](const at::Tensor& value, const at::Tensor& low, const at::Tensor& high) {
+    return at::maximum(at::minimum(value, high), low);
+  };
+  return at::stack({clip(s.ymin, w.ymin, w.ymax), clip(s.xmin, w.xmin, w.xmax), clip(s.ymax, w.ymin, w.ymax),
+                    clip(s.xmax, w.xmin, w.xmax)},
+                   -1);
+}
+
+at::Tensor change_coordinate_frame(const at::Tensor& boxes, const at::Tensor& window) {
+  const Sides s = sides(boxes), w = sides(window.unsqueeze(-2));
+  const at::Tensor height = w.ymax - w.ymin, width = w.xmax - w.xmin;
+  return at::stack(
+      {(s.ymin - w.ymin) / height, (s.xmin - w.xmin) / width, (s.ymax - w.ymin) / height, (s.xmax - w.xmin) / width},
+      -1);
 }
 
 at::Tensor scale(const at::Tensor& boxes, double y_scale, double x_scale) {

@@ -146,4 +146,11 @@ std::vector<float> mean_color(const at::Tensor& image) {
   return {mean.const_data_ptr<float>(), mean.const_data_ptr<float>() + mean.numel()};
 }
 
+void keep_weights_above(Example& example, float threshold) {
+  std::vector<int64_t> kept;
+  for (size_t i = 0; i < example.weights.size(); ++i)
+    if (example.weights[i] > threshold || std::isnan(example.weights[i])) kept.push_back(static_cast<int64_t>(i));
+  select(example, kept);
+}
+
 }  // namespace osprey::data

@@ -37,6 +37,17 @@ ImageResizer::Resized ImageResizer::resize(const at::Tensor& image) const {
   return out;
 }
 
+at::Tensor ImageResizer::resize_masks(const at::Tensor& masks) const {
+  TORCH_CHECK(masks.dim() == 3, "masks must be [N, H, W], got ", masks.sizes());
+  const ImageSize in{masks.size(1), masks.size(2)}, content = content_size(in), canvas = canvas_size(in);
+  at::Tensor out = at::zeros({masks.size(0), canvas.height, canvas.width});
+  for (int64_t i = 0; i < masks.size(0); ++i)
+    data::resize_into(masks[i].to(at::kFloat).unsqueeze(2),
+                      out[i].narrow(0, 0, content.height).narrow(1, 0, content.width).unsqueeze(2),
+                      {ResizeMethod::kNearest, options_.align_corners});
+  return out;
+}
+
 std::unique_ptr<ImageResizer> build_image_resizer(const config::ConfigNode<proto::ImageResizer>& config) {
   return ImageResizer::Registry::instance().build(config, "image_resizer_oneof");
 }

@@ -202,7 +202,7 @@ void check_example(const json& examples, const std::string& name, const json& ex
     apply("random_self_concat_image {}",
           is("self_concat_vertical") ? std::vector<double>{0, 1} : std::vector<double>{1, 0}, example);
   else if (is("retain_boxes_weight_above"))
-    return;  // no config asks for it
+    data::keep_weights_above(example, static_cast<float>(n[0]));
   else if (is("remap_labels")) {
     apply(fmt::format("remap_labels {{ original_labels: {} original_labels: {} new_label: {} }}", n[0], n[1], n[2]), {},
           example);

@@ -47,6 +47,17 @@ TEST(ImageResizer, KeepsTheAspectRatioToTheOriginalsPixel) {
   }
 }
 
+TEST(ImageResizer, ResizesMasksByNearestNeighbour) {
+  for (const auto& file : golden_files("resizers.json")) {
+    const json all = read_json(file);
+    if (!all.contains("masks")) continue;
+    const std::string text = all["masks"]["config"];
+    const auto subject = resizer(text.substr(0, text.find('}') + 1));
+    expect_close(subject->resize_masks(tensor(all["masks"]["in_masks"])), tensor(all["masks"]["out_masks"]), 0, 0,
+                 "masks");
+  }
+}
+
 // Every variant of every case of the original's kernels.
 TEST(Resize, AgreesWithTheOriginalsKernels) {
   using data::ResizeMethod;

@@ -61,13 +61,14 @@ void check_similarity(const json& section, const std::string& file) {
   const std::string thresholded = "thresholded_iou_";
   for (const auto& [key, value] : section.items()) {
     if (key == "boxes1" || key == "boxes2" || key == "scores1" || value.is_string()) continue;
-    if (key == "giou_pairwise" || key == "l1_pairwise") continue;  // no config compares boxes so; see weighted_giou
     at::Tensor actual;
     if (key == "iou") actual = compare("iou_similarity {}");
     if (key == "ioa") actual = compare("ioa_similarity {}");
     if (key == "neg_sq_dist") actual = compare("neg_sq_dist_similarity {}");
     if (key.rfind(thresholded, 0) == 0)
       actual = compare("thresholded_iou_similarity { iou_threshold: " + key.substr(thresholded.size()) + " }");
+    if (key == "giou_pairwise") actual = boxes::giou(a, b);
+    if (key == "l1_pairwise") actual = boxes::l1(a, b);
     if (key == "matched_iou_first5")
       actual = boxes::iou(a.slice(0, 0, 5).unsqueeze(1), b.slice(0, 0, 5).unsqueeze(1)).flatten();
     if (!actual.defined()) {

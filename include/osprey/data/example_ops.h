@@ -41,6 +41,8 @@ void resize(Example& example, int64_t height, int64_t width, const ResizeOptions
 
 /// Expresses boxes and keypoints relative to a window given as fractions of the image.
 void change_frame(Example& example, const Box& window);
+/// Keeps the objects whose weight is above the threshold, or no number.
+void keep_weights_above(Example& example, float threshold);
 /// Clamps boxes to [0, 1].
 void clip_boxes(Example& example);
 

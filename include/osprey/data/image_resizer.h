@@ -49,6 +49,8 @@ class ImageResizer {
   /// Writes the resized picture into the top left of `canvas`, [H, W, channels()] uint8 (rounded) or float32, and
   /// leaves the padding as it is. The canvas must hold it. Returns the size of what was written.
   ImageSize resize_into(const at::Tensor& image, const at::Tensor& canvas) const;
+  /// Nearest-neighbour resize of masks [N, h, w] to [N, H, W], padded with zeros.
+  at::Tensor resize_masks(const at::Tensor& masks) const;
 
  protected:
   ImageResizer(ResizeOptions options, bool grayscale, std::vector<float> pad_value = {});
