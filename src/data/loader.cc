@@ -99,6 +99,7 @@ class Loader final : public RecordSource {
   int64_t position() const override { return prefetcher_.position(); }
   int64_t num_examples() const override { return parts_.order.size(); }
   int64_t num_skipped() const override { return static_cast<int64_t>(bad_.size()); }
+  int64_t num_dropped_boxes() const override { return dropped_boxes_; }
   StageSeconds stage_seconds() const override {
     return {seconds(read_), seconds(decode_), seconds(augment_), seconds(collate_), seconds(wait_)};
   }
@@ -197,9 +198,10 @@ class Loader final : public RecordSource {
     if (parts_.options.strict)
       throw DataError(fmt::format("{}: image '{}' has {} boxes, max_number_of_boxes is {} (strict)", parts_.reader,
                                   row.id, row.boxes, parts_.shape.max_boxes));
-    if (!std::exchange(told_dropped_, true))
+    if (dropped_boxes_ == 0)
       SPDLOG_WARN("{}: image '{}' has {} boxes, max_number_of_boxes is {}: the rest is left out", parts_.reader, row.id,
                   row.boxes, parts_.shape.max_boxes);
+    dropped_boxes_ += row.dropped;
     epoch_dropped_ += row.dropped;
     ++epoch_cut_images_;
     if (row.dropped > worst_.dropped) worst_ = row;
@@ -224,9 +226,9 @@ class Loader final : public RecordSource {
   ReadReport read_report_;
   std::atomic<int64_t> read_{0}, decode_{0}, augment_{0}, collate_{0}, wait_{0};
   std::set<int64_t> bad_;
-  int64_t epoch_ = 0, epoch_dropped_ = 0, epoch_cut_images_ = 0;
+  int64_t dropped_boxes_ = 0, epoch_ = 0, epoch_dropped_ = 0, epoch_cut_images_ = 0;
   RowReport worst_;
-  bool told_dropped_ = false, told_report_ = false;
+  bool told_report_ = false;
   Prefetcher<Loaded> prefetcher_;  // last: its threads use everything above
 };
 

@@ -247,7 +247,7 @@ TEST(Loader, EvaluationEndsAtABadRecordUnlessToldToSkip) {
   EXPECT_EQ(skipping->num_skipped(), 1);
 }
 
-TEST(Loader, BoxesBeyondTheLimitAreLeftOut) {
+TEST(Loader, BoxesBeyondTheLimitAreLeftOutAndCounted) {
   TempDir dir;
   SourceOptions two = options(4, false), found = options(4, false);
   two.max_boxes = 2;
@@ -256,6 +256,7 @@ TEST(Loader, BoxesBeyondTheLimitAreLeftOut) {
   const auto loader = source(path, two, "shuffle: false");
   const Batch batch = *loader->next();
   EXPECT_TRUE(at::equal(batch.valid.sum(1), at::tensor({0, 1, 2, 2}).to(at::kLong)));
+  EXPECT_EQ(loader->num_dropped_boxes(), 1);
   EXPECT_EQ(source(path, found)->next()->boxes.size(1), 3);
 }
 

@@ -29,6 +29,7 @@ class RecordSource : public BatchSource {
   using Registry = config::Registry<RecordSource, const SourceOptions&>;
 
   virtual StageSeconds stage_seconds() const { return {}; }
+  virtual int64_t num_dropped_boxes() const { return 0; }  ///< beyond max_boxes, so far
 };
 
 /// Opens the files of a reader and starts the workers; or makes the registered source that `custom` names.
