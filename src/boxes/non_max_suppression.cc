@@ -80,25 +80,32 @@ void run_kernels(const Suppression& s, const NmsOptions& options) {
     limit = options.max_total_detections;
   }
   limit = std::clamp<int64_t>(limit, 0, s.A);
-  const at::Tensor left = at::empty({s.B, lists, s.A}, floats), candidates = at::empty({s.B, lists, s.A}, integers);
   const at::Tensor kept_scores = at::empty({s.B, lists, limit}, floats),
                    kept_rows = at::empty({s.B, lists, limit}, integers), kept_count = at::empty({s.B, lists}, integers);
-  device::launch(s.boxes, s.B * lists,
-                 device::SuppressClass{boxes, scores.const_data_ptr<float>(), s.num_rows.const_data_ptr<int64_t>(),
-                                       lists, limit, options.score_threshold, options.iou_threshold,
-                                       options.soft_nms_sigma > 0 ? -0.5f / options.soft_nms_sigma : 0,
-                                       left.mutable_data_ptr<float>(), candidates.mutable_data_ptr<int32_t>(),
-                                       kept_scores.mutable_data_ptr<float>(), kept_rows.mutable_data_ptr<int32_t>(),
-                                       kept_count.mutable_data_ptr<int32_t>()});
+  const device::KeptOfClasses kept{kept_scores.mutable_data_ptr<float>(), kept_rows.mutable_data_ptr<int32_t>(),
+                                   kept_count.mutable_data_ptr<int32_t>()};
+  const float* const own_scores = scores.const_data_ptr<float>();
+  const int64_t* const num_valid = s.num_rows.const_data_ptr<int64_t>();
+  if (options.soft_nms_sigma > 0) {
+    const at::Tensor left = at::empty({s.B, lists, s.A}, floats), candidates = at::empty({s.B, lists, s.A}, integers);
+    device::launch(s.boxes, s.B * lists,
+                   device::FadeClass{boxes, own_scores, num_valid, lists, limit, options.score_threshold,
+                                     -0.5f / options.soft_nms_sigma, kept, left.mutable_data_ptr<float>(),
+                                     candidates.mutable_data_ptr<int32_t>()});
+  } else {
+    const at::Tensor corners = at::empty({s.B, lists, limit, sizeof(kernels::Corners) / sizeof(float)}, floats);
+    device::launch(s.boxes, s.B * lists,
+                   device::SuppressClass{boxes, own_scores, num_valid, lists, limit, options.score_threshold,
+                                         options.iou_threshold, kept, device::data<kernels::Corners>(corners)});
+  }
   const Detections& found = s.result.detections;
   device::launch(
       s.boxes, s.B,
       device::MergeClasses{boxes, s.windows.const_data_ptr<float>(), device::data<const int32_t>(labels), lists, limit,
-                           options.max_total_detections, !options.combined, options.change_coordinate_frame,
-                           kept_scores.mutable_data_ptr<float>(), kept_rows.const_data_ptr<int32_t>(),
-                           kept_count.const_data_ptr<int32_t>(), found.boxes.mutable_data_ptr<float>(),
-                           found.scores.mutable_data_ptr<float>(), found.classes.mutable_data_ptr<int64_t>(),
-                           s.result.indices.mutable_data_ptr<int64_t>(), found.count.mutable_data_ptr<int64_t>()});
+                           options.max_total_detections, !options.combined, options.change_coordinate_frame, kept,
+                           found.boxes.mutable_data_ptr<float>(), found.scores.mutable_data_ptr<float>(),
+                           found.classes.mutable_data_ptr<int64_t>(), s.result.indices.mutable_data_ptr<int64_t>(),
+                           found.count.mutable_data_ptr<int64_t>()});
 }
 
 using FiveTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;

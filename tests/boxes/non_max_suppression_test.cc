@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "osprey/kernels/box_codes.h"
 #include "support/golden.h"
@@ -164,6 +165,41 @@ TEST(BatchNonMaxSuppression, HardAndSoftByClassAndAgnosticAreAsTheyAreDefined) {
         }
       }
     }
+}
+
+TEST(BatchNonMaxSuppression, ThousandsOfCandidatesAreTakenInTheOrderOfOneList) {
+  // Small boxes, of which many are kept; copies of one box before a lonely one; and scores of all kinds, in one class
+  // all different, in one of nine values, in one the same.
+  constexpr int64_t kBoxes = 5000, kCopies = 2600;
+  at::manual_seed(5);
+  const at::Tensor corner = at::rand({kBoxes, 2}) * 0.9,
+                   boxes = at::cat({corner, corner + at::rand({kBoxes, 2}) * 0.02 + 0.01}, 1);
+  boxes.slice(0, 0, kCopies).copy_(boxes[0].clone());
+  const at::Tensor scores = at::rand({kBoxes, 4}) * 8 - 4;
+  scores.select(1, 0).slice(0, 0, kCopies).add_(8);
+  scores.select(1, 1).copy_(scores.select(1, 1).round());  // with zeros of both signs
+  scores.select(1, 2).fill_(0.25);
+  scores[kBoxes - 1][3] = std::numeric_limits<float>::infinity();
+  scores[kBoxes - 2][3] = std::numeric_limits<float>::max();
+  NmsOptions asked = options(1500, 4 * 1500);
+  asked.score_threshold = -3;
+  const NmsResult result = batch_non_max_suppression(boxes.unsqueeze(0), scores.unsqueeze(0), asked, unit_window());
+  std::vector<Found> expected;
+  for (int64_t label = 0; label < 4; ++label) {
+    const Kept kept = non_max_suppression(boxes, scores.select(1, label), asked.max_detections_per_class,
+                                          asked.iou_threshold, asked.score_threshold);
+    EXPECT_GT(kept.indices.size(), 1024u) << "takes more than a batch";
+    for (size_t i = 0; i < kept.indices.size(); ++i)
+      if (kept.scores[i] >= 0) expected.push_back({kept.indices[i], label, kept.scores[i]});
+  }
+  std::stable_sort(expected.begin(), expected.end(), [](const Found& a, const Found& b) { return a.score > b.score; });
+  ASSERT_EQ(result.detections.count.item<int64_t>(), static_cast<int64_t>(expected.size()));
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const auto place = static_cast<int64_t>(i);
+    ASSERT_EQ(result.indices[0][place].item<int64_t>(), expected[i].row) << i;
+    ASSERT_EQ(result.detections.classes[0][place].item<int64_t>(), expected[i].label) << i;
+    ASSERT_EQ(result.detections.scores[0][place].item<float>(), expected[i].score) << i;
+  }
 }
 
 TEST(BatchNonMaxSuppression, OfCodesIsThatOfTheirBoxes) {

@@ -1,9 +1,9 @@
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 
 #include <utility>
+#include <vector>
 
-#include "data/augmentations/checks.h"
 #include "osprey/data/augmentation.h"
 #include "osprey/data/color_ops.h"
 #include "osprey/data/example_ops.h"
@@ -11,6 +11,7 @@
 namespace osprey::data {
 namespace {
 using config::ConfigNode;
+
 using Adjust = at::Tensor (*)(const at::Tensor&, float);
 
 // One colour operation whose parameter is drawn uniformly.
@@ -47,25 +48,6 @@ class RandomDistort final : public Augmentation {
   std::vector<RandomAdjust> chain_;
 };
 
-class Gray final : public Augmentation {
- public:
-  void apply(Example& example, RandomDraws&) const override {
-    make_float(example);
-    example.image = luma(example.image).expand({-1, -1, 3}).contiguous();
-  }
-};
-
-class RandomGray final : public Augmentation {
- public:
-  explicit RandomGray(float probability) : probability_(probability) {}
-  void apply(Example& example, RandomDraws& draws) const override {
-    if (draws.uniform(0, 1) < probability_) Gray().apply(example, draws);
-  }
-
- private:
-  float probability_;
-};
-
 /// Either may be the larger, as in configs that set one of them only; the original draws between them.
 template <class M>
 void check_deltas(const ConfigNode<M>& cfg) {
@@ -77,33 +59,30 @@ std::unique_ptr<Augmentation> make_brightness(const ConfigNode<proto::RandomAdju
   if (!(cfg->max_delta() >= 0)) cfg.fail("max_delta", "must be >= 0");
   return std::make_unique<RandomAdjust>(&adjust_brightness, -cfg->max_delta(), cfg->max_delta());
 }
+
 std::unique_ptr<Augmentation> make_contrast(const ConfigNode<proto::RandomAdjustContrast>& cfg) {
   check_deltas(cfg);
   return std::make_unique<RandomAdjust>(&adjust_contrast, cfg->min_delta(), cfg->max_delta());
 }
+
 std::unique_ptr<Augmentation> make_hue(const ConfigNode<proto::RandomAdjustHue>& cfg) {
   if (!(cfg->max_delta() >= 0 && cfg->max_delta() <= 1)) cfg.fail("max_delta", "must be in [0, 1]");
   return std::make_unique<RandomAdjust>(&adjust_hue, -cfg->max_delta(), cfg->max_delta());
 }
+
 std::unique_ptr<Augmentation> make_saturation(const ConfigNode<proto::RandomAdjustSaturation>& cfg) {
   check_deltas(cfg);
   return std::make_unique<RandomAdjust>(&adjust_saturation, cfg->min_delta(), cfg->max_delta());
 }
+
 std::unique_ptr<Augmentation> make_distort(const ConfigNode<proto::RandomDistortColor>& cfg) {
   if (cfg->color_ordering() != 0 && cfg->color_ordering() != 1) cfg.fail("color_ordering", "must be 0 or 1");
   return std::make_unique<RandomDistort>(cfg->color_ordering() == 0);
-}
-std::unique_ptr<Augmentation> make_gray(const ConfigNode<proto::RGBtoGray>&) { return std::make_unique<Gray>(); }
-std::unique_ptr<Augmentation> make_random_gray(const ConfigNode<proto::RandomRGBtoGray>& cfg) {
-  check_probability(cfg, "probability", cfg->probability());
-  return std::make_unique<RandomGray>(cfg->probability());
 }
 OSPREY_REGISTER(Augmentation, &make_brightness);
 OSPREY_REGISTER(Augmentation, &make_contrast);
 OSPREY_REGISTER(Augmentation, &make_hue);
 OSPREY_REGISTER(Augmentation, &make_saturation);
 OSPREY_REGISTER(Augmentation, &make_distort);
-OSPREY_REGISTER(Augmentation, &make_gray);
-OSPREY_REGISTER(Augmentation, &make_random_gray);
 }  // namespace
 }  // namespace osprey::data

@@ -29,6 +29,10 @@ struct HostBlock {
   }
   /// *at becomes the larger of itself and `value`, whoever else does so at the same time.
   static void raise(unsigned long long* at, unsigned long long value) { *at = *at < value ? value : *at; }
+  /// *at becomes the smaller of the two.
+  static void lower(int* at, int value) { *at = value < *at ? value : *at; }
+  /// Adds to *at.  returns  what was there before
+  static int add(int* at, int value) { return (*at += value) - value; }
 };
 
 #ifdef __CUDACC__
@@ -44,6 +48,8 @@ struct DeviceBlock {
   static __device__ __forceinline__ void raise(unsigned long long* at, unsigned long long value) {
     atomicMax(at, value);
   }
+  static __device__ __forceinline__ void lower(int* at, int value) { atomicMin(at, value); }
+  static __device__ __forceinline__ int add(int* at, int value) { return atomicAdd(at, value); }
 };
 #endif
 

@@ -4,6 +4,7 @@
 namespace osprey::kernels::device {
 
 OSPREY_FOR_GPU(SuppressClass);
+OSPREY_FOR_GPU(FadeClass);
 OSPREY_FOR_GPU(Each<BestClass>);
 OSPREY_FOR_GPU(MergeClasses);
 

@@ -3,12 +3,103 @@
 #include <limits>
 
 #include "kernels/arithmetic/overlap.h"
-#include "kernels/device/kernel.h"
+#include "kernels/device/best_first.h"
 
 namespace osprey::kernels::device {
 
 /// What is no longer a candidate: nothing scores so little and passes a threshold.
 constexpr float kDead = -std::numeric_limits<float>::infinity();
+
+/// Decoded boxes, [B, A, Q, 4]: Q is 1, or one for each class.
+struct DecodedBoxes {
+  const float* values;
+  int64_t A, Q;
+  /// `count`, as far as there are so many.
+  OSPREY_INLINE int64_t valid_rows(int64_t count) const { return count < 0 ? 0 : count < A ? count : A; }
+  OSPREY_INLINE const float* of(int64_t image, int64_t row, int64_t label) const {
+    return values + ((image * A + row) * Q + (Q == 1 ? 0 : label)) * 4;
+  }
+};
+
+/// What is kept of a class of an image, best first.
+struct KeptOfClasses {
+  float* scores;   ///< [B, C, limit]
+  int32_t* rows;   ///< [B, C, limit]
+  int32_t* count;  ///< [B, C]
+};
+
+/// Keeps the best candidates of one class of one image, one after the other; each suppresses those that it overlaps. A
+/// block per class and image, with a candidate for each thread.
+struct SuppressClass {
+  static constexpr int kThreads = BestFirst::kThreads;
+  struct Shared {
+    BestFirst best;
+    Corners own[kThreads];  ///< the box of each thread
+    int remains[kThreads];  ///< whether nothing has suppressed it
+    int first[2];           ///< the first of those that remain
+  };
+
+  DecodedBoxes boxes;
+  const float* scores;       ///< [B, C, A]
+  const int64_t* num_valid;  ///< [B]: rows from there on are padding
+  int64_t C, limit;          ///< how many are kept at most
+  float score_threshold, iou_threshold;
+  KeptOfClasses kept;
+  Corners* kept_corners;  ///< [B, C, limit] scratch
+
+  template <class Block>
+  OSPREY_INLINE void operator()(const Block& block, Shared& shared) const {
+    const int64_t image = block.index / C, label = block.index % C, to = block.index * limit;
+    const float* const own_scores = scores + block.index * boxes.A;
+    const int64_t rows = boxes.valid_rows(num_valid[image]);
+    int64_t number = 0;  // of those kept
+    shared.best.start(block);
+    while (number < limit) {
+      const int found = shared.best.next(block, own_scores, rows, score_threshold);
+      if (found == 0) break;
+      for (int start = 0; start < found && number < limit; start += kThreads) {
+        block.run([&](int thread) {
+          shared.remains[thread] = start + thread < found;
+          if (shared.remains[thread]) {
+            shared.own[thread] = ordered_corners(boxes.of(image, row(shared, start + thread), label));
+            for (int64_t k = 0; k < number && shared.remains[thread]; ++k)
+              shared.remains[thread] = !suppressed(shared.own[thread], kept_corners[to + k]);
+          }
+          if (thread == 0) shared.first[0] = shared.first[1] = kThreads;
+        });
+        for (int turn = 0; number < limit; ++number, turn ^= 1) {
+          block.run([&](int thread) {
+            if (shared.remains[thread]) block.lower(&shared.first[turn], thread);
+          });
+          const int first = shared.first[turn];
+          if (first == kThreads) break;
+          block.run([&](int thread) {
+            if (thread == 0) shared.first[turn ^ 1] = kThreads;
+            if (thread == first) {
+              kept.scores[to + number] = BestFirst::score_of(shared.best.batch[start + thread]);
+              kept.rows[to + number] = row(shared, start + thread);
+              kept_corners[to + number] = shared.own[thread];
+              shared.remains[thread] = false;
+            } else if (shared.remains[thread]) {
+              shared.remains[thread] = !suppressed(shared.own[thread], shared.own[first]);
+            }
+          });
+        }
+      }
+    }
+    block.run([&](int thread) {
+      if (thread == 0) kept.count[block.index] = static_cast<int32_t>(number);
+    });
+  }
+
+ private:
+  static OSPREY_INLINE int32_t row(const Shared& shared, int number) {
+    return static_cast<int32_t>(BestFirst::index_of(shared.best.batch[number]));
+  }
+  OSPREY_INLINE bool suppressed(const Corners& box, const Corners& by) const {
+    return suppressing_overlap(box, by) > iou_threshold;
+  }
+};
 
 /// The best of many candidates, as each thread has found it.
 template <int kThreads>
@@ -32,18 +123,8 @@ struct BestOf {
   }
 };
 
-/// Decoded boxes, [B, A, Q, 4]: Q is 1, or one for each class.
-struct DecodedBoxes {
-  const float* values;
-  int64_t A, Q;
-  OSPREY_INLINE const float* of(int64_t image, int64_t row, int64_t label) const {
-    return values + ((image * A + row) * Q + (Q == 1 ? 0 : label)) * 4;
-  }
-};
-
-/// Keeps the best candidates of one class of one image, one after the other; each suppresses, or makes fade, those that
-/// it overlaps. A block per class and image.
-struct SuppressClass {
+/// The same where boxes are not suppressed but fade, and with each that is kept change their order.
+struct FadeClass {
   static constexpr int kThreads = 256;
   struct Shared {
     BestOf<kThreads> best;
@@ -52,28 +133,25 @@ struct SuppressClass {
   };
 
   DecodedBoxes boxes;
-  const float* scores;                             ///< [B, C, A]
-  const int64_t* num_valid;                        ///< [B]: rows from there on are padding
-  int64_t C, limit;                                ///< how many are kept at most
-  float score_threshold, iou_threshold, exponent;  ///< exponent: -1 / (2 sigma), or 0: overlapping boxes are dropped
+  const float* scores;              ///< [B, C, A]
+  const int64_t* num_valid;         ///< [B]: rows from there on are padding
+  int64_t C, limit;                 ///< how many are kept at most
+  float score_threshold, exponent;  ///< exponent: -1 / (2 sigma)
+  KeptOfClasses kept;
   float* left;          ///< [B, C, A] scratch: the scores of the candidates, in the order of their rows
   int32_t* candidates;  ///< [B, C, A] scratch: their rows
-  float* kept_scores;   ///< [B, C, limit]
-  int32_t* kept_rows;   ///< [B, C, limit]
-  int32_t* kept_count;  ///< [B, C]
 
   template <class Block>
   OSPREY_INLINE void operator()(const Block& block, Shared& shared) const {
     const int64_t image = block.index / C, label = block.index % C, start = block.index * boxes.A;
-    const int64_t valid = num_valid[image], rows = valid < 0 ? 0 : valid < boxes.A ? valid : boxes.A;
-    const int64_t count = collect(block, shared, start, rows);
-    int64_t kept = 0;
-    for (; kept < limit; ++kept) {
+    const int64_t count = collect(block, shared, start, boxes.valid_rows(num_valid[image]));
+    int64_t number = 0;  // of those kept
+    for (; number < limit; ++number) {
       block.run([&](int thread) {
         shared.best.at[thread] = -1;
         for (int64_t i = thread; i < count; i += kThreads) {
           if (left[start + i] == kDead) continue;
-          if (kept > 0) fade(shared.chosen, image, label, start + i);
+          if (number > 0) fade(shared.chosen, image, label, start + i);
           shared.best.offer(thread, left[start + i], i);
         }
       });
@@ -83,14 +161,14 @@ struct SuppressClass {
         if (thread != 0 || chosen < 0) return;
         const int32_t row = candidates[start + chosen];
         shared.chosen = ordered_corners(boxes.of(image, row, label));
-        kept_scores[block.index * limit + kept] = left[start + chosen];
-        kept_rows[block.index * limit + kept] = row;
+        kept.scores[block.index * limit + number] = left[start + chosen];
+        kept.rows[block.index * limit + number] = row;
         left[start + chosen] = kDead;
       });
       if (chosen < 0) break;
     }
     block.run([&](int thread) {
-      if (thread == 0) kept_count[block.index] = static_cast<int32_t>(kept);
+      if (thread == 0) kept.count[block.index] = static_cast<int32_t>(number);
     });
   }
 
@@ -124,10 +202,6 @@ struct SuppressClass {
   /// What the box that was chosen last leaves of a candidate.
   OSPREY_INLINE void fade(const Corners& chosen, int64_t image, int64_t label, int64_t at) const {
     const float overlap = suppressing_overlap(ordered_corners(boxes.of(image, candidates[at], label)), chosen);
-    if (exponent == 0) {
-      if (overlap > iou_threshold) left[at] = kDead;
-      return;
-    }
     const float score = left[at] * std::exp(exponent * overlap * overlap);
     left[at] = score > score_threshold ? score : kDead;
   }
@@ -156,9 +230,9 @@ struct BestClass {
 
 /// The best of what all classes of an image have kept, clipped to the window. A block per image.
 struct MergeClasses {
-  static constexpr int kThreads = 256;
+  static constexpr int kThreads = BestFirst::kThreads;
   struct Shared {
-    BestOf<kThreads> best;
+    BestFirst best;
   };
 
   DecodedBoxes boxes;
@@ -166,9 +240,7 @@ struct MergeClasses {
   const int32_t* labels;  ///< [B, A], or null: the class is that of the list
   int64_t C, limit, total;
   bool drop_empty, change_frame;
-  float* kept_scores;                                    ///< [B, C, limit]; those that are taken become kDead
-  const int32_t* kept_rows;                              ///< [B, C, limit]
-  const int32_t* kept_count;                             ///< [B, C]
+  KeptOfClasses kept;                                    ///< its scores become kDead where nothing is kept
   float *result_boxes, *result_scores;                   ///< [B, total, 4], [B, total]
   int64_t *result_classes, *result_rows, *result_count;  ///< [B, total], [B, total], [B]
 
@@ -178,8 +250,8 @@ struct MergeClasses {
     const float* const window = windows + image * 4;
     block.run([&](int thread) {
       for (int64_t i = thread; i < count; i += kThreads) {
-        float& score = kept_scores[start + i];
-        if (i % limit >= kept_count[image * C + i / limit]) {
+        float& score = kept.scores[start + i];
+        if (i % limit >= kept.count[image * C + i / limit]) {
           score = kDead;
         } else if (drop_empty) {
           float box[4];
@@ -188,21 +260,19 @@ struct MergeClasses {
         }
       }
     });
-    int64_t found = 0;
-    for (; found < total; ++found) {
+    int64_t number = 0;  // of results
+    shared.best.start(block);
+    while (number < total) {
+      const int found = shared.best.next(block, kept.scores + start, count, kDead);
+      if (found == 0) break;
+      const int64_t taken = number + found < total ? found : total - number;
       block.run([&](int thread) {
-        shared.best.at[thread] = -1;
-        for (int64_t i = thread; i < count; i += kThreads) shared.best.offer(thread, kept_scores[start + i], i);
+        for (int64_t i = thread; i < taken; i += kThreads) write(image, shared.best.batch[i], window, number + i);
       });
-      shared.best.gather(block);
-      const int64_t i = shared.best.at[0];
-      block.run([&](int thread) {
-        if (thread == 0 && i >= 0) write(image, i, window, found);
-      });
-      if (i < 0) break;
+      number += taken;
     }
     block.run([&](int thread) {
-      if (thread == 0) result_count[image] = found;
+      if (thread == 0) result_count[image] = number;
     });
   }
 
@@ -211,21 +281,20 @@ struct MergeClasses {
     return labels != nullptr ? labels[image * boxes.A + row] : i / limit;
   }
   OSPREY_INLINE void clip(int64_t image, int64_t i, const float* window, float* box) const {
-    const int64_t row = kept_rows[image * C * limit + i];
+    const int64_t row = kept.rows[image * C * limit + i];
     const float* const whole = boxes.of(image, row, label_of(image, i, row));
     for (int k = 0; k < 4; ++k) box[k] = greater(lesser(whole[k], window[2 + k % 2]), window[k % 2]);
   }
-  OSPREY_INLINE void write(int64_t image, int64_t i, const float* window, int64_t place) const {
-    const int64_t at = image * total + place, row = kept_rows[image * C * limit + i];
+  OSPREY_INLINE void write(int64_t image, uint64_t candidate, const float* window, int64_t place) const {
+    const int64_t i = BestFirst::index_of(candidate);
+    const int64_t at = image * total + place, row = kept.rows[image * C * limit + i];
     float box[4];
     clip(image, i, window, box);
     for (int k = 0; k < 4; ++k)
       result_boxes[at * 4 + k] = change_frame ? (box[k] - window[k % 2]) / (window[2 + k % 2] - window[k % 2]) : box[k];
-    float& score = kept_scores[image * C * limit + i];
-    result_scores[at] = score;
+    result_scores[at] = BestFirst::score_of(candidate);
     result_classes[at] = label_of(image, i, row);
     result_rows[at] = row;
-    score = kDead;
   }
 };
 

@@ -1,13 +1,12 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cmath>
+#include <vector>
 
 #include "data/augmentations/checks.h"
 #include "osprey/data/augmentation.h"
 #include "osprey/data/example_ops.h"
 #include "osprey/data/image_resizer.h"
-#include "osprey/data/resize.h"
 
 namespace osprey::data {
 namespace {
@@ -53,23 +52,6 @@ void cut_square(Example& example, int64_t top, int64_t left, int64_t side, Image
   keep_touching(example);
   prune_keypoints(example);
 }
-
-class ImageScale final : public Augmentation {
- public:
-  ImageScale(float low, float high) : low_(low), high_(high) {}
-  void apply(Example& example, RandomDraws& draws) const override {
-    const float scale = draws.uniform(low_, high_);
-    const auto scaled = [scale](int64_t side) {
-      return std::max<int64_t>(1, static_cast<int64_t>(static_cast<float>(side) * scale));
-    };
-    const int64_t height = scaled(example.image.size(0)), width = scaled(example.image.size(1));
-    resize(example, height, width, {ResizeMethod::kBilinear, /*align_corners=*/true},
-           {ResizeMethod::kNearest, /*align_corners=*/true});
-  }
-
- private:
-  float low_, high_;
-};
 
 // The long side to scale * output_size, then a crop or zero padding to a square of output_size; Tan et al.,
 // "EfficientDet", CVPR 2020.
@@ -128,17 +110,13 @@ class SquareCropByScale final : public Augmentation {
   int64_t max_border_;
 };
 
-std::unique_ptr<Augmentation> make_image_scale(const ConfigNode<proto::RandomImageScale>& cfg) {
-  if (!(cfg->min_scale_ratio() > 0)) cfg.fail("min_scale_ratio", "must be > 0");
-  check_range(cfg, "min_scale_ratio", cfg->min_scale_ratio(), "max_scale_ratio", cfg->max_scale_ratio(), 0);
-  return std::make_unique<ImageScale>(cfg->min_scale_ratio(), cfg->max_scale_ratio());
-}
 std::unique_ptr<Augmentation> make_to_square(const ConfigNode<proto::RandomScaleCropAndPadToSquare>& cfg) {
   if (cfg->output_size() < 1) cfg.fail("output_size", "must be >= 1");
   if (!(cfg->scale_min() > 0)) cfg.fail("scale_min", "must be > 0");
   check_range(cfg, "scale_min", cfg->scale_min(), "scale_max", cfg->scale_max(), 0);
   return std::make_unique<ScaleCropAndPadToSquare>(cfg->output_size(), cfg->scale_min(), cfg->scale_max());
 }
+
 std::unique_ptr<Augmentation> make_square_crop(const ConfigNode<proto::RandomSquareCropByScale>& cfg) {
   if (!(cfg->scale_min() > 0)) cfg.fail("scale_min", "must be > 0");
   check_range(cfg, "scale_min", cfg->scale_min(), "scale_max", cfg->scale_max(), 0);
@@ -150,7 +128,6 @@ std::unique_ptr<Augmentation> make_square_crop(const ConfigNode<proto::RandomSqu
   for (int i = 0; i < cfg->num_scales(); ++i) scales.push_back(cfg->scale_min() + step * static_cast<float>(i));
   return std::make_unique<SquareCropByScale>(std::move(scales), cfg->max_border());
 }
-OSPREY_REGISTER(Augmentation, &make_image_scale);
 OSPREY_REGISTER(Augmentation, &make_to_square);
 OSPREY_REGISTER(Augmentation, &make_square_crop);
 }  // namespace

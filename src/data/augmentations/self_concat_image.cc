@@ -1,7 +1,6 @@
 #include <ATen/ATen.h>
 
-#include <algorithm>
-#include <numeric>
+#include <vector>
 
 #include "data/augmentations/checks.h"
 #include "osprey/data/augmentation.h"
@@ -10,37 +9,6 @@
 namespace osprey::data {
 namespace {
 using config::ConfigNode;
-
-// Labels in configs are ids from 1, in examples classes from 0.
-class RemapLabels final : public Augmentation {
- public:
-  RemapLabels(std::vector<int64_t> from, int64_t to) : from_(std::move(from)), to_(to) {}
-  void apply(Example& example, RandomDraws&) const override {
-    for (int64_t& label : example.classes)
-      if (std::find(from_.begin(), from_.end(), label + 1) != from_.end()) label = to_ - 1;
-  }
-
- private:
-  std::vector<int64_t> from_;
-  int64_t to_;
-};
-
-class DropLabel final : public Augmentation {
- public:
-  DropLabel(int64_t label, float probability) : label_(label), probability_(probability) {}
-  void apply(Example& example, RandomDraws& draws) const override {
-    std::vector<int64_t> kept;
-    for (size_t i = 0; i < example.classes.size(); ++i) {
-      const bool dropped = draws.uniform(0, 1) < probability_ && example.classes[i] + 1 == label_;
-      if (!dropped) kept.push_back(static_cast<int64_t>(i));
-    }
-    select(example, kept);
-  }
-
- private:
-  int64_t label_;
-  float probability_;
-};
 
 // The image twice, side by side (dimension 1) or one above the other (dimension 0), with all its objects twice.
 void self_concat(Example& example, int64_t dimension) {
@@ -85,23 +53,11 @@ class SelfConcat final : public Augmentation {
   float vertical_, horizontal_;
 };
 
-std::unique_ptr<Augmentation> make_remap(const ConfigNode<proto::RemapLabels>& cfg) {
-  if (cfg->new_label() < 1) cfg.fail("new_label", "must be an id of the label map, from 1");
-  return std::make_unique<RemapLabels>(
-      std::vector<int64_t>(cfg->original_labels().begin(), cfg->original_labels().end()), cfg->new_label());
-}
-std::unique_ptr<Augmentation> make_drop(const ConfigNode<proto::DropLabelProbabilistically>& cfg) {
-  if (cfg->label() < 1) cfg.fail("label", "must be an id of the label map, from 1");
-  check_probability(cfg, "drop_probability", cfg->drop_probability());
-  return std::make_unique<DropLabel>(cfg->label(), cfg->drop_probability());
-}
 std::unique_ptr<Augmentation> make_self_concat(const ConfigNode<proto::RandomSelfConcatImage>& cfg) {
   check_probability(cfg, "concat_vertical_probability", cfg->concat_vertical_probability());
   check_probability(cfg, "concat_horizontal_probability", cfg->concat_horizontal_probability());
   return std::make_unique<SelfConcat>(cfg->concat_vertical_probability(), cfg->concat_horizontal_probability());
 }
-OSPREY_REGISTER(Augmentation, &make_remap);
-OSPREY_REGISTER(Augmentation, &make_drop);
 OSPREY_REGISTER(Augmentation, &make_self_concat);
 }  // namespace
 }  // namespace osprey::data
