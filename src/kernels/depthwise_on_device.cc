@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "kernels/device/launch.h"
 #include "kernels/maps.h"
 #include "kernels/with_elements.h"
@@ -30,7 +33,7 @@ DepthwiseOnDevice::DepthwiseOnDevice(const at::Tensor& x, const at::Tensor& weig
 
 at::Tensor DepthwiseOnDevice::of_taps(Turned turned) const {
   const at::Tensor taps = weights_.reshape({window_.depth, kernel_ * kernel_}).t();
-  return (turned == Turned::kYes ? taps.flip(0) : taps).contiguous();
+  return (turned == Turned::kYes ? taps.flip(0) : taps).clone(at::MemoryFormat::Contiguous);  // where reads may begin
 }
 
 /// Calls run(null pointer of the numbers' type, taps of a side), the latter as a number that the compiler knows.
@@ -41,17 +44,23 @@ void DepthwiseOnDevice::with_types(Run run) const {
   });
 }
 
-template <int kThreads>
-device::RowShares<device::kDepthwiseWidth, kThreads> DepthwiseOnDevice::shares(int64_t lines, int64_t pixels,
-                                                                               int64_t most_blocks) const {
-  const int64_t runs = x_.size(0) * lines * device::RunOfPixels<device::kDepthwiseRun>::of_line(pixels);
-  return {runs, window_.depth, most_blocks, /*least_rows=*/1};
+/// Strips as long as there are enough of them for all threads of a GPU, several times.
+template <int kRun>
+device::Strips<kRun> DepthwiseOnDevice::strips(int64_t lines, int64_t pixels) const {
+  constexpr int64_t kEnough = 1 << 19, kLeastLines = 4;
+  const int64_t of_a_line = x_.size(0) * device::blocks_for(pixels, kRun) * window_.depth / device::kDepthwiseWidth,
+                wanted = device::blocks_for(kEnough, std::max<int64_t>(1, of_a_line));
+  return {lines, pixels, std::max(device::blocks_for(lines, wanted), kLeastLines)};
 }
 
 /// Makes a map of so many lines and pixels; `x` says where.
 template <class Make>
-void DepthwiseOnDevice::launch_runs(const at::Tensor& x, int64_t lines, int64_t pixels, const Make& make) const {
-  const device::DepthwiseRuns<Make> kernel{shares<256>(lines, pixels, device::kBlocksOfPass), make};
+void DepthwiseOnDevice::launch_strips(const at::Tensor& x, int64_t lines, int64_t pixels, const Make& make) const {
+  const auto own = strips<Make::kRun>(lines, pixels);
+  const device::DepthwiseStrips<Make> kernel{
+      {x_.size(0) * own.of_a_picture(), window_.depth, std::numeric_limits<int32_t>::max(), /*least_rows=*/1},
+      own,
+      make};
   device::launch(x, kernel.shares.blocks(), kernel);
 }
 
@@ -62,9 +71,9 @@ at::Tensor DepthwiseOnDevice::convolve(const at::Tensor& x, Turned turned,
   with_types([&](auto* type, auto kernel) {
     using T = std::remove_pointer_t<decltype(type)>;
     const auto run = [&](auto stride) {
-      launch_runs(x, window.lines, window.pixels,
-                  device::DepthwiseForward<T, kernel, stride>{window, device::data<const T>(x),
-                                                              taps.const_data_ptr<float>(), device::data<T>(y)});
+      launch_strips(x, window.lines, window.pixels,
+                    device::DepthwiseForward<T, kernel, stride>{window, device::data<const T>(x),
+                                                                taps.const_data_ptr<float>(), device::data<T>(y)});
     };
     stride_ == 1 ? run(std::integral_constant<int, 1>()) : run(std::integral_constant<int, 2>());
   });
@@ -81,9 +90,10 @@ at::Tensor DepthwiseOnDevice::gradient_of_map(const at::Tensor& gradient) const 
   const at::Tensor result = empty_map(x_.sizes(), x_), taps = of_taps(Turned::kNo);
   with_types([&](auto* type, auto kernel) {
     using T = std::remove_pointer_t<decltype(type)>;
-    launch_runs(gradient, window_.height, window_.width,
-                device::DepthwiseGradient<T, kernel, 2>{window_, device::data<const T>(gradient),
-                                                        taps.const_data_ptr<float>(), device::data<T>(result)});
+    using Gradient = device::DepthwiseGradient<T, kernel>;
+    launch_strips(
+        gradient, Gradient::pairs(window_.height, window_.above), Gradient::pixels(window_.width, window_.left),
+        Gradient{window_, device::data<const T>(gradient), taps.const_data_ptr<float>(), device::data<T>(result)});
   });
   return result;
 }
@@ -95,10 +105,12 @@ at::Tensor DepthwiseOnDevice::gradient_of_weights(const at::Tensor& gradient) co
     using T = std::remove_pointer_t<decltype(type)>;
     const auto run = [&](auto stride) {
       using Sums = device::DepthwiseWeightSums<T, kernel, stride>;
-      const auto own = shares<Sums::kThreads>(window_.lines, window_.pixels, Sums::kMostBlocks);
+      const auto all = strips<Sums::kRun>(window_.lines, window_.pixels);
+      const device::RowShares<device::kDepthwiseWidth, Sums::kThreads> own(x_.size(0) * all.of_a_picture(), depth,
+                                                                           Sums::kMostBlocks, /*least_rows=*/1);
       const at::Tensor parts = at::empty({own.row_blocks, taps, depth}, result.options());
       device::launch(x_, own.blocks(),
-                     Sums{own, window_, device::data<const T>(gradient), device::data<const T>(x_),
+                     Sums{own, all, window_, device::data<const T>(gradient), device::data<const T>(x_),
                           parts.mutable_data_ptr<double>()});
       const device::AddParts add{parts.const_data_ptr<double>(), own.row_blocks, taps * depth,
                                  result.mutable_data_ptr<double>()};

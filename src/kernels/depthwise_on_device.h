@@ -31,10 +31,10 @@ class DepthwiseOnDevice {
   at::Tensor convolve(const at::Tensor& x, Turned turned, const device::DepthwiseWindow& window) const;
   template <class Run>
   void with_types(Run run) const;
+  template <int kRun>
+  device::Strips<kRun> strips(int64_t lines, int64_t pixels) const;
   template <class Make>
-  void launch_runs(const at::Tensor& x, int64_t lines, int64_t pixels, const Make& make) const;
-  template <int kThreads>
-  device::RowShares<device::kDepthwiseWidth, kThreads> shares(int64_t lines, int64_t pixels, int64_t most_blocks) const;
+  void launch_strips(const at::Tensor& x, int64_t lines, int64_t pixels, const Make& make) const;
 
   at::Tensor x_, weights_;
   int64_t kernel_, stride_;

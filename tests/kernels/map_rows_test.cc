@@ -61,9 +61,9 @@ TEST(ColumnSums, AreThoseOfAllRowsHoweverFewTheBlocks) {
     }
 }
 
-/// By so few blocks that a thread has many runs of pixels.
+/// By so few blocks that a thread has many strips, each of so many lines.
 template <int kStride>
-void expect_depthwise(int64_t most_blocks) {
+void expect_depthwise(int64_t most_blocks, int64_t lines_of_strip) {
   constexpr int64_t kDepth = 136, kHeight = 21, kWidth = 18, kLines = (kHeight - 1) / kStride + 1,
                     kPixels = (kWidth - 1) / kStride + 1;
   const auto map = [](int64_t height, int64_t width) {
@@ -72,44 +72,49 @@ void expect_depthwise(int64_t most_blocks) {
   const at::Tensor x = map(kHeight, kWidth), gradient = map(kLines, kPixels), weights = at::randn({kDepth, 1, 3, 3}),
                    taps = weights.reshape({kDepth, 9}).t().contiguous();
   const DepthwiseWindow window{kHeight, kWidth, kLines, kPixels, 1, 1, kDepth};
-  const auto runs = [](int64_t lines, int64_t pixels) {
-    return 2 * lines * RunOfPixels<kDepthwiseRun>::of_line(pixels);
-  };
+  using Forward = DepthwiseForward<float, 3, kStride>;
+  const Strips<Forward::kRun> strips(kLines, kPixels, lines_of_strip);
+  const auto all_of = [](const auto& of) { return 2 * of.of_a_picture(); };
   const at::Tensor exact = x.to(at::kDouble).requires_grad_(), kernel = weights.to(at::kDouble).requires_grad_();
   const at::Tensor defined = at::conv2d(exact, kernel, {}, {kStride, kStride}, at::IntArrayRef{1, 1}, {1, 1}, kDepth);
   defined.backward(gradient.to(at::kDouble));
 
   const at::Tensor y = at::empty_like(gradient);
-  const DepthwiseRuns<DepthwiseForward<float, 3, kStride>> forward{
-      {runs(kLines, kPixels), kDepth, most_blocks, 1},
+  const DepthwiseStrips<Forward> forward{
+      {all_of(strips), kDepth, most_blocks, 1},
+      strips,
       {window, x.const_data_ptr<float>(), taps.const_data_ptr<float>(), y.mutable_data_ptr<float>()}};
   launch(x, forward.shares.blocks(), forward);
   expect_close(y, defined.to(at::kFloat), 1e-5, 1e-5, "y");
 
   if constexpr (kStride == 2) {  // elsewhere it is a convolution like the above
     const at::Tensor of_x = at::empty_like(x);
-    const DepthwiseRuns<DepthwiseGradient<float, 3, 2>> gather{
-        {runs(kHeight, kWidth), kDepth, most_blocks, 1},
+    using Gradient = DepthwiseGradient<float, 3>;
+    const Strips<Gradient::kRun> pairs(Gradient::pairs(kHeight, 1), Gradient::pixels(kWidth, 1), lines_of_strip);
+    const DepthwiseStrips<Gradient> gather{
+        {all_of(pairs), kDepth, most_blocks, 1},
+        pairs,
         {window, gradient.const_data_ptr<float>(), taps.const_data_ptr<float>(), of_x.mutable_data_ptr<float>()}};
     launch(x, gather.shares.blocks(), gather);
     expect_close(of_x, exact.grad().to(at::kFloat), 1e-5, 1e-5, "gradient of x");
   }
 
   using Sums = DepthwiseWeightSums<float, 3, kStride>;
-  const RowShares<kDepthwiseWidth, Sums::kThreads> shares(runs(kLines, kPixels), kDepth, most_blocks, 1);
+  const RowShares<kDepthwiseWidth, Sums::kThreads> shares(all_of(strips), kDepth, most_blocks, 1);
   const at::Tensor parts = at::empty({shares.row_blocks, 9, kDepth}, at::kDouble);
   launch(x, shares.blocks(),
-         Sums{shares, window, gradient.const_data_ptr<float>(), x.const_data_ptr<float>(),
+         Sums{shares, strips, window, gradient.const_data_ptr<float>(), x.const_data_ptr<float>(),
               parts.mutable_data_ptr<double>()});
   expect_close(parts.sum(0).t().reshape({kDepth, 1, 3, 3}).to(at::kFloat), kernel.grad().to(at::kFloat), 1e-5, 1e-4,
                "gradient of the weights");
 }
 
-TEST(Depthwise, AThreadHasManyRunsOfPixels) {
-  for (const int64_t most_blocks : {1, 3}) {
-    expect_depthwise<1>(most_blocks);
-    expect_depthwise<2>(most_blocks);
-  }
+TEST(Depthwise, AThreadHasManyStripsOfAnyLength) {
+  for (const int64_t most_blocks : {1, 3, 4096})
+    for (const int64_t lines_of_strip : {1, 2, 5, 21, 40}) {
+      expect_depthwise<1>(most_blocks, lines_of_strip);
+      expect_depthwise<2>(most_blocks, lines_of_strip);
+    }
 }
 
 }  // namespace

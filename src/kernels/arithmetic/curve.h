@@ -14,9 +14,9 @@ struct Clamp {
   OSPREY_INLINE float back(float v, float gradient) const { return (v > low) & (v < high) ? gradient : 0.0f; }
 };
 struct Swish {
-  OSPREY_INLINE float value(float v) const { return v / (1.0f + exponential(-v)); }
+  OSPREY_INLINE float value(float v) const { return quotient(v, 1.0f + exponential(-v)); }
   OSPREY_INLINE float back(float v, float gradient) const {
-    const float gate = 1.0f / (1.0f + exponential(-v));
+    const float gate = quotient(1.0f, 1.0f + exponential(-v));
     return gradient * gate * (1.0f + v * (1.0f - gate));
   }
 };

@@ -5,13 +5,30 @@
 #include "kernels/arithmetic/inline.h"
 
 /// Elementary functions of float32 without calls and branches, so that a compiler can vectorise loops over them, and
-/// every machine gives the same digits.
+/// every CPU gives the same digits. GPUs have instructions for some of them, which differ in the last digit or two.
 namespace osprey::kernels {
+
+/// a / b for b that is neither 0 nor above 2^126.
+OSPREY_INLINE float quotient(float a, float b) {
+#ifdef __CUDA_ARCH__
+  float inverse;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(b));
+  return a * inverse;
+#else
+  return a / b;
+#endif
+}
 
 /// e^x of numbers that are not too large: 2^n times a polynomial of what is left.
 OSPREY_INLINE float exponential(float x) {
   x = x < -87.0f ? -87.0f : x;
   x = x > 88.0f ? 88.0f : x;
+#ifdef __CUDA_ARCH__
+  const float exponent = x * 1.44269504f, lost = fmaf(x, 1.44269504f, -exponent) + x * 1.92596303e-8f;
+  float power_of_two;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power_of_two) : "f"(exponent));
+  return fmaf(power_of_two, lost * 0.693147181f, power_of_two);
+#else
   const float shifted = x * 1.44269504f + 12582912.0f;  // the last bits hold the nearest integer to x / ln 2
   const float n = shifted - 12582912.0f;
   const float r = x - n * 0.693359375f + n * 2.12194440e-4f;
@@ -21,6 +38,7 @@ OSPREY_INLINE float exponential(float x) {
       (1.6666665459e-1f * r + 5.0000001201e-1f);
   const float power = std::bit_cast<float>((std::bit_cast<int32_t>(shifted) + 127) << 23);
   return (p * square + r + 1.0f) * power;
+#endif
 }
 
 /// log(1 + x) of 0 <= x <= 1, given s = x / (2 + x): 2 artanh(s), by the polynomial of s^2 that is nearest to artanh(s)
@@ -36,7 +54,7 @@ OSPREY_INLINE float logarithm(float x) {
   const int32_t bits = std::bit_cast<int32_t>(x);
   const int32_t power = (bits - 0x3f3504f3) >> 23;
   const float m = std::bit_cast<float>(bits - (power << 23));
-  const float s = (m - 1.0f) / (m + 1.0f), z = s * s;
+  const float s = quotient(m - 1.0f, m + 1.0f), z = s * s;
   float p = 1.0f / 9;
   p = p * z + 1.0f / 7;
   p = p * z + 1.0f / 5;

@@ -27,7 +27,7 @@ struct Power {
   OSPREY_INLINE void operator()(float miss, float& power, float& slope) const {
     miss = miss < 1.17549435e-38f ? 1.17549435e-38f : miss;
     power = exponential(gamma * logarithm(miss));
-    slope = gamma * power / miss;
+    slope = quotient(gamma * power, miss);
   }
 };
 
@@ -53,7 +53,7 @@ struct SigmoidParts {
 
 OSPREY_INLINE SigmoidParts sigmoid_parts(float x) {
   const float e = exponential(x < 0.0f ? x : -x);
-  return {e, 1.0f / ((1.0f + e) * (2.0f + e))};
+  return {e, quotient(1.0f, (1.0f + e) * (2.0f + e))};
 }
 
 /// x  logit      t  target, 0..1      parts  sigmoid_parts(x)

@@ -46,7 +46,7 @@ struct Moments {
     OSPREY_INLINE void add(int64_t, const Vector<T, kWidth>& row, float* a, float* b) const {
       OSPREY_UNROLL
       for (int k = 0; k < kWidth; ++k) {
-        const float d = load(row.values + k) - center[k];
+        const float d = row[k] - center[k];
         a[k] += d;
         b[k] += d * d;
       }
@@ -89,8 +89,8 @@ struct TakenBackChannels {
     return {device::read<kWidth>(gradient + at), device::read<kWidth>(x + at)};
   }
   OSPREY_INLINE float of(const RowPair<T, kWidth>& row, int k, float& centered) const {
-    centered = load(row.x.values + k) - mean[k];
-    return curve.back(centered * scale[k] + shift[k], load(row.other.values + k));
+    centered = row.x[k] - mean[k];
+    return curve.back(centered * scale[k] + shift[k], row.other[k]);
   }
   OSPREY_INLINE void add(int64_t, const RowPair<T, kWidth>& row, float* a, float* b) const {
     OSPREY_UNROLL
@@ -141,14 +141,14 @@ struct SumGradientMoments {
     }
     OSPREY_INLINE void add(int64_t at, const Row& row, float* a, float* b) const {
       const Clamp clamp{of.affine.epilogue.low, of.affine.epilogue.high};
-      Vector<T, kWidth> result;
+      float result[kWidth];
       OSPREY_UNROLL
       for (int k = 0; k < kWidth; ++k) {
-        const float more = of.again == nullptr ? 0 : load(row.again.values + k);
-        const float g = clamp.back(load(row.y.values + k), load(row.gradient.values + k) + more);
-        store(result.values + k, g);
+        const float more = of.again == nullptr ? 0 : row.again[k];
+        const float g = clamp.back(row.y[k], row.gradient[k] + more);
+        result[k] = g;
         a[k] += g;
-        b[k] += g * (load(row.x.values + k) - mean[k]);
+        b[k] += g * (row.x[k] - mean[k]);
       }
       write(of.of_addend + at, result);
     }
@@ -178,16 +178,14 @@ struct Normalize {
       if (share.channel < 0) return;
       const OfChannels<kWidth> mean(affine.mean + share.channel), scale(affine.scale + share.channel),
           shift(affine.shift + share.channel);
-      const auto value = [&](const Vector<T, kWidth>& row, int k) {
-        return (load(row.values + k) - mean[k]) * scale[k] + shift[k];
-      };
+      const auto value = [&](const Vector<T, kWidth>& row, int k) { return (row[k] - mean[k]) * scale[k] + shift[k]; };
       if (addend == nullptr) {
         for_rows<kAhead>(
             share, 0, share.count, [&](int64_t at) { return read<kWidth>(x + at); },
             [&](int64_t at, const Vector<T, kWidth>& row) {
-              Vector<T, kWidth> result;
+              float result[kWidth];
               OSPREY_UNROLL
-              for (int k = 0; k < kWidth; ++k) store(result.values + k, curve.value(value(row, k)));
+              for (int k = 0; k < kWidth; ++k) result[k] = curve.value(value(row, k));
               write(y + at, result);
             });
         return;
@@ -198,10 +196,9 @@ struct Normalize {
             return RowPair<T, kWidth>{read<kWidth>(addend + at), read<kWidth>(x + at)};
           },
           [&](int64_t at, const RowPair<T, kWidth>& row) {
-            Vector<T, kWidth> result;
+            float result[kWidth];
             OSPREY_UNROLL
-            for (int k = 0; k < kWidth; ++k)
-              store(result.values + k, curve.value(value(row.x, k) + load(row.other.values + k)));
+            for (int k = 0; k < kWidth; ++k) result[k] = curve.value(value(row.x, k) + row.other[k]);
             write(y + at, result);
           });
     });
@@ -230,12 +227,12 @@ struct GradientOfInput {
       for_rows<kAhead>(
           share, 0, share.count, [&](int64_t at) { return channels.read(at); },
           [&](int64_t at, const RowPair<T, kWidth>& row) {
-            Vector<T, kWidth> written;
+            float written[kWidth];
             OSPREY_UNROLL
             for (int k = 0; k < kWidth; ++k) {
               float centered;
               const float g = channels.of(row, k, centered);
-              store(written.values + k, channels.scale[k] * g + slopes[k] * centered + offsets[k]);
+              written[k] = channels.scale[k] * g + slopes[k] * centered + offsets[k];
             }
             write(result + at, written);
           });

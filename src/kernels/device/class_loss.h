@@ -2,8 +2,7 @@
 #include <type_traits>
 
 #include "kernels/arithmetic/focal.h"
-#include "kernels/arithmetic/number.h"
-#include "kernels/device/kernel.h"
+#include "kernels/device/map_rows.h"
 
 namespace osprey::kernels::device {
 
@@ -69,17 +68,56 @@ struct SigmoidFocal {
   /// The loss of every kLanes-th class of an anchor.
   template <class Modulation>
   OSPREY_INLINE float classes(int64_t anchor, int lane, const Modulation& modulation) const {
-    const int64_t row = Split(anchor, of.A).quotient * of.R + of.row[anchor];
+    constexpr int kAhead = 4;  // classes that are on their way together
+    const int64_t row = Split(anchor, of.A).quotient * of.R + of.row[anchor], at = anchor * of.C;
+    const float weight_of_anchor = of.weight_per_class ? 0 : of.weights[row];
     float sum = 0;
-    for (int64_t c = lane; c < of.C; c += kLanes) {
-      const float weight = of.weight_per_class ? of.weights[row * of.C + c] : of.weights[row];
-      float loss, slope;
-      const float x = load(of.logits + anchor * of.C + c);
-      focal_element(x, of.targets[row * of.C + c], sigmoid_parts(x), form, modulation, loss, slope);
-      sum += weight * loss;
-      if (of.slopes != nullptr) store(of.slopes + anchor * of.C + c, weight * slope);
+    for (int64_t first = lane; first < of.C; first += kLanes * kAhead) {
+      float x[kAhead], target[kAhead], weight[kAhead];
+      OSPREY_UNROLL
+      for (int i = 0; i < kAhead; ++i) {
+        const int64_t c = first + i * kLanes < of.C ? first + i * kLanes : first;
+        x[i] = load(of.logits + at + c);
+        target[i] = of.targets[row * of.C + c];
+        weight[i] = of.weight_per_class ? of.weights[row * of.C + c] : weight_of_anchor;
+      }
+      OSPREY_UNROLL
+      for (int i = 0; i < kAhead; ++i) {
+        const int64_t c = first + i * kLanes;
+        if (c >= of.C) continue;
+        float loss, slope;
+        focal_element(x[i], target[i], sigmoid_parts(x[i]), form, modulation, loss, slope);
+        sum += weight[i] * loss;
+        if (of.slopes != nullptr) store(of.slopes + at + c, weight[i] * slope);
+      }
     }
     return sum;
+  }
+};
+
+/// Gradients of logits: the slopes of each anchor times the gradient of its loss. Of some neighbours.
+template <class T>
+struct SlopesTimesFactors {
+  static constexpr int kWidth = 4;
+  const SlopeOf<T>* slopes;  ///< [rows, K]
+  const float* factors;      ///< [rows]
+  int64_t K, count;          ///< count: rows * K
+  T* gradients;              ///< [rows, K]; may be the slopes
+
+  OSPREY_INLINE void operator()(int64_t number) const {
+    const int64_t first = number * kWidth;
+    if (first + kWidth > count) {
+      for (int64_t i = first; i < count; ++i) store(gradients + i, load(slopes + i) * factors[Split(i, K).quotient]);
+      return;
+    }
+    const auto own = read<kWidth>(slopes + first);
+    const Split start(first, K);
+    const float factor = factors[start.quotient];
+    float values[kWidth];
+    OSPREY_UNROLL
+    for (int i = 0; i < kWidth; ++i)
+      values[i] = own[i] * (start.rest + i < K ? factor : factors[Split(first + i, K).quotient]);
+    write(gradients + first, values);
   }
 };
 

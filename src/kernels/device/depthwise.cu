@@ -4,9 +4,9 @@
 namespace osprey::kernels::device {
 
 #define OSPREY_FOR_KERNEL(T, kKernel)                              \
-  OSPREY_FOR_GPU(DepthwiseRuns<DepthwiseForward<T, kKernel, 1>>);  \
-  OSPREY_FOR_GPU(DepthwiseRuns<DepthwiseForward<T, kKernel, 2>>);  \
-  OSPREY_FOR_GPU(DepthwiseRuns<DepthwiseGradient<T, kKernel, 2>>); \
+  OSPREY_FOR_GPU(DepthwiseStrips<DepthwiseForward<T, kKernel, 1>>);  \
+  OSPREY_FOR_GPU(DepthwiseStrips<DepthwiseForward<T, kKernel, 2>>);  \
+  OSPREY_FOR_GPU(DepthwiseStrips<DepthwiseGradient<T, kKernel>>); \
   OSPREY_FOR_GPU(DepthwiseWeightSums<T, kKernel, 1>);              \
   OSPREY_FOR_GPU(DepthwiseWeightSums<T, kKernel, 2>)
 #define OSPREY_FOR_TYPE(T) \

@@ -1,23 +1,67 @@
 #pragma once
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
 #include "kernels/arithmetic/number.h"
 #include "kernels/device/kernel.h"
 
 /// Maps as rows of channels, the form that those of channels_last have in memory, and how threads share them.
 namespace osprey::kernels::device {
 
-/// Neighbours in memory, which a thread reads or writes at once.
+/// Neighbours in memory, which a thread reads or writes at once. Numbers of two bytes stay in pairs: taken apart in
+/// registers, they would be put together again to be copied.
 template <class T, int kWidth>
-struct alignas(kWidth * sizeof(T)) Vector {
-  T values[kWidth];
+class alignas(kWidth * sizeof(T)) Vector {
+ public:
+  Vector() = default;
+  OSPREY_INLINE explicit Vector(const float (&values)[kWidth]) {
+    OSPREY_UNROLL
+    for (int i = 0; i < kElements; ++i) {
+      if constexpr (kPaired) {
+        T low, high;
+        store(&low, values[2 * i]);
+        store(&high, values[2 * i + 1]);
+        elements_[i] = low.bits | static_cast<uint32_t>(high.bits) << 16;
+      } else {
+        store(elements_ + i, values[i]);
+      }
+    }
+  }
+  OSPREY_INLINE float operator[](int k) const {
+    if constexpr (kPaired) {
+      const T number{static_cast<uint16_t>(elements_[k / 2] >> (k % 2 * 16))};
+      return load(&number);
+    } else {
+      return load(elements_ + k);
+    }
+  }
+
+ private:
+  static constexpr bool kPaired = sizeof(T) == 2 && kWidth % 2 == 0;
+  static constexpr int kElements = kPaired ? kWidth / 2 : kWidth;
+  std::conditional_t<kPaired, uint32_t, T> elements_[kElements];
 };
 
+/// at  on a border of as many bytes as are read or written
 template <int kWidth, class T>
 OSPREY_INLINE Vector<T, kWidth> read(const T* at) {
+#ifdef __CUDA_ARCH__
   return *reinterpret_cast<const Vector<T, kWidth>*>(at);
+#else
+  Vector<T, kWidth> vector;
+  std::memcpy(static_cast<void*>(&vector), at, sizeof vector);
+  return vector;
+#endif
 }
-template <class T, int kWidth>
-OSPREY_INLINE void write(T* at, const Vector<T, kWidth>& vector) {
+template <int kWidth, class T>
+OSPREY_INLINE void write(T* at, const float (&values)[kWidth]) {
+  const Vector<T, kWidth> vector(values);
+#ifdef __CUDA_ARCH__
   *reinterpret_cast<Vector<T, kWidth>*>(at) = vector;
+#else
+  std::memcpy(at, &vector, sizeof vector);
+#endif
 }
 
 /// `kWidth` numbers of neighbouring channels, as a thread keeps them at hand.

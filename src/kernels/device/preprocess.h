@@ -44,23 +44,31 @@ struct Preprocess {
     }
     const In* const picture = images + image * source_height * source_width * 3;
     if (source_shapes == nullptr) {
-      for (int c = 0; c < 3; ++c) put(place, c, load(picture + (y * width + x) * 3 + c));
+      put(place, pixel(picture + (y * width + x) * 3));
       return;
     }
     const Between row(y, source_shapes[image * 2], content_height),
         column(x, source_shapes[image * 2 + 1], content_width);
-    for (int c = 0; c < 3; ++c) {
-      const auto at = [&](int64_t i, int64_t j) { return load(picture + (i * source_width + j) * 3 + c); };
-      const float left = between(at(row.lower, column.lower), at(row.upper, column.lower), row.weight),
-                  right = between(at(row.lower, column.upper), at(row.upper, column.upper), row.weight);
-      put(place, c, between(left, right, column.weight));
-    }
+    const auto at = [&](int64_t i, int64_t j) { return pixel(picture + (i * source_width + j) * 3); };
+    const Pixel upper_left = at(row.lower, column.lower), lower_left = at(row.upper, column.lower),
+                upper_right = at(row.lower, column.upper), lower_right = at(row.upper, column.upper);
+    put(place, between(between(upper_left, lower_left, row.weight), between(upper_right, lower_right, row.weight),
+                       column.weight));
   }
 
  private:
-  static OSPREY_INLINE float between(float a, float b, float weight) { return a + (b - a) * weight; }
-  OSPREY_INLINE void put(int64_t place, int c, float value) const {
-    store(result + place * 3 + c, value * channels.scale[c] + channels.offset[c]);
+  /// All that is read is read before anything is written.
+  struct Pixel {
+    float of[3];
+  };
+  static OSPREY_INLINE Pixel pixel(const In* at) { return {load(at), load(at + 1), load(at + 2)}; }
+  static OSPREY_INLINE Pixel between(const Pixel& a, const Pixel& b, float weight) {
+    Pixel result;
+    for (int c = 0; c < 3; ++c) result.of[c] = a.of[c] + (b.of[c] - a.of[c]) * weight;
+    return result;
+  }
+  OSPREY_INLINE void put(int64_t place, const Pixel& pixel) const {
+    for (int c = 0; c < 3; ++c) store(result + place * 3 + c, pixel.of[c] * channels.scale[c] + channels.offset[c]);
   }
 };
 
