@@ -29,8 +29,10 @@ const at::Tensor& picture_shapes(const Batch& batch) {
 }
 
 Batch to(const Batch& batch, const at::Device& device) {
-  return transformed(
-      batch, [&](const at::Tensor& tensor) { return tensor.to(device, tensor.scalar_type(), /*non_blocking=*/true); });
+  const bool waits = device.is_cpu();  // whoever reads there would read too early
+  return transformed(batch, [&](const at::Tensor& tensor) {
+    return tensor.to(device, tensor.scalar_type(), /*non_blocking=*/!waits);
+  });
 }
 
 Batch pinned(const Batch& batch) {

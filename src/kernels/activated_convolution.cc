@@ -77,14 +77,14 @@ class ActivatedConvolutionNode : public torch::autograd::Function<ActivatedConvo
 
 }  // namespace
 
-ActivatedMap activated_convolution(const PendingMap& input, const at::Tensor& weights, const SlidingWindow& window,
-                                   const OwnBatchNorm& batch_norm, const at::Tensor& addend) {
+BatchNormed activated_convolution(const PendingMap& input, const at::Tensor& weights, const SlidingWindow& window,
+                                  const OwnBatchNorm& batch_norm, const at::Tensor& addend) {
   TORCH_CHECK(batch_norm.clamp.curve == Epilogue::Curve::kClamp, "a convolution's own activation is a clamp");
   const variable_list result = ActivatedConvolutionNode::apply(
       input.x, if_defined(input.mean), if_defined(input.inverse_deviation), if_defined(input.gamma),
       if_defined(input.beta), weights, if_defined(batch_norm.gamma), if_defined(batch_norm.beta), addend,
       input.epilogue, window, batch_norm.epsilon, batch_norm.clamp);
-  return {{result[0], result[2], result[3]}, result[1]};
+  return {result[0], result[2], result[3], result[1]};
 }
 
 }  // namespace osprey::kernels

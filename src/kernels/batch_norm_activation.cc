@@ -5,6 +5,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/custom_class.h>
 
+#include <utility>
+
 #include "kernels/batch_norm_steps.h"
 #include "kernels/device/channels.h"
 #include "kernels/kept_arguments.h"
@@ -42,32 +44,46 @@ BatchNormed forward_pass(const at::Tensor& x, const at::Tensor& gamma, const at:
   check_addend(x, addend, "an addend", epilogue);
   check_channels(x, gamma, "scales");
   check_channels(x, beta, "shifts");
-  if (x.is_meta()) return {empty_map(x.sizes(), x), channels(x), channels(x)};
+  if (x.is_meta()) return {empty_map(x.sizes(), x), channels(x), channels(x), {}};
   const at::Tensor sums = moments(x);
   const double count = add_up(over, sums, x.numel() / x.size(1));
   const auto [mean, inverse_deviation] = statistics(sums, count, epsilon);
   const Affine affine(x, gamma, beta, mean, inverse_deviation, epilogue);
-  return {addend.defined() ? add_normalized(x, affine, channels_last(addend)) : normalize(x, affine), mean,
-          inverse_deviation};
+  return {addend.defined() ? add_normalized(x, affine, channels_last(addend)) : normalize(x, affine),
+          mean,
+          inverse_deviation,
+          {}};
 }
 
+/// A gradient of the result, maybe in two parts.
+struct GradientOfResult {
+  at::Tensor y, again;
+};
+
 /// sum  y where an addend had come in; undefined: there was none
-BatchNormGradients backward_pass(const at::Tensor& gradient_y, const at::Tensor& x, const at::Tensor& gamma,
+BatchNormGradients backward_pass(const GradientOfResult& of_result, const at::Tensor& x, const at::Tensor& gamma,
                                  const at::Tensor& beta, const BatchNormed& statistics, const Epilogue& epilogue,
                                  const at::Tensor& sum, const ReplicaSum* over) {
   check_normalizable(x);
   check_addend(x, sum, "a sum", epilogue);
   for (const at::Tensor& values : {gamma, beta, statistics.mean, statistics.inverse_deviation})
     check_channels(x, values, "scales, shifts, means and inverse deviations");
-  TORCH_CHECK(gradient_y.sizes() == x.sizes(), "expected a gradient of size ", x.sizes(), ", got ", gradient_y.sizes());
+  for (const at::Tensor& part : {of_result.y, of_result.again})
+    TORCH_CHECK(!part.defined() || part.sizes() == x.sizes(), "expected a gradient of size ", x.sizes(), ", got ",
+                part.sizes());
+  TORCH_CHECK(sum.defined() || !of_result.again.defined(), "only the gradient of a sum comes in two parts");
   if (x.is_meta())
     return {empty_map(x.sizes(), x), channels(x), channels(x), sum.defined() ? empty_map(x.sizes(), x) : at::Tensor()};
-  at::Tensor gradient = channels_last(gradient_y.to(x.scalar_type()));
+  const auto like_x = [&](const at::Tensor& part) {
+    return part.defined() ? channels_last(part.to(x.scalar_type())) : part;
+  };
+  at::Tensor gradient = like_x(of_result.y);
   Affine affine(x, gamma, beta, statistics.mean, statistics.inverse_deviation, epilogue);
   BatchNormGradients result;
   at::Tensor sums;
   if (sum.defined()) {
-    std::tie(sums, result.addend) = sum_gradient_moments({gradient, {}}, channels_last(sum), x, affine);
+    std::tie(sums, result.addend) =
+        sum_gradient_moments({gradient, like_x(of_result.again)}, channels_last(sum), x, affine);
     affine = affine.without_epilogue();
     gradient = result.addend;
   } else {
@@ -103,12 +119,12 @@ ThreeTensors forward_operator(const at::Tensor& x, const Optional& gamma, const 
   return {result.y, result.mean, result.inverse_deviation};
 }
 
-FourTensors backward_operator(const at::Tensor& gradient_y, const at::Tensor& x, const Optional& gamma,
-                              const Optional& beta, const Optional& sum, const at::Tensor& mean,
+FourTensors backward_operator(const at::Tensor& gradient_y, const Optional& gradient_again, const at::Tensor& x,
+                              const Optional& gamma, const Optional& beta, const Optional& sum, const at::Tensor& mean,
                               const at::Tensor& inverse_deviation, double low, double high, int64_t curve) {
   const BatchNormGradients result =
-      backward_pass(gradient_y, x, or_none(gamma), or_none(beta), {{}, mean, inverse_deviation},
-                    epilogue_of(low, high, curve), or_none(sum), nullptr);
+      backward_pass({gradient_y, or_none(gradient_again)}, x, or_none(gamma), or_none(beta),
+                    {{}, mean, inverse_deviation}, epilogue_of(low, high, curve), or_none(sum), nullptr);
   return {result.x, result.gamma, result.beta, sum ? result.addend : empty_map({0, 0, 0, 0}, x)};
 }
 
@@ -120,17 +136,17 @@ BatchNormed call_forward(const at::Tensor& x, const at::Tensor& gamma, const at:
   const auto [y, mean, inverse_deviation] =
       operation.call(x, if_defined(gamma), if_defined(beta), if_defined(addend), epsilon, epilogue.low, epilogue.high,
                      static_cast<int64_t>(epilogue.curve));
-  return {y, mean, inverse_deviation};
+  return {y, mean, inverse_deviation, {}};
 }
 
-BatchNormGradients call_backward(const at::Tensor& gradient_y, const at::Tensor& x, const at::Tensor& gamma,
+BatchNormGradients call_backward(const GradientOfResult& of_result, const at::Tensor& x, const at::Tensor& gamma,
                                  const at::Tensor& beta, const BatchNormed& statistics, const Epilogue& epilogue,
                                  const at::Tensor& sum, const ReplicaSum* over) {
-  if (over != nullptr) return backward_pass(gradient_y, x, gamma, beta, statistics, epilogue, sum, over);
+  if (over != nullptr) return backward_pass(of_result, x, gamma, beta, statistics, epilogue, sum, over);
   static const auto operation = find_operator("batch_norm_activation_backward", &backward_operator);
-  const auto [of_x, of_gamma, of_beta, of_addend] =
-      operation.call(gradient_y, x, if_defined(gamma), if_defined(beta), if_defined(sum), statistics.mean,
-                     statistics.inverse_deviation, epilogue.low, epilogue.high, static_cast<int64_t>(epilogue.curve));
+  const auto [of_x, of_gamma, of_beta, of_addend] = operation.call(
+      of_result.y, if_defined(of_result.again), x, if_defined(gamma), if_defined(beta), if_defined(sum),
+      statistics.mean, statistics.inverse_deviation, epilogue.low, epilogue.high, static_cast<int64_t>(epilogue.curve));
   return {of_x, of_gamma, of_beta, sum.defined() ? of_addend : at::Tensor()};
 }
 
@@ -156,7 +172,11 @@ class Node : public torch::autograd::Function<Node> {
     context->saved_data["over"] = c10::IValue::make_capsule(c10::make_intrusive<KeptSum>(over));
     context->saved_data["added"] = addend.has_value();
     context->mark_non_differentiable({result.mean, result.inverse_deviation});
-    return {result.y, result.mean, result.inverse_deviation};
+    if (!clamped_sum) return {result.y, result.mean, result.inverse_deviation};
+    const at::Tensor again = result.y.alias();
+    torch::autograd::impl::set_version_counter(again, torch::autograd::impl::version_counter(result.y));
+    context->set_materialize_grads(false);  // nothing may flow to one of the two
+    return {result.y, result.mean, result.inverse_deviation, again};
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -165,8 +185,11 @@ class Node : public torch::autograd::Function<Node> {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &gamma = saved[1], &beta = saved[2], &sum = saved[5];
     const auto over = context->saved_data["over"].toCapsule();
+    GradientOfResult of_result{gradients[0], sum.defined() ? gradients[3] : at::Tensor()};
+    if (!of_result.y.defined()) std::swap(of_result.y, of_result.again);
+    if (!of_result.y.defined()) of_result.y = at::zeros_like(x);
     const BatchNormGradients result =
-        call_backward(gradients[0], x, gamma, beta, {{}, saved[3], saved[4]}, kept_epilogue(context), sum,
+        call_backward(of_result, x, gamma, beta, {{}, saved[3], saved[4]}, kept_epilogue(context), sum,
                       static_cast<const KeptSum&>(*over).over.get());
     at::Tensor of_addend = result.addend;  // where nothing is clamped, all that flows to the sum
     if (!sum.defined() && context->saved_data["added"].toBool()) of_addend = gradients[0];
@@ -193,7 +216,8 @@ TORCH_LIBRARY_FRAGMENT(osprey, library) {
          "float high, int curve) -> (Tensor, Tensor, Tensor)",
          &forward_operator, &differentiable_operator);
   define(library,
-         "batch_norm_activation_backward(Tensor gradient_y, Tensor x, Tensor? gamma, Tensor? beta, Tensor? sum, "
+         "batch_norm_activation_backward(Tensor gradient_y, Tensor? gradient_again, Tensor x, Tensor? gamma, Tensor? "
+         "beta, Tensor? sum, "
          "Tensor mean, Tensor inverse_deviation, float low, float high, int curve) -> (Tensor, Tensor, Tensor, Tensor)",
          &backward_operator);
 }
@@ -208,17 +232,17 @@ bool fuses_batch_norm(const at::Tensor& x) {
 BatchNormed batch_norm_activation(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, double epsilon,
                                   const Epilogue& epilogue, const std::shared_ptr<const ReplicaSum>& over,
                                   const at::Tensor& addend) {
-  if (over == nullptr) return call_forward(x, gamma, beta, addend, epsilon, epilogue, nullptr);
+  if (over == nullptr && !addend.defined()) return call_forward(x, gamma, beta, addend, epsilon, epilogue, nullptr);
   const variable_list result =
       Node::apply(x, if_defined(gamma), if_defined(beta), if_defined(addend), epsilon, epilogue, over);
-  return {result[0], result[1], result[2]};
+  return {result[0], result[1], result[2], result.size() > 3 ? result[3] : addend.defined() ? result[0] : at::Tensor()};
 }
 
 BatchNormGradients batch_norm_activation_backward(const at::Tensor& gradient_y, const at::Tensor& x,
                                                   const at::Tensor& gamma, const at::Tensor& beta,
                                                   const BatchNormed& statistics, const Epilogue& epilogue,
-                                                  const at::Tensor& sum) {
-  return call_backward(gradient_y, x, gamma, beta, statistics, epilogue, sum, nullptr);
+                                                  const at::Tensor& sum, const at::Tensor& gradient_again) {
+  return call_backward({gradient_y, gradient_again}, x, gamma, beta, statistics, epilogue, sum, nullptr);
 }
 
 }  // namespace osprey::kernels

@@ -39,8 +39,11 @@ std::pair<at::Tensor, at::Tensor> sum_gradient_moments(const SumGradient& of_sum
     T* const addends = device::data<T>(of_addend);
     if (!device::takes_loops(x)) {
       with_width<T>(x, {wanted, more == nullptr ? wanted : more, made, in, addends}, [&](auto width) {
-        moments = column_sums_on_device(
-            x, device::SumGradientMoments<T, width>{wanted, more, made, in, affine.channels, addends});
+        const auto run = [&](auto twice) {
+          moments = column_sums_on_device(
+              x, device::SumGradientMoments<T, width, twice>{wanted, more, made, in, affine.channels, addends});
+        };
+        more == nullptr ? run(std::false_type()) : run(std::true_type());
       });
       return;
     }

@@ -11,6 +11,7 @@
 #include "kernels/device/class_loss.h"
 #include "kernels/device/launch.h"
 #include "kernels/no_second_derivative.h"
+#include "kernels/operator.h"
 #include "kernels/with_elements.h"
 #include "osprey/kernels/parallel.h"
 
@@ -34,25 +35,52 @@ void scale_rows(const Slope* slopes, const float* factors, int64_t rows, int64_t
   });
 }
 
-}  // namespace
-
-at::Tensor slope_times(const at::Tensor& slope, const at::Tensor& of_loss, at::ScalarType type, bool in_place) {
+/// gradients  of `type`; may be the slopes
+void multiply(const at::Tensor& slopes, const at::Tensor& of_loss, at::ScalarType type, const at::Tensor& gradients) {
   const at::Tensor factors = of_loss.to(at::kFloat).contiguous();
-  const at::Tensor gradient = in_place && slope.scalar_type() == type ? slope : at::empty_like(slope, type);
-  const int64_t rows = factors.numel(), K = slope.size(-1);
+  const int64_t rows = factors.numel(), K = slopes.size(-1);
   with_elements(type, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
     using Kernel = device::SlopesTimesFactors<T>;
-    const Kernel kernel{device::data<const device::SlopeOf<T>>(slope), factors.const_data_ptr<float>(), K, rows * K,
-                        device::data<T>(gradient)};
-    if (device::takes_loops(slope)) {
+    const Kernel kernel{device::data<const device::SlopeOf<T>>(slopes), factors.const_data_ptr<float>(), K, rows * K,
+                        device::data<T>(gradients)};
+    if (device::takes_loops(slopes)) {
       scale_rows(kernel.slopes, kernel.factors, rows, K, kernel.gradients);
     } else {
-      device::for_each(slope, device::blocks_for(rows * K, Kernel::kWidth), kernel);
+      device::for_each(slopes, device::blocks_for(rows * K, Kernel::kWidth), kernel);
     }
   });
-  return gradient;
 }
+
+void check(const at::Tensor& slopes, const at::Tensor& of_loss, at::ScalarType type) {
+  const at::ScalarType of_slopes = type == at::kHalf ? at::kFloat : type;
+  TORCH_CHECK(is_element(type) && slopes.scalar_type() == of_slopes && slopes.dim() > 0 && slopes.is_contiguous(),
+              "expected contiguous slopes of ", of_slopes, " for gradients of ", type, ", got ", slopes.toString(), " ",
+              slopes.sizes());
+  TORCH_CHECK(of_loss.sizes() == slopes.sizes().slice(0, slopes.dim() - 1),
+              "expected a gradient for each loss of slopes ", slopes.sizes(), ", got ", of_loss.sizes());
+}
+
+/// The gradient of predictions: their slopes times the gradient of each loss. Products are in float32 and rounded once.
+at::Tensor scale_slopes(const at::Tensor& slopes, const at::Tensor& of_loss, at::ScalarType type) {
+  check(slopes, of_loss, type);
+  at::Tensor gradients = at::empty_like(slopes, type);
+  if (!slopes.is_meta()) multiply(slopes, of_loss, type, gradients);
+  return gradients;
+}
+
+/// The same in the memory of the slopes, which have the type of the predictions.
+void scale_slopes_in_place(const at::Tensor& slopes, const at::Tensor& of_loss) {
+  check(slopes, of_loss, slopes.scalar_type());
+  if (!slopes.is_meta()) multiply(slopes, of_loss, slopes.scalar_type(), slopes);
+}
+
+TORCH_LIBRARY_FRAGMENT(osprey, library) {
+  define(library, "scale_slopes(Tensor slopes, Tensor of_loss, ScalarType type) -> Tensor", &scale_slopes);
+  define(library, "scale_slopes_(Tensor(a!) slopes, Tensor of_loss) -> ()", &scale_slopes_in_place);
+}
+
+}  // namespace
 
 torch::autograd::variable_list detail::WithSlope::forward(torch::autograd::AutogradContext* context,
                                                           const at::Tensor& predictions, bool shown, Kernel kernel) {
@@ -70,13 +98,16 @@ torch::autograd::variable_list detail::WithSlope::backward(torch::autograd::Auto
                                                            torch::autograd::variable_list gradients) {
   refuse_second_derivative("a loss that comes with its slope");
   if (!gradients[0].defined()) return {at::Tensor(), at::Tensor(), at::Tensor()};
+  static const auto scaled = find_operator("scale_slopes", &scale_slopes);
+  static const auto scale = find_operator("scale_slopes_", &scale_slopes_in_place);
+  const at::Tensor slope = context->get_saved_variables()[0];
+  const auto type = static_cast<at::ScalarType>(context->saved_data["type"].toInt());
   // The slope of the logits is among the largest tensors of a step. Where nobody will ask for it again, the gradient
   // takes its place.
   const bool needed = context->saved_data["shown"].toBool() || torch::autograd::get_current_graph_task_keep_graph();
-  return {slope_times(context->get_saved_variables()[0], gradients[0],
-                      static_cast<at::ScalarType>(context->saved_data["type"].toInt()), /*in_place=*/!needed),
-          {},
-          {}};
+  if (needed || slope.scalar_type() != type) return {scaled.call(slope, gradients[0], type), {}, {}};
+  scale.call(slope, gradients[0]);
+  return {slope, {}, {}};
 }
 
 LossAndSlopeTensors differentiable_loss(const at::Tensor& predictions, bool with_slope,

@@ -10,11 +10,6 @@ namespace osprey::kernels {
 /// Losses that come with their derivative, so that nothing is left to do when gradients are wanted.
 using LossAndSlopeTensors = std::tuple<at::Tensor, at::Tensor>;  ///< [B, A]; like the predictions, or empty
 
-/// The gradient of predictions: their slopes [B, A, K] times the gradient of each anchor's loss, [B, A]. Products are
-/// in float32 and rounded once to `type`, that of the predictions.
-/// in_place  the gradient takes the memory of the slopes, where they are of its type
-at::Tensor slope_times(const at::Tensor& slope, const at::Tensor& of_loss, at::ScalarType type, bool in_place);
-
 namespace detail {
 
 class WithSlope : public torch::autograd::Function<WithSlope> {

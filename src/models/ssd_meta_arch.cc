@@ -5,6 +5,9 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
+#include <numeric>
+#include <vector>
+
 #include "osprey/core/constant.h"
 #include "osprey/kernels/preprocess.h"
 #include "osprey/nn/batch_norm.h"
@@ -63,10 +66,11 @@ ModelInput SsdMetaArch::preprocess(const Batch& batch) {
       batch.images.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true, at::MemoryFormat::ChannelsLast);
   images = scaled(images, parts_.feature_extractor->normalization());
   if (options_.has_padding) {
-    const at::Tensor shapes = batch.true_shapes.to(images.device());
+    // Neither shapes nor places name a device: it would be that of the export, wherever the model serves.
     const auto inside = [&](int64_t dimension, at::IntArrayRef view) {
-      const at::Tensor places = at::arange(images.size(2 + dimension), shapes.options()).view(view);
-      return places.lt(shapes.select(1, dimension).view({-1, 1, 1, 1}));
+      std::vector<double> places(static_cast<size_t>(images.size(2 + dimension)));
+      std::iota(places.begin(), places.end(), 0);
+      return constant(places, at::kLong).view(view).lt(batch.true_shapes.select(1, dimension).view({-1, 1, 1, 1}));
     };
     const at::Tensor padding = inside(0, {1, 1, -1, 1}).logical_and(inside(1, {1, 1, 1, -1})).logical_not_();
     if (options_.pad_value.empty()) {

@@ -18,17 +18,22 @@ BatchNorm::BatchNorm(int64_t depth, const BatchNormOptions& options) : options_(
   moving_variance_ = add_statistic("moving_variance", {depth}, 1);
 }
 
-at::Tensor BatchNorm::forward(const at::Tensor& x, Activation activation, const at::Tensor& addend) {
-  if (x.is_meta()) return x;  // not all the operations below have kernels for shapes
+at::Tensor BatchNorm::forward(const at::Tensor& x, Activation activation) {
+  return forward_plus(x, /*addend=*/{}, activation).map;
+}
+
+ForkedMap BatchNorm::forward_plus(const at::Tensor& x, const at::Tensor& addend, Activation activation) {
+  if (x.is_meta()) return {x, x};  // not all the operations below have kernels for shapes
   if (!uses_batch_statistics()) {
-    const at::Tensor y = at::batch_norm(x, gamma_, beta_, moving_mean_, moving_variance_, /*training=*/false,
-                                        /*momentum=*/0, options_.epsilon, /*cudnn_enabled=*/true);
-    return addend.defined() ? activate_(y.add_(addend), activation) : activate(y, activation);
+    at::Tensor y = at::batch_norm(x, gamma_, beta_, moving_mean_, moving_variance_, /*training=*/false,
+                                  /*momentum=*/0, options_.epsilon, /*cudnn_enabled=*/true);
+    y = addend.defined() ? activate_(y.add_(addend), activation) : activate(y, activation);
+    return {y, y};
   }
-  const NormalizedActivation result =
+  const kernels::BatchNormed result =
       batch_norm_activation(x, gamma_, beta_, options_.epsilon, activation, over_, addend);
   keep_aside(result.mean, result.inverse_deviation, (over_ ? over_->replicas : 1) * x.numel() / x.size(1));
-  return result.y;
+  return {result.y, result.again};
 }
 
 bool BatchNorm::can_be_left(Activation activation) const {
@@ -42,7 +47,7 @@ kernels::PendingMap BatchNorm::leave(const kernels::MapWithStatistics& map, Acti
 
 ForkedMap BatchNorm::forward(const kernels::PendingMap& input, const at::Tensor& weights,
                              const kernels::SlidingWindow& window, const at::Tensor& addend, Activation activation) {
-  const kernels::ActivatedMap result = kernels::activated_convolution(
+  const kernels::BatchNormed result = kernels::activated_convolution(
       input, weights, window, {gamma_, beta_, options_.epsilon, clamp_of(activation).value()}, addend);
   keep_aside(result.mean, result.inverse_deviation, result.y.numel() / result.y.size(1));
   return {result.y, result.again};

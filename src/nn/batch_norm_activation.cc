@@ -64,25 +64,26 @@ std::optional<kernels::Epilogue> clamp_of(Activation activation) {
   return epilogue && epilogue->curve == kernels::Epilogue::Curve::kClamp ? epilogue : std::nullopt;
 }
 
-NormalizedActivation batch_norm_activation(const at::Tensor& x, const at::Tensor& gamma_or_none,
+kernels::BatchNormed batch_norm_activation(const at::Tensor& x, const at::Tensor& gamma_or_none,
                                            const at::Tensor& beta_or_none, double epsilon, Activation activation,
                                            const std::shared_ptr<const kernels::ReplicaSum>& over,
                                            const at::Tensor& addend) {
   const std::optional<kernels::Epilogue> epilogue = epilogue_of(activation);
   const bool fuses = over || (epilogue && kernels::fuses_batch_norm(x));
   if (addend.defined() && !(fuses && clamp_of(activation))) {  // the sum and its activation come after
-    NormalizedActivation result =
+    kernels::BatchNormed result =
         batch_norm_activation(x, gamma_or_none, beta_or_none, epsilon, Activation::kNone, over);
-    result.y = activate_(result.y.add_(addend), activation);
+    result.y = result.again = activate_(result.y.add_(addend), activation);
     return result;
   }
   at::Tensor gamma = gamma_or_none, beta = beta_or_none;
   if (fuses) {
     const bool whole = epilogue.has_value();
-    const kernels::BatchNormed result = kernels::batch_norm_activation(
+    kernels::BatchNormed result = kernels::batch_norm_activation(
         x.contiguous(at::MemoryFormat::ChannelsLast), gamma, beta, epsilon, epilogue.value_or(kernels::Epilogue{}),
         over, addend.defined() ? addend.to(x.scalar_type()) : addend);
-    return {whole ? result.y : activate(result.y, activation), result.mean, result.inverse_deviation};
+    if (!whole) result.y = activate(result.y, activation);
+    return result;
   }
   if (x.scalar_type() != at::kFloat) {  // float parameters keep the statistics of a bfloat16 map in float
     const auto like = x.options().dtype(at::kFloat);
@@ -91,11 +92,11 @@ NormalizedActivation batch_norm_activation(const at::Tensor& x, const at::Tensor
   }
   if (activation == Activation::kRelu || activation == Activation::kRelu6) {
     const variable_list result = RectifiedBatchNorm::apply(x, gamma, beta, epsilon, activation == Activation::kRelu6);
-    return {result[0], result[1], result[2]};
+    return {result[0], result[1], result[2], {}};
   }
   auto [y, mean, inverse_deviation, reserve, implementation] =
       at::_batch_norm_impl_index(x, gamma, beta, {}, {}, /*training=*/true, /*momentum=*/0, epsilon, /*cudnn=*/true);
-  return {activate(y, activation), mean, inverse_deviation};
+  return {activate(y, activation), mean, inverse_deviation, {}};
 }
 
 }  // namespace osprey::nn

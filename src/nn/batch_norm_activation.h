@@ -14,18 +14,12 @@ std::optional<kernels::Epilogue> epilogue_of(Activation activation);
 /// The same of those that are clamps, which is what the kernels can do to a sum.
 std::optional<kernels::Epilogue> clamp_of(Activation activation);
 
-struct NormalizedActivation {
-  at::Tensor y;                  ///< like x
-  at::Tensor mean;               ///< [C] float: of the batch
-  at::Tensor inverse_deviation;  ///< [C] float: 1 / sqrt(biased variance of the batch + epsilon)
-};
-
 /// Batch norm by the statistics of the batch, plus an addend, then the activation: in training, of every map that does
 /// not go through a chain of convolutions that normalise as they read. Gradients flow to x, gamma, beta and addend
 /// (each of the latter may be undefined).
 ///
 /// over  where not null, statistics of all replicas together
-NormalizedActivation batch_norm_activation(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta,
+kernels::BatchNormed batch_norm_activation(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta,
                                            double epsilon, Activation activation,
                                            const std::shared_ptr<const kernels::ReplicaSum>& over,
                                            const at::Tensor& addend = {});

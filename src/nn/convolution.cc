@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/without_autocast.h"
 #include "nn/batch_norm_activation.h"
 #include "nn/convolution_operation.h"
 #include "osprey/nn/multiply_adds.h"
@@ -89,6 +90,12 @@ std::vector<at::Tensor> convolve_all(at::TensorList maps, const at::Tensor& weig
   results = convolution_operation(padded, weights, biases, options, symmetric);
   for (const at::Tensor& y : results) count_multiply_adds(y.numel() * (weights.numel() / weights.size(0)));
   return results;
+}
+
+at::Tensor upsampled(const at::Tensor& x, int64_t factor) {
+  const kernels::WithoutAutocast scope;  // which would make floats of halves on a GPU
+  const auto scale = static_cast<double>(factor);
+  return at::upsample_nearest2d(x, {x.size(2) * factor, x.size(3) * factor}, scale, scale);
 }
 
 at::Tensor max_pool(const at::Tensor& x, int64_t kernel, int64_t stride, Padding padding) {
@@ -191,9 +198,9 @@ at::Tensor ConvBlock::forward_last(const FeatureMap& x) {
 ForkedMap ConvBlock::forward_plus(const FeatureMap& x, const at::Tensor& addend, Activation activation) {
   TORCH_CHECK(activation_ == Activation::kNone, "a block with an activation of its own is no end of a residual unit");
   if (clamp_of(activation) && leaves_batch_norm(x)) return in_one(x, addend, activation);
-  const at::Tensor y =
-      batch_norm_ ? batch_norm_->forward(convolve(x.values(), weights_, biases_, convolution_), activation, addend)
-                  : activate_(step_by_step(x.values()).add_(addend), activation);
+  if (batch_norm_)
+    return batch_norm_->forward_plus(convolve(x.values(), weights_, biases_, convolution_), addend, activation);
+  const at::Tensor y = activate_(step_by_step(x.values()).add_(addend), activation);
   return {y, y};
 }
 

@@ -37,6 +37,14 @@ struct StepGraph::Recording {
   bool recorded = false;
   int64_t kernels = 0;
 
+  /// Whoever looks at the state then finds what was started of the step done; with a GPU that is lost nobody does.
+  static void join_after_failure(const c10::cuda::CUDAStream& first, const c10::cuda::CUDAStream& second) {
+    try {
+      wait(first, second);
+    } catch (const std::exception& error) {
+      SPDLOG_DEBUG("after a step that failed: {}", error.what());
+    }
+  }
   /// `second` goes on after what has been started on `first`.
   static void wait(const c10::cuda::CUDAStream& first, const c10::cuda::CUDAStream& second) {
     at::cuda::CUDAEvent event;
@@ -102,7 +110,7 @@ StepResult StepGraph::step(const Batch& batch) {
   const c10::cuda::CUDAStream outer = c10::cuda::getCurrentCUDAStream();
   Recording::wait(outer, r.stream);  // the batch is on its way
   StepResult result;
-  {
+  try {
     const c10::cuda::CUDAStreamGuard guard(r.stream);
     prepare_step(state_);
     if (!r.recorded && r.steps_before++ == kStepsBefore) record(batch);
@@ -115,6 +123,9 @@ StepResult StepGraph::step(const Batch& batch) {
     }
     result.learning_rate = state_.optimizer->learning_rate().at(state_.step);
     count_step(state_);
+  } catch (const std::exception&) {
+    Recording::join_after_failure(r.stream, outer);
+    throw;
   }
   Recording::wait(r.stream, outer);
   return result;
@@ -122,14 +133,17 @@ StepResult StepGraph::step(const Batch& batch) {
 
 void StepGraph::record(const Batch& batch) {
   Recording& r = *recording_;
-  r.input = clone(batch);
-  // A recorded step has memory of its own, and none that is kept for reuse is given back while it is recorded.
   for (at::Tensor& parameter : state_.model->parameters()) parameter.mutable_grad() = at::Tensor();
-  c10::cuda::device_synchronize();
-  c10::cuda::CUDACachingAllocator::emptyCache();
   std::exception_ptr failure;
-  bool ended = false;
+  bool begun = false, ended = false;
   try {
+    r.input = clone(batch);
+    // A recorded step has memory of its own, and none that is kept for reuse is given back while it is recorded. What
+    // the first steps needed to choose their ways does not count as memory of a step.
+    c10::cuda::device_synchronize();
+    c10::cuda::CUDACachingAllocator::emptyCache();
+    c10::cuda::CUDACachingAllocator::resetPeakStats(r.stream.device_index());
+    begun = true;
     // Threads that read data may allocate pinned memory meanwhile.
     r.graph.capture_begin(r.pool, cudaStreamCaptureModeThreadLocal);
     try {
@@ -155,7 +169,7 @@ void StepGraph::record(const Batch& batch) {
   r.result = {};
   r.input = {};
   r.graph.reset();
-  if (!ended) leave_pool(r.stream.device_index(), r.pool);
+  if (begun && !ended) leave_pool(r.stream.device_index(), r.pool);
   try {
     c10::cuda::CUDACachingAllocator::emptyCache();
   } catch (const std::exception& error) {

@@ -31,9 +31,7 @@ class Loop {
         first_step_(state_.step),
         watchdog_(options.stall_seconds) {
     state_.healthy = state_.healthy_steps = at::Tensor();
-    if (options.cuda_graph != StepRecording::kOff)
-      graph_ = std::make_unique<StepGraph>(state_, *parts.gradients, options.step,
-                                           options.cuda_graph == StepRecording::kRequired);
+    graph_ = new_graph();
   }
 
   RunOutcome run() {
@@ -173,10 +171,30 @@ class Loop {
     return file;
   }
 
+  /// A recorded step keeps all its memory; where an evaluation lacks that, it gets it, and another step is recorded.
+  Metrics evaluated() {
+    try {
+      return parts_.evaluate(state_);
+    } catch (const std::exception& error) {
+      if (!graph_ || !is_out_of_memory(error)) throw;
+    }
+    SPDLOG_INFO("The evaluation needs the memory of the recorded step, which is recorded again afterwards");
+    graph_ = new_graph();
+    const at::Device device = state_.model->parameters().front().device();
+    at::getDeviceAllocator(device.type())->emptyCache();
+    return parts_.evaluate(state_);
+  }
+
+  std::unique_ptr<StepGraph> new_graph() {
+    if (options_.cuda_graph == StepRecording::kOff) return nullptr;
+    return std::make_unique<StepGraph>(state_, *parts_.gradients, options_.step,
+                                       options_.cuda_graph == StepRecording::kRequired);
+  }
+
   void evaluate(std::filesystem::path file) {
     if (!parts_.evaluate) return;
     watchdog_.enter("", 0);  // an evaluation reports its own progress
-    const Metrics metrics = parts_.evaluate(state_);
+    const Metrics metrics = evaluated();
     for (Hook* hook : parts_.hooks) hook->after_evaluation(state_, metrics);
     if (parts_.best != nullptr && parts_.checkpoints != nullptr) {
       const auto found = metrics.find(parts_.best->metric());

@@ -104,6 +104,30 @@ TEST_P(ServedModule, FindsWhatTheModelFinds) {
   EXPECT_GE(report.detections, 60) << "too few detections to show anything";
 }
 
+/// Calls look(node) for all that a served model does.
+void for_each_node(const torch::jit::Module& served, const std::function<void(torch::jit::Node&)>& look) {
+  const std::function<void(at::ArrayRef<torch::jit::Block*>)> visit = [&](at::ArrayRef<torch::jit::Block*> blocks) {
+    for (torch::jit::Block* block : blocks)
+      for (torch::jit::Node* node : block->nodes()) {
+        look(*node);
+        visit(node->blocks());
+      }
+  };
+  for (const torch::jit::Module& part : served.modules())
+    for (const auto& method : part.get_methods()) visit({method.graph()->block()});
+}
+
+// The weights go where the file is loaded to; a device that is written into the graph would be asked for there, too.
+TEST_P(ServedModule, NamesNoDevice) {
+  const auto model = evaluated_model(toy_pipeline(GetParam().changes));
+  for_each_node(served_module(*model, GetParam().resize, GetParam().batch_size, GetParam().memory_format),
+                [](torch::jit::Node& node) {
+                  if (node.kind() != c10::prim::Constant || node.output()->type() != c10::DeviceObjType::get()) return;
+                  for (const torch::jit::Use& use : node.output()->uses())
+                    ADD_FAILURE() << use.user->kind().toQualString() << " on " << node.s(c10::attr::value);
+                });
+}
+
 const std::string kNms = "model.ssd.post_processing.batch_non_max_suppression.";
 
 INSTANTIATE_TEST_SUITE_P(
@@ -140,15 +164,7 @@ TEST(ServedModule, UsesNoOperatorOfOursOrOfAnotherLibrary) {
   const auto model = evaluated_model(toy_pipeline());
   const torch::jit::Module served = served_module(*model, {96, 96, 0, 0}, 1);
   std::set<std::string> spaces;
-  const std::function<void(at::ArrayRef<torch::jit::Block*>)> visit = [&](at::ArrayRef<torch::jit::Block*> blocks) {
-    for (torch::jit::Block* block : blocks)
-      for (torch::jit::Node* node : block->nodes()) {
-        spaces.insert(node->kind().ns().toUnqualString());
-        visit(node->blocks());
-      }
-  };
-  for (const torch::jit::Module& part : served.modules())
-    for (const auto& method : part.get_methods()) visit({method.graph()->block()});
+  for_each_node(served, [&](torch::jit::Node& node) { spaces.insert(node.kind().ns().toUnqualString()); });
   EXPECT_EQ(spaces, (std::set<std::string>{"aten", "prim"}));
 }
 

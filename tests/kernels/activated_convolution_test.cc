@@ -89,7 +89,7 @@ BatchNormed activated_by_libtorch(const ActivatedArguments& of) {
   return {(result + of.addend).clamp(of.own.clamp.low, of.own.clamp.high), mean, inverse_deviation};
 }
 
-ActivatedMap result_of(const ActivatedArguments& of) {
+BatchNormed result_of(const ActivatedArguments& of) {
   return activated_convolution(of.input, of.weights, of.window, of.own, of.addend);
 }
 
@@ -136,7 +136,7 @@ TEST(ActivatedConvolution, AddsTheGradientsOfBothOfItsResults) {
     const auto gradients = [&](const ActivatedArguments& given, const at::Tensor& first, const at::Tensor& second) {
       ActivatedArguments own = given.to(at::kFloat);
       for (at::Tensor* leaf : own.leaves()) *leaf = leaf->detach().clone().requires_grad_();
-      const ActivatedMap result = result_of(own);
+      const BatchNormed result = result_of(own);
       EXPECT_TRUE(at::equal(result.y, result.again));
       EXPECT_EQ(result.y.data_ptr(), result.again.data_ptr());
       at::Tensor loss = at::zeros({});
@@ -162,7 +162,7 @@ TEST(ActivatedConvolution, NoticesThatEitherOfItsResultsHasBeenWritten) {
   at::manual_seed(35);
   const ActivatedArguments given = activated_arguments(kActivatedKinds[0], /*pending=*/true, {.low = 0});
   for (const bool second : {false, true}) {
-    const ActivatedMap result = result_of(given);
+    const BatchNormed result = result_of(given);
     {
       const at::NoGradGuard no_gradients;
       (second ? result.again : result.y).add_(1);

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "support/golden.h"
 
@@ -84,25 +85,40 @@ TEST(BatchNormActivation, GradientsAreThoseOfTheDefinition) {
       for (const bool affine : {true, false}) expect_gradients(item, affine, range);
 }
 
+/// first, second  what part of the gradient comes by each of the two results
+void expect_sum(const Case& item, float first, float second) {
+  for (const Epilogue& range : {Epilogue{0, 6}, Epilogue{.low = 0}, Epilogue{}}) {
+    const at::Tensor x = map_of(item, 3, at::kFloat), addend = at::randn_like(x), wanted = at::randn_like(x);
+    const at::Tensor gamma = at::linspace(0.5, 2, item.depth);
+    // By autograd through the operator, and by the definition.
+    const at::Tensor own[] = {x.clone().requires_grad_(), gamma.clone().requires_grad_(),
+                              addend.clone().requires_grad_()};
+    const BatchNormed made = batch_norm_activation(own[0], own[1], {}, 1e-3, range, nullptr, own[2]);
+    EXPECT_EQ(made.y.data_ptr(), made.again.data_ptr());
+    std::vector<at::Tensor> results, gradients;
+    if (first != 0) results.push_back(made.y), gradients.push_back(wanted * first);
+    if (second != 0) results.push_back(made.again), gradients.push_back(wanted * second);
+    torch::autograd::backward(results, gradients);
+    const at::Tensor exact[] = {x.to(at::kDouble).requires_grad_(), gamma.to(at::kDouble).requires_grad_(),
+                                addend.to(at::kDouble).requires_grad_()};
+    const at::Tensor sum = (reference(exact[0], exact[1], {}, 1e-3, {}).y + exact[2]).clamp(range.low, range.high);
+    sum.backward(wanted.to(at::kDouble));
+    expect_close(made.y, sum, 1e-5, 1e-4, "y");
+    expect_close(own[0].grad(), exact[0].grad(), 1e-3, 2e-4, "gradient of x");
+    expect_close(own[1].grad(), exact[1].grad(), 1e-4, 2e-3, "gradient of gamma");
+    expect_close(own[2].grad(), exact[2].grad(), 0, 0, "gradient of the addend");
+  }
+}
+
 TEST(BatchNormActivation, AnAddendComesInBeforeTheActivation) {
-  for (const Case& item : kCases)
-    for (const Epilogue& range : {Epilogue{0, 6}, Epilogue{.low = 0}, Epilogue{}}) {
-      const at::Tensor x = map_of(item, 3, at::kFloat), addend = at::randn_like(x), wanted = at::randn_like(x);
-      const at::Tensor gamma = at::linspace(0.5, 2, item.depth);
-      // By autograd through the operator, and by the definition.
-      const at::Tensor own[] = {x.clone().requires_grad_(), gamma.clone().requires_grad_(),
-                                addend.clone().requires_grad_()};
-      const at::Tensor y = batch_norm_activation(own[0], own[1], {}, 1e-3, range, nullptr, own[2]).y;
-      y.backward(wanted);
-      const at::Tensor exact[] = {x.to(at::kDouble).requires_grad_(), gamma.to(at::kDouble).requires_grad_(),
-                                  addend.to(at::kDouble).requires_grad_()};
-      const at::Tensor sum = (reference(exact[0], exact[1], {}, 1e-3, {}).y + exact[2]).clamp(range.low, range.high);
-      sum.backward(wanted.to(at::kDouble));
-      expect_close(y, sum, 1e-5, 1e-4, "y");
-      expect_close(own[0].grad(), exact[0].grad(), 1e-3, 2e-4, "gradient of x");
-      expect_close(own[1].grad(), exact[1].grad(), 1e-4, 2e-3, "gradient of gamma");
-      expect_close(own[2].grad(), exact[2].grad(), 0, 0, "gradient of the addend");
-    }
+  for (const Case& item : kCases) expect_sum(item, 1, 0);
+}
+
+TEST(BatchNormActivation, GradientsOfBothWaysOfASumAreAddedUp) {
+  for (const Case& item : kCases) {
+    expect_sum(item, 0, 1);
+    expect_sum(item, 0.5f, 0.5f);
+  }
 }
 
 TEST(BatchNormActivation, RefusesOtherAddends) {

@@ -48,8 +48,10 @@ SAMPLES = {
     "encoded_smooth_l1_loss": (torch.randn(2, 30, 4, requires_grad=True), boxes(2, 9), torch.randint(-2, 9, (2, 30)), boxes(30),
                                [10.0, 10.0, 5.0, 5.0], torch.rand(2, 30), 0.7, True),
     "giou_loss": (boxes(2, 30).requires_grad_(), boxes(2, 30), torch.rand(2, 30), True),
+    "scale_slopes": (torch.randn(2, 77, 13), torch.rand(2, 77), torch.float16),
+    "scale_slopes_": (torch.randn(2, 77, 13), torch.rand(2, 77)),
     "batch_norm_activation": (maps().requires_grad_(), channels(), channels(), maps().requires_grad_(), 1e-3, 0.0, 6.0, 0),
-    "batch_norm_activation_backward": (maps(), maps(), torch.rand(19), None, maps(), torch.rand(19), torch.rand(19), 0.0, 6.0, 0),
+    "batch_norm_activation_backward": (maps(), maps(), maps(), torch.rand(19), None, maps(), torch.rand(19), torch.rand(19), 0.0, 6.0, 0),
     "convolution_weight_gradient": ([torch.randn(2, 8, 5, 6)], [torch.randn(2, 4, 10, 12)], [3, 3], 2, [1, 1]),
     "convolution_bias_gradient": ([maps(), maps()],),
     "depthwise_convolution": (maps().requires_grad_(), torch.randn(19, 1, 3, 3, requires_grad=True), 2, [0, 1, 1, 1]),
@@ -79,7 +81,7 @@ SAMPLES = {
 # Where a tensor that may be left out is.
 MORE = [
     ("batch_norm_activation", (maps().requires_grad_(), None, channels(), None, 1e-3, 0.0, 6.0, 1)),
-    ("batch_norm_activation_backward", (maps(), maps(), torch.rand(19), None, None, torch.rand(19), torch.rand(19), 0.0, 6.0, 1)),
+    ("batch_norm_activation_backward", (maps(), None, maps(), torch.rand(19), None, None, torch.rand(19), torch.rand(19), 0.0, 6.0, 1)),
     ("pending_sum_backward", (maps(), None, None, maps(), *pending()[:-3], 0.0, 6.0)),
 ]
 

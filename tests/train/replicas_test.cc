@@ -263,7 +263,7 @@ Normed normed(const at::Tensor& map, const at::Tensor& gradient, const at::Tenso
     batch_norm.synchronize(std::make_shared<const kernels::ReplicaSum>(
         kernels::ReplicaSum{[=](const at::Tensor& numbers) { replicas->sum(numbers); }, replicas->size()}));
   const at::Tensor x = map.detach().clone(at::MemoryFormat::ChannelsLast).requires_grad_(true);
-  const at::Tensor y = batch_norm.forward(x, nn::Activation::kRelu6, addend);
+  const at::Tensor y = batch_norm.forward_plus(x, addend, nn::Activation::kRelu6).map;
   y.backward(gradient);
   nn::BatchNorm::commit({&batch_norm});
   const auto parameters = batch_norm.named_parameters();

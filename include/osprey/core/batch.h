@@ -31,8 +31,8 @@ struct Batch {
   int64_t size() const { return images.size(0); }
 };
 
-/// The same batch with every tensor on `device`; images keep their memory format. Copies are asynchronous from pinned
-/// memory.
+/// The same batch with every tensor on `device`; images keep their memory format. Copies to a GPU are
+/// asynchronous from pinned memory, those to the CPU are there when it returns.
 Batch to(const Batch& batch, const at::Device& device);
 
 /// The same batch in pinned memory of the host, from which a GPU copies by itself.

@@ -12,12 +12,6 @@ struct OwnBatchNorm {
   Epilogue clamp;
 };
 
-/// The result, twice: where two layers read it, each should read one of the two. Their gradients are then added up
-/// where they are taken further back, instead of in a pass of its own.
-struct ActivatedMap : BatchNormed {
-  at::Tensor again;  ///< y, in the same memory: neither may be written in place
-};
-
 /// What a chain of `normalized_convolution` in a residual unit ends with: one more of them, its batch norm and the sum,
 /// clamp((y - mean) * inverse_deviation * gamma + beta + addend). Gradients flow from the result to all of the
 /// input, weights, gamma, beta and addend. That of y is never written: the convolution makes it of the result's as it
@@ -25,9 +19,9 @@ struct ActivatedMap : BatchNormed {
 ///
 /// input, weights, window  as for `normalized_convolution`
 /// addend   like y
-/// returns  the result, with the statistics of y
+/// returns  the result, twice, with the statistics of y
 /// throws   c10::Error where sizes or types are not as above
-ActivatedMap activated_convolution(const PendingMap& input, const at::Tensor& weights, const SlidingWindow& window,
-                                   const OwnBatchNorm& batch_norm, const at::Tensor& addend);
+BatchNormed activated_convolution(const PendingMap& input, const at::Tensor& weights, const SlidingWindow& window,
+                                  const OwnBatchNorm& batch_norm, const at::Tensor& addend);
 
 }  // namespace osprey::kernels

@@ -12,6 +12,9 @@ struct BatchNormed {
   at::Tensor y;                  ///< like x
   at::Tensor mean;               ///< [C] float32: of the batch
   at::Tensor inverse_deviation;  ///< [C] float32: 1 / sqrt(biased variance of the batch + epsilon)
+  /// Where something was added: y, in the same memory, for the other of two layers that read it. Their gradients are
+  /// then added up where they are taken back, instead of in a pass of their own. Neither may be written in place.
+  at::Tensor again;
 };
 
 struct BatchNormGradients {
@@ -48,7 +51,7 @@ BatchNormed batch_norm_activation(const at::Tensor& x, const at::Tensor& gamma, 
                                   const at::Tensor& addend = {});
 
 /// The gradients of `batch_norm_activation` by themselves.
-/// gradient_y  like x
+/// gradient_y  like x; with a sum it may come in two parts, of which `gradient_again` is the second
 /// statistics  as `batch_norm_activation` gave them (y is not looked at)
 /// sum         its y where an addend had come in; undefined: there was none
 /// returns     like x, [C] float32 for gamma and beta, and like x for the addend, undefined where there was none
@@ -57,6 +60,6 @@ BatchNormed batch_norm_activation(const at::Tensor& x, const at::Tensor& gamma, 
 BatchNormGradients batch_norm_activation_backward(const at::Tensor& gradient_y, const at::Tensor& x,
                                                   const at::Tensor& gamma, const at::Tensor& beta,
                                                   const BatchNormed& statistics, const Epilogue& epilogue,
-                                                  const at::Tensor& sum = {});
+                                                  const at::Tensor& sum = {}, const at::Tensor& gradient_again = {});
 
 }  // namespace osprey::kernels

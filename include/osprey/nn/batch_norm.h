@@ -31,10 +31,12 @@ class BatchNorm : public Layer {
  public:
   BatchNorm(int64_t depth, const BatchNormOptions& options);
 
-  /// x       [B, C, H, W] float32 or half the bits; gradients flow to x, gamma, beta and addend;
-  ///         a tensor of the meta device comes back as it is
-  /// addend  as large as x, added before the activation; undefined: nothing
-  at::Tensor forward(const at::Tensor& x, Activation activation = Activation::kNone, const at::Tensor& addend = {});
+  /// x  [B, C, H, W] float32 or half the bits; gradients flow to x, gamma and beta; a tensor of the meta device comes
+  ///    back as it is
+  at::Tensor forward(const at::Tensor& x, Activation activation = Activation::kNone);
+  /// The same plus an addend, before the activation; gradients flow to it, too.
+  /// addend  as large as x
+  ForkedMap forward_plus(const at::Tensor& x, const at::Tensor& addend, Activation activation);
 
   /// Whether `leave` may take the place of `forward`: the statistics are those of this replica's batch, and the kernels
   /// know the activation.

@@ -8,9 +8,10 @@ namespace osprey::kernels::device {
   OSPREY_FOR_GPU(ColumnSums<GradientMoments<T, kWidth, Curve>>); \
   OSPREY_FOR_GPU(Normalize<T, kWidth, Curve>);                   \
   OSPREY_FOR_GPU(GradientOfInput<T, kWidth, Curve>)
-#define OSPREY_FOR_WIDTH(T, kWidth)               \
-  OSPREY_FOR_GPU(ColumnSums<Moments<T, kWidth>>); \
-  OSPREY_FOR_GPU(ColumnSums<SumGradientMoments<T, kWidth>>)
+#define OSPREY_FOR_WIDTH(T, kWidth)                                 \
+  OSPREY_FOR_GPU(ColumnSums<Moments<T, kWidth>>);                   \
+  OSPREY_FOR_GPU(ColumnSums<SumGradientMoments<T, kWidth, false>>); \
+  OSPREY_FOR_GPU(ColumnSums<SumGradientMoments<T, kWidth, true>>)
 #define OSPREY_FOR_TYPE(T)                    \
   OSPREY_FOR_WIDTH(T, 1);                     \
   OSPREY_FOR_WIDTH(T, 16 / sizeof(T));        \

@@ -119,9 +119,9 @@ struct GradientMoments {
 };
 
 /// The same where a map was added before the activation, which is a clamp: g is the gradient of what came of it, y,
-/// where that lies strictly inside, and is written down: it is the gradient of what was added, too. `again` is the rest
-/// of what flows to y, where there is any.
-template <class T, int kWidthOf>
+/// where that lies strictly inside, and is written down: it is the gradient of what was added, too. Where kTwice,
+/// `again` is the rest of what flows to y.
+template <class T, int kWidthOf, bool kTwice>
 struct SumGradientMoments {
   static constexpr int kWidth = kWidthOf, kAhead = 2;
   const T *gradient, *again, *y, *x;
@@ -129,22 +129,23 @@ struct SumGradientMoments {
   T* of_addend;
 
   struct Row {
-    Vector<T, kWidth> gradient, again, y, x;
+    Vector<T, kWidth> gradient, again, y, x;  // `again` only where kTwice
   };
   struct Channels {
     const SumGradientMoments& of;
     OfChannels<kWidth> mean;
     OSPREY_INLINE Row read(int64_t at) const {
-      return {device::read<kWidth>(of.gradient + at),
-              device::read<kWidth>((of.again == nullptr ? of.gradient : of.again) + at),
-              device::read<kWidth>(of.y + at), device::read<kWidth>(of.x + at)};
+      Row row{
+          device::read<kWidth>(of.gradient + at), {}, device::read<kWidth>(of.y + at), device::read<kWidth>(of.x + at)};
+      if constexpr (kTwice) row.again = device::read<kWidth>(of.again + at);
+      return row;
     }
     OSPREY_INLINE void add(int64_t at, const Row& row, float* a, float* b) const {
       const Clamp clamp{of.affine.epilogue.low, of.affine.epilogue.high};
       float result[kWidth];
       OSPREY_UNROLL
       for (int k = 0; k < kWidth; ++k) {
-        const float more = of.again == nullptr ? 0 : row.again[k];
+        const float more = kTwice ? row.again[k] : 0.0f;
         const float g = clamp.back(row.y[k], row.gradient[k] + more);
         result[k] = g;
         a[k] += g;

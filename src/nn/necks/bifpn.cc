@@ -19,10 +19,7 @@ struct Way {
 
 at::Tensor resampled(const at::Tensor& x, int64_t steps) {
   if (steps > 0) return max_pool(x, (int64_t{1} << steps) + 1, int64_t{1} << steps, Padding::kSame);
-  if (steps < 0) {
-    const auto scale = static_cast<double>(int64_t{1} << -steps);
-    return at::upsample_nearest2d(x, at::OptionalIntArrayRef(), std::vector<double>{scale, scale});
-  }
+  if (steps < 0) return upsampled(x, int64_t{1} << -steps);
   return x;
 }
 

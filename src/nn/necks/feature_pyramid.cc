@@ -76,7 +76,8 @@ class FeaturePyramidNeck final : public Neck {
                       "{}x{}; use a size that is a multiple of the coarsest stride, or pad_to_multiple",
                       fine.size(2), fine.size(3), coarse.size(2), coarse.size(3)));
     if (fine.is_meta()) return fine;
-    return fine + at::upsample_nearest2d(coarse, {fine.size(2), fine.size(3)}, /*scales_h=*/2.0, /*scales_w=*/2.0);
+    const at::Tensor whole = upsampled(coarse, 2);
+    return fine + (crop_ ? whole.slice(2, 0, fine.size(2)).slice(3, 0, fine.size(3)) : whole);
   }
 
   std::vector<std::string> endpoints_;

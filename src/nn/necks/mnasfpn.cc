@@ -102,10 +102,8 @@ class Mnasfpn final : public Neck {
   /// To the block's depth and level. A 1x1 convolution runs on the smaller of the two maps.
   at::Tensor brought(const at::Tensor& x, int64_t steps, ConvBlock& convolution) const {
     if (steps > 0) return convolution.forward(max_pool(x, 3, int64_t{1} << steps, padding_));
-    at::Tensor y = convolution.forward(x);
-    if (steps == 0) return y;
-    const auto scale = static_cast<double>(int64_t{1} << -steps);
-    return at::upsample_nearest2d(y, at::OptionalIntArrayRef(), std::vector<double>{scale, scale});
+    const at::Tensor y = convolution.forward(x);
+    return steps == 0 ? y : upsampled(y, int64_t{1} << -steps);
   }
 
   std::vector<at::Tensor> run(const std::vector<Made>& cell, std::vector<at::Tensor> maps) const {
