@@ -5,6 +5,7 @@
 #include "osprey/base/error.h"
 
 #ifdef USE_C10D_NCCL
+#include <c10/util/Logging.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #endif
@@ -14,6 +15,8 @@ namespace osprey::train {
 #ifdef USE_C10D_NCCL
 c10::intrusive_ptr<c10d::Backend> make_device_group(const c10::intrusive_ptr<c10d::Store>& store,
                                                     const ReplicaPlace& place, double seconds) {
+  // Where a replica is lost NCCL's watchdog ends this process; why, stands in its log only.
+  FLAGS_caffe2_log_level = c10::GLOG_WARNING;
   auto options = c10d::ProcessGroupNCCL::Options::create();
   options->timeout = std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
   return c10::make_intrusive<c10d::ProcessGroupNCCL>(c10::make_intrusive<c10d::PrefixStore>("nccl", store),

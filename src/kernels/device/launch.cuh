@@ -2,6 +2,7 @@
 #include <cuda_runtime_api.h>
 
 #include <stdexcept>
+#include <string>
 
 #include "kernels/device/kernel.h"
 
@@ -19,7 +20,9 @@ void run_on_gpu(const Kernel& kernel, int64_t blocks, void* stream) {
   static_assert(sizeof(Kernel) <= 4096, "so much fits into the arguments of a kernel");
   run_blocks<<<static_cast<unsigned>(blocks), Kernel::kThreads, 0, static_cast<cudaStream_t>(stream)>>>(kernel);
   const cudaError_t error = cudaGetLastError();
-  if (error != cudaSuccess) throw std::runtime_error(std::string("CUDA: ") + cudaGetErrorString(error));
+  if (error != cudaSuccess)
+    throw std::runtime_error(std::string("CUDA: ") + cudaGetErrorString(error) + ", seen when " + __PRETTY_FUNCTION__ +
+                             " was started; what came before may have caused it (CUDA_LAUNCH_BLOCKING=1 tells)");
 }
 
 }  // namespace osprey::kernels::device::detail
