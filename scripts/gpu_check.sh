@@ -54,7 +54,7 @@ sanitizer() {
     echo "$tool:"
     only=(--kernel-regex kns=run_blocks)
     [ $tool != initcheck ] || only=()
-    PYTORCH_NO_CUDA_MEMORY_CACHING=1 "$program" --tool "$tool" "${only[@]}" --error-exitcode 9 "$build/tests/kernels_test" \
+    PYTORCH_NO_CUDA_MEMORY_CACHING=1 "$program" --tool "$tool" --target-processes all "${only[@]}" --error-exitcode 9 "$build/tests/kernels_test" \
       --gtest_filter='Operators.GiveOnAGpu*' 2>&1 | tail -n 5 || [ $tool = initcheck ] || failed=1
   done
 }

@@ -6,7 +6,6 @@
 
 #include "osprey/config/label_map.h"
 #include "osprey/config/pipeline.h"
-#include "osprey/data/loader.h"
 #include "osprey/optim/gradients.h"
 #include "osprey/train/job.h"
 #include "osprey/train/train_state.h"
@@ -43,19 +42,5 @@ int64_t peak_memory(const Assembly& assembly);
 
 /// Of it, what does not depend on the batch: weights, their gradients, and what the optimizer and the averages keep.
 int64_t state_memory(const Assembly& assembly);
-
-/// The training data, or this replica's share of it; made-up pictures where the options say so.
-std::unique_ptr<data::BatchSource> training_source(const Assembly& assembly, const JobOptions& options);
-
-/// Makes the source of a whole that of a replica's share; rows per batch stay as they are.
-void take_share(data::SourceOptions& source, const ReplicaPlace& place);
-
-/// Steps of the whole run, from num_steps or num_epochs; 0: without end.
-int64_t total_steps(const Assembly& assembly, int64_t num_examples);
-
-/// "20,000 steps × batch 8 = 320 epochs of 500 images"
-std::string plan_text(int64_t num_steps, int64_t batch_size, int64_t num_examples);
-
-const char* name_of(Precision precision);
 
 }  // namespace osprey::train

@@ -10,8 +10,10 @@
 #include "osprey/data/input_paths.h"
 #include "osprey/train/job.h"
 #include "train/assembly.h"
+#include "train/run_arithmetic.h"
 #include "train/start.h"
 #include "train/step_graph.h"
+#include "train/training_source.h"
 
 namespace osprey::train {
 namespace {

@@ -6,6 +6,7 @@
 
 #ifdef USE_C10D_NCCL
 #include <c10/util/Logging.h>
+
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #endif

@@ -10,6 +10,7 @@
 #include "osprey/eval/evaluator.h"
 #include "osprey/train/log_record.h"
 #include "osprey/train/signals.h"
+#include "train/training_source.h"
 
 namespace osprey::train {
 namespace {

@@ -24,9 +24,11 @@
 #include "train/assembly.h"
 #include "train/evaluation.h"
 #include "train/memory_advice.h"
+#include "train/run_arithmetic.h"
 #include "train/run_info.h"
 #include "train/start.h"
 #include "train/step_graph.h"
+#include "train/training_source.h"
 
 namespace osprey::train {
 namespace {

@@ -14,6 +14,7 @@
 #include "osprey/base/crc32c.h"
 #include "osprey/base/json_text.h"
 #include "osprey/data/input_paths.h"
+#include "train/run_arithmetic.h"
 
 namespace osprey::train {
 namespace {

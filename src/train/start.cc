@@ -10,6 +10,7 @@
 #include "osprey/config/resolve.h"
 #include "osprey/train/class_check.h"
 #include "osprey/train/run_directory.h"
+#include "train/run_arithmetic.h"
 
 namespace osprey::train {
 namespace {

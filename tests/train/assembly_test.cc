@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "../src/train/faster_precision.h"
+#include "../src/train/training_source.h"
 #include "osprey/base/error.h"
 #include "osprey/data/loader.h"
 #include "osprey/data/resize.h"

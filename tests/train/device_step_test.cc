@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "../src/train/assembly.h"
+#include "../src/train/training_source.h"
 #include "osprey/base/error.h"
 #include "osprey/kernels/device.h"
 #include "support/golden.h"

@@ -10,6 +10,7 @@
 #include <iostream>
 
 #include "../src/train/assembly.h"
+#include "../src/train/training_source.h"
 #include "osprey/base/error.h"
 #include "osprey/checkpoint/checkpoint.h"
 #include "osprey/config/support.h"

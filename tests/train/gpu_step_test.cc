@@ -9,6 +9,7 @@
 #include "../src/train/device_feed.h"
 #include "../src/train/lagging_copy.h"
 #include "../src/train/step_graph.h"
+#include "../src/train/training_source.h"
 #include "osprey/base/error.h"
 #include "osprey/train/progress_hook.h"
 #include "osprey/train/replicas.h"

@@ -5,10 +5,11 @@
 #include "kernels/arithmetic/inline.h"
 
 /// Elementary functions of float32 without calls and branches, so that a compiler can vectorise loops over them, and
-/// every CPU gives the same digits. GPUs have instructions for some of them, which differ in the last digit or two.
+/// every CPU gives the same digits. GPUs have instructions for some of them: there e^x is within |x| / 10^7 of itself,
+/// and what does not fit becomes 0 or infinite.
 namespace osprey::kernels {
 
-/// a / b for b that is neither 0 nor above 2^126.
+/// a / b for b that is not 0; 0 where b is above 2^126.
 OSPREY_INLINE float quotient(float a, float b) {
 #ifdef __CUDA_ARCH__
   float inverse;
@@ -21,14 +22,13 @@ OSPREY_INLINE float quotient(float a, float b) {
 
 /// e^x of numbers that are not too large: 2^n times a polynomial of what is left.
 OSPREY_INLINE float exponential(float x) {
+#ifdef __CUDA_ARCH__
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * 1.44269504f));
+  return power;
+#else
   x = x < -87.0f ? -87.0f : x;
   x = x > 88.0f ? 88.0f : x;
-#ifdef __CUDA_ARCH__
-  const float exponent = x * 1.44269504f, lost = fmaf(x, 1.44269504f, -exponent) + x * 1.92596303e-8f;
-  float power_of_two;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power_of_two) : "f"(exponent));
-  return fmaf(power_of_two, lost * 0.693147181f, power_of_two);
-#else
   const float shifted = x * 1.44269504f + 12582912.0f;  // the last bits hold the nearest integer to x / ln 2
   const float n = shifted - 12582912.0f;
   const float r = x - n * 0.693359375f + n * 2.12194440e-4f;

@@ -56,13 +56,31 @@ OSPREY_INLINE SigmoidParts sigmoid_parts(float x) {
   return {e, quotient(1.0f, (1.0f + e) * (2.0f + e))};
 }
 
+/// log(1 + exp(-|x|))
+OSPREY_INLINE float entropy_of_sign(const SigmoidParts& parts) {
+  return log_one_plus_from(parts.e * (1.0f + parts.e) * parts.inverse);
+}
+
+/// What focal_element gives where the target is 0, as nearly all are.
+template <class Modulation>
+OSPREY_INLINE void focal_element_of_absent(float x, const SigmoidParts& parts, const FocalForm& form,
+                                           const Modulation& modulation, float& loss, float& slope) {
+  const float large = (2.0f + parts.e) * parts.inverse, small = parts.e * large;
+  const float p = x < 0.0f ? small : large, q = x < 0.0f ? large : small;
+  const float entropy = form.negative * ((x < 0.0f ? 0.0f : x) + entropy_of_sign(parts));
+  float power, power_slope;
+  modulation(p, power, power_slope);
+  loss = entropy * power;
+  slope = p * (form.negative * power + entropy * power_slope * q);
+}
+
 /// x  logit      t  target, 0..1      parts  sigmoid_parts(x)
 template <class Modulation>
 OSPREY_INLINE void focal_element(float x, float t, const SigmoidParts& parts, const FocalForm& form,
                                  const Modulation& modulation, float& loss, float& slope) {
   const float large = (2.0f + parts.e) * parts.inverse, small = parts.e * large;  // sigmoid of |x| and of -|x|
   const float p = x < 0.0f ? small : large, q = x < 0.0f ? large : small;
-  const float entropy = (x < 0.0f ? 0.0f : x) - x * t + log_one_plus_from(parts.e * (1.0f + parts.e) * parts.inverse);
+  const float entropy = (x < 0.0f ? 0.0f : x) - x * t + entropy_of_sign(parts);
   const float miss = t * q + (1.0f - t) * p;
   float power, power_slope;
   modulation(miss, power, power_slope);

@@ -69,26 +69,37 @@ struct SigmoidFocal {
   template <class Modulation>
   OSPREY_INLINE float classes(int64_t anchor, int lane, const Modulation& modulation) const {
     constexpr int kAhead = 4;  // classes that are on their way together
-    const int64_t row = Split(anchor, of.A).quotient * of.R + of.row[anchor], at = anchor * of.C;
-    const float weight_of_anchor = of.weight_per_class ? 0 : of.weights[row];
+    const int64_t row = Split(anchor, of.A).quotient * of.R + of.row[anchor];
+    const int count = static_cast<int>(of.C);
+    const T* const logits = of.logits + anchor * of.C;
+    const float *const targets = of.targets + row * of.C, *const weights = of.weight_per_class ? of.weights + row * of.C
+                                                                                               : of.weights + row;
+    SlopeOf<T>* const slopes = of.slopes != nullptr ? of.slopes + anchor * of.C : nullptr;
+    const float weight_of_anchor = weights[0];
     float sum = 0;
-    for (int64_t first = lane; first < of.C; first += kLanes * kAhead) {
+    for (int first = lane; first < count; first += kLanes * kAhead) {
       float x[kAhead], target[kAhead], weight[kAhead];
       OSPREY_UNROLL
       for (int i = 0; i < kAhead; ++i) {
-        const int64_t c = first + i * kLanes < of.C ? first + i * kLanes : first;
-        x[i] = load(of.logits + at + c);
-        target[i] = of.targets[row * of.C + c];
-        weight[i] = of.weight_per_class ? of.weights[row * of.C + c] : weight_of_anchor;
+        const int c = first + i * kLanes;
+        weight[i] = weight_of_anchor;
+        if (c >= count) continue;
+        x[i] = load(logits + c);
+        target[i] = targets[c];
+        if (of.weight_per_class) weight[i] = weights[c];
       }
       OSPREY_UNROLL
       for (int i = 0; i < kAhead; ++i) {
-        const int64_t c = first + i * kLanes;
-        if (c >= of.C) continue;
+        const int c = first + i * kLanes;
+        if (c >= count) continue;
         float loss, slope;
-        focal_element(x[i], target[i], sigmoid_parts(x[i]), form, modulation, loss, slope);
+        const SigmoidParts parts = sigmoid_parts(x[i]);
+        if (target[i] == 0)
+          focal_element_of_absent(x[i], parts, form, modulation, loss, slope);
+        else
+          focal_element(x[i], target[i], parts, form, modulation, loss, slope);
         sum += weight[i] * loss;
-        if (of.slopes != nullptr) store(of.slopes + at + c, weight[i] * slope);
+        if (slopes != nullptr) store(slopes + c, weight[i] * slope);
       }
     }
     return sum;
@@ -98,7 +109,7 @@ struct SigmoidFocal {
 /// Gradients of logits: the slopes of each anchor times the gradient of its loss. Of some neighbours.
 template <class T>
 struct SlopesTimesFactors {
-  static constexpr int kWidth = 4;
+  static constexpr int kWidth = 16 / sizeof(SlopeOf<T>);
   const SlopeOf<T>* slopes;  ///< [rows, K]
   const float* factors;      ///< [rows]
   int64_t K, count;          ///< count: rows * K
@@ -106,17 +117,18 @@ struct SlopesTimesFactors {
 
   OSPREY_INLINE void operator()(int64_t number) const {
     const int64_t first = number * kWidth;
-    if (first + kWidth > count) {
-      for (int64_t i = first; i < count; ++i) store(gradients + i, load(slopes + i) * factors[Split(i, K).quotient]);
+    if (K < kWidth || first + kWidth > count) {
+      const int64_t end = first + kWidth < count ? first + kWidth : count;
+      for (int64_t i = first; i < end; ++i) store(gradients + i, load(slopes + i) * factors[Split(i, K).quotient]);
       return;
     }
     const auto own = read<kWidth>(slopes + first);
     const Split start(first, K);
-    const float factor = factors[start.quotient];
+    const int of_row = static_cast<int>(K - start.rest < kWidth ? K - start.rest : kWidth);  // the others: of the next
+    const float factor = factors[start.quotient], next = of_row < kWidth ? factors[start.quotient + 1] : 0.0f;
     float values[kWidth];
     OSPREY_UNROLL
-    for (int i = 0; i < kWidth; ++i)
-      values[i] = own[i] * (start.rest + i < K ? factor : factors[Split(first + i, K).quotient]);
+    for (int i = 0; i < kWidth; ++i) values[i] = own[i] * (i < of_row ? factor : next);
     write(gradients + first, values);
   }
 };
