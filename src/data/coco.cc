@@ -176,7 +176,11 @@ class Coco final : public AnnotationSource {
   Coco(CocoOptions options, Problems& problems) : options_(std::move(options)) {
     Contents contents = parse(options_.input);
     categories_ = std::move(contents.categories);
-    for (const Category& category : categories_) names_.emplace(category.id, category.name);
+    for (const Category& category : categories_)
+      if (const auto [known, is_new] = names_.emplace(category.id, category.name);
+          !is_new && known->second != category.name)
+        throw DataError(fmt::format("{}: categories: id {} is both '{}' and '{}'", options_.input, category.id,
+                                    known->second, category.name));
     add_images(std::move(contents.images), problems);
     add_annotations(contents.annotations, problems);
     order_.resize(images_.size());

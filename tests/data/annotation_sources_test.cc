@@ -239,6 +239,8 @@ TEST(Coco, NumbersThatHaveToBeWholeAreRefusedWhereTheyAreNot) {
                  "annotations[1]: category_id must be a whole number, found 1.5");
   expect_refused(images + R"(, "annotations": [{"image_id": 1e30}]})",
                  "annotations[0]: image_id must be a whole number, found 1e+30");
+  expect_refused(images + R"(, "categories": [{"id": 3, "name": "car"}, {"id": 3, "name": "dog"}], "annotations": []})",
+                 "categories: id 3 is both 'car' and 'dog'");
   expect_refused(images + R"(, "categories": [{"id": 18446744073709551615}]})",
                  "categories[0]: id must be a whole number");
   expect_refused(R"({"images": [{"id": 1, "width": -1e19}]})", "images[0]: width must be a whole number");

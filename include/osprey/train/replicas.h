@@ -46,8 +46,8 @@ class PendingSum {
 /// The replicas as one of them sees the others. Every replica makes the same calls in the same order; a sum has the
 /// same bits on all of them, and the same from run to run.
 ///
-/// All calls throw ReplicaError where another replica has gone or is silent for longer than the time limit; but a sum of
-/// tensors of GPUs is waited for by these, and NCCL's watchdog then ends the process.
+/// All calls throw ReplicaError where another replica has gone or is silent for longer than the time limit; but a sum
+/// of tensors of GPUs is waited for by these, and NCCL's watchdog then ends the process.
 class Replicas {
  public:
   virtual ~Replicas() = default;
