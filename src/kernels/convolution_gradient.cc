@@ -170,7 +170,6 @@ int64_t places_of(const at::Tensor& map) { return map.size(0) * map.size(2) * ma
 /// Whether windows move by one over maps on a CPU and keep their size, and maps and gradients are of one type and have
 /// many places all together.
 bool slides(at::TensorList gradients, at::TensorList maps, const ConvolutionWindow& window) {
-  constexpr int64_t kLeastPlaces = 192;
   if (!device::takes_loops(maps[0]) || window.stride != 1) return false;
   for (size_t d = 0; d < 2; ++d)
     if (window.kernel[d] % 2 == 0 || window.kernel[d] > cpu::kMostTaps || window.padding[d] != window.kernel[d] / 2)
@@ -181,7 +180,7 @@ bool slides(at::TensorList gradients, at::TensorList maps, const ConvolutionWind
       return false;
     places += places_of(maps[i]);
   }
-  return window.kernel[0] * window.kernel[1] > 1 && places >= kLeastPlaces;
+  return window.kernel[0] * window.kernel[1] > 1 && places >= cpu::kLeastSlidingPlaces;
 }
 
 template <class T>

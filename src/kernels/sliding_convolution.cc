@@ -50,7 +50,6 @@ bool has_odd_sides(const at::Tensor& weights) {
 
 /// Whether these maps and weights belong together, and are enough for the weights to be worth what they take.
 bool suits(at::TensorList maps, const at::Tensor& weights) {
-  constexpr int64_t kLeastPlaces = 192;
   if (!has_odd_sides(weights) || weights.size(2) * weights.size(3) == 1 || weights.scalar_type() != at::kFloat)
     return false;
   int64_t places = 0;
@@ -60,7 +59,7 @@ bool suits(at::TensorList maps, const at::Tensor& weights) {
       return false;
     places += map.size(0) * map.size(2) * map.size(3);
   }
-  return places >= kLeastPlaces;
+  return places >= cpu::kLeastSlidingPlaces;
 }
 
 void check(at::TensorList maps, const at::Tensor& weights, const std::optional<at::Tensor>& biases, bool transposed) {

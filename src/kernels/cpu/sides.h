@@ -27,5 +27,7 @@ struct Sides {
 };
 
 constexpr int64_t kMostTaps = 7;  ///< of a side; what has been measured, and what arrays on the stack have room for
+/// Places of all maps together, from which on packing weights, or the sums of their gradients, is worth its time.
+constexpr int64_t kLeastSlidingPlaces = 192;
 
 }  // namespace osprey::kernels::cpu
