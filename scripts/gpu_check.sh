@@ -29,7 +29,7 @@ failed=0
 # tests PROGRAM FILTER: there are some, and none of them may be skipped
 tests() {
   "$build/tests/$1" --gtest_filter="$2" 2>&1 | tee "$folder/tests.log" || failed=1
-  grep -q '^\[ *OK' "$folder/tests.log" || { echo "no test of $1 is called $2"; failed=1; }
+  grep -q '^\[ RUN' "$folder/tests.log" || { echo "no test of $1 is called $2"; failed=1; }
   ! grep -q SKIPPED "$folder/tests.log" || { echo "tests were skipped: libtorch sees no GPU"; failed=1; }
 }
 
@@ -40,8 +40,7 @@ operators() { tests kernels_test 'Operators.*'; }
 steps() { tests train_test 'GpuStep.*'; }
 
 # The kernels under compute-sanitizer, without libtorch's cache of memory, so that what lies behind an allocation is nobody's. Only ours are
-# looked at; but what memory has been written to is known only where all are, and then libraries' kernels are reported, too: that one tells,
-# and does not fail.
+# looked at; but what memory has been written to is known only where all are, and then libraries' kernels are reported, too, which do not count.
 sanitizer() {
   local program tool only
   program=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
@@ -55,7 +54,9 @@ sanitizer() {
     only=(--kernel-regex kns=run_blocks)
     [ $tool != initcheck ] || only=()
     PYTORCH_NO_CUDA_MEMORY_CACHING=1 "$program" --tool "$tool" --target-processes all "${only[@]}" --error-exitcode 9 "$build/tests/kernels_test" \
-      --gtest_filter='Operators.GiveOnAGpu*' 2>&1 | tail -n 5 || [ $tool = initcheck ] || failed=1
+      --gtest_filter='Operators.GiveOnAGpu*' >"$folder/$tool.log" 2>&1 || [ $tool = initcheck ] || failed=1
+    [ $tool != initcheck ] || ! grep -B3 -A12 run_blocks "$folder/$tool.log" || failed=1
+    tail -n 5 "$folder/$tool.log"
   done
 }
 

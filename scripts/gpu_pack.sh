@@ -2,23 +2,27 @@
 # Packs what scripts/gpu_check.sh needs for a machine with a GPU and PyTorch, but without the packages that Osprey is built with. Pictures
 # in files cannot be read there (their library brings a hundred others), so the part `pictures` is not for such a machine.
 # usage: scripts/gpu_pack.sh [--build DIR] [--configs DIR] FILE.tar.gz
-#   --build DIR    default build/release; built with nvcc and -DOSPREY_BUILD_BENCH=ON
+#   --build DIR    default build/release of this repository; built with nvcc and -DOSPREY_BUILD_BENCH=ON
 #   --configs DIR  of the TF Object Detection API's configs: for the parts `roofline` and `peers`
-# There: tar xzf FILE.tar.gz && osprey_gpu/check.sh [PART...]; the parts are those of gpu_check.sh, python3 is the one with PyTorch.
+# There: tar xzf FILE.tar.gz && osprey_gpu/check.sh [PART...]; the parts are those of gpu_check.sh, python3 is the one with PyTorch, and the
+# C and C++ libraries have to be as new as those here.
 set -euo pipefail
-cd "$(dirname "$0")/.."
-build=build/release configs='' archive=''
+here=$(cd "$(dirname "$0")/.." && pwd)
+build=$here/build/release configs='' archive=''
 while [ $# -gt 0 ]; do
   case "$1" in
     --build) build=${2:?} && shift ;;
     --configs) configs=${2:?} && shift ;;
-    -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0" && exit 0 ;;
+    -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0" && exit 0 ;;
     -*) echo "gpu_pack.sh: unknown flag '$1' (try --help)" >&2 && exit 2 ;;
     *) archive=$1 ;;
   esac
   shift
 done
 [ -n "$archive" ] || { echo "gpu_pack.sh: say where the archive is to be (try --help)" >&2; exit 2; }
+archive=$(realpath -m "$archive") build=$(realpath "$build")
+[ -z "$configs" ] || configs=$(realpath "$configs")
+cd "$here"
 programs=(bin/train_detector bin/operators_bench bin/step_bench bin/convolution_bench tests/kernels_test tests/train_test)
 for program in "${programs[@]}"; do
   [ -x "$build/$program" ] || { echo "gpu_pack.sh: $build/$program is missing: configure with -DOSPREY_BUILD_BENCH=ON" >&2; exit 1; }
@@ -43,9 +47,14 @@ while [ ${#left[@]} -gt 0 ]; do
   name=${left[0]} && left=("${left[@]:1}")
   [ ! -e "$pack/lib/$name" ] || continue
   case "$name" in
-    libtorch* | libc10* | libcu* | libnv* | libnccl* | ld-linux* | libc.so* | libm.so* | libstdc++* | libgcc_s* | libdl.* | libpthread.* | librt.*) ;;
-    libopencv_imgcodecs*) gcc -shared -x c /dev/null -o "$pack/lib/$name" -Wl,-soname,"$name" ;;
+    libtorch* | libc10* | libcuda* | libcublas* | libcudnn* | libcufft* | libcufile* | libcupti* | libcurand* | libcusolver* | libcusparse* | \
+      libnv* | libnccl* | ld-linux* | libc.so* | libm.so* | libstdc++* | libgcc_s* | libdl.* | libpthread.* | librt.*) ;;
+    libopencv_imgcodecs*)
+      ! objdump -p "$build/lib/libosprey.so" | grep -q BIND_NOW || { echo "gpu_pack.sh: libosprey.so is linked with -z now: $name cannot be left out" >&2; exit 1; }
+      gcc -shared -x c /dev/null -o "$pack/lib/$name" -Wl,-soname,"$name"
+      ;;
     *)
+      [ -n "${place[$name]:-}" ] || { echo "gpu_pack.sh: $name was not found" >&2; exit 1; }
       cp -L "${place[$name]}" "$pack/lib/$name" && strip --strip-unneeded "$pack/lib/$name"
       mapfile -t -O ${#left[@]} left < <(needed "${place[$name]}")
       ;;
@@ -59,7 +68,7 @@ for program in "${programs[@]}"; do
   cat >"$pack/build/$program" <<'END'
 #!/usr/bin/env bash
 pack=$(cd "$(dirname "$0")/../.." && pwd)
-LD_LIBRARY_PATH=$pack/lib:$OSPREY_TORCH_LIB exec "$pack/programs/$(basename "$(dirname "$0")")/$(basename "$0")" "$@"
+LD_LIBRARY_PATH=$pack/lib:${OSPREY_TORCH_LIB:?is to be the folder lib of PyTorch; check.sh sets it} OSPREY_SOURCE_DIR=$pack exec "$pack/programs/$(basename "$(dirname "$0")")/$(basename "$0")" "$@"
 END
   chmod +x "$pack/build/$program"
 done

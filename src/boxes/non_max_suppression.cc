@@ -25,7 +25,7 @@ at::Tensor windows(const at::Tensor& clip_window, const at::Tensor& boxes, int64
     return for_each_image(
         at::cat({std::get<0>(rows.min(0)).narrow(0, 0, 2), std::get<0>(rows.max(0)).narrow(0, 2, 2)}));
   }
-  return for_each_image(clip_window.to(boxes.device(), at::kFloat));
+  return for_each_image(clip_window.to(at::kFloat));
 }
 
 /// The arguments in one block each, with room for the result.
@@ -152,18 +152,17 @@ FiveTensors suppress(const at::Tensor& boxes, const at::Tensor& scores, const st
       whole = kernels::decode_boxes(whole.detach(), own_anchors, own_scales);
       own_anchors = at::Tensor();
     }
-    const Suppression arguments{
-        whole,
-        own_anchors.defined() ? own_anchors.contiguous() : own_anchors,
-        own_scales,
-        scores.to(at::kFloat).transpose(1, 2).contiguous(),
-        windows(clip_window.value_or(at::Tensor()), whole, B, combined),
-        num_valid ? num_valid->to(scores.device(), at::kLong).contiguous() : at::full({B}, A, integers),
-        B,
-        A,
-        C,
-        Q,
-        result};
+    const Suppression arguments{whole,
+                                own_anchors.defined() ? own_anchors.contiguous() : own_anchors,
+                                own_scales,
+                                scores.to(at::kFloat).transpose(1, 2).contiguous(),
+                                windows(clip_window.value_or(at::Tensor()), whole, B, combined),
+                                num_valid ? num_valid->to(at::kLong).contiguous() : at::full({B}, A, integers),
+                                B,
+                                A,
+                                C,
+                                Q,
+                                result};
     // Only the loops have the order of a heap for equal scores.
     if (loops) {
       run_loops(arguments, options);
@@ -202,8 +201,11 @@ NmsResult batch_non_max_suppression(const at::Tensor& boxes, const at::Tensor& s
                                     const at::Tensor& clip_window, const at::Tensor& num_valid,
                                     const BoxCoding* coding) {
   static const auto operation = kernels::find_operator("batch_non_max_suppression", &suppress);
+  const auto there = [&](const at::Tensor& given) {
+    return given.defined() ? std::optional(given.to(scores.device())) : std::nullopt;
+  };
   const auto [found_boxes, found_scores, classes, count, indices] = operation.call(
-      boxes.detach(), scores.detach(), kernels::if_defined(clip_window), kernels::if_defined(num_valid),
+      boxes.detach(), scores.detach(), there(clip_window), there(num_valid),
       coding != nullptr ? std::optional(coding->anchors) : std::nullopt,
       coding != nullptr ? kernels::numbers(coding->scales) : std::vector<double>(), options.score_threshold,
       options.iou_threshold, options.max_detections_per_class, options.max_total_detections, options.soft_nms_sigma,

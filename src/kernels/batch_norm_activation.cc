@@ -68,6 +68,7 @@ BatchNormGradients backward_pass(const GradientOfResult& of_result, const at::Te
   check_addend(x, sum, "a sum", epilogue);
   for (const at::Tensor& values : {gamma, beta, statistics.mean, statistics.inverse_deviation})
     check_channels(x, values, "scales, shifts, means and inverse deviations");
+  TORCH_CHECK(of_result.y.defined(), "expected a gradient of the result, got none");
   for (const at::Tensor& part : {of_result.y, of_result.again})
     TORCH_CHECK(!part.defined() || part.sizes() == x.sizes(), "expected a gradient of size ", x.sizes(), ", got ",
                 part.sizes());

@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "osprey/base/error.h"
 #include "osprey/base/memory.h"

@@ -36,8 +36,8 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options);
 /// From now on the assembly's own model runs and steps by itself, without the other replicas.
 void leave_replicas(Assembly& assembly);
 
-/// The most memory that the training has taken so far, bytes: of the GPU where it runs on one, else what this process
-/// holds more than before its model was built.
+/// The most memory that the training has taken so far, bytes: of the GPU where it runs on one (since its step was
+/// recorded, where it is), else what this process holds more than before its model was built.
 int64_t peak_memory(const Assembly& assembly);
 
 /// Of it, what does not depend on the batch: weights, their gradients, and what the optimizer and the averages keep.

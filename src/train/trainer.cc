@@ -1,5 +1,6 @@
 #include "osprey/train/trainer.h"
 
+#include <c10/core/CachingDeviceAllocator.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -171,14 +172,17 @@ class Loop {
     return file;
   }
 
-  /// A recorded step keeps all its memory; where an evaluation lacks that, it gets it, and another step is recorded.
+  /// A recorded step keeps all its memory; where an evaluation lacks that, it gets it, and another step is recorded. Of
+  /// several replicas one cannot start again by itself: what the others wait for has been.
   Metrics evaluated() {
     try {
       return parts_.evaluate(state_);
     } catch (const std::exception& error) {
-      if (!graph_ || !is_out_of_memory(error)) throw;
+      const bool recorded = graph_ && graph_->kernels() > 0;
+      if (!recorded || parts_.replicas != nullptr || !is_out_of_memory(error)) throw;
     }
-    SPDLOG_INFO("The evaluation needs the memory of the recorded step, which is recorded again afterwards");
+    SPDLOG_INFO("The evaluation takes the memory of the recorded step{}",
+                done() ? "" : "; another one is recorded after it");
     graph_ = new_graph();
     const at::Device device = state_.model->parameters().front().device();
     at::getDeviceAllocator(device.type())->emptyCache();

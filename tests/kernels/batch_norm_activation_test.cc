@@ -121,6 +121,18 @@ TEST(BatchNormActivation, GradientsOfBothWaysOfASumAreAddedUp) {
   }
 }
 
+TEST(BatchNormActivation, NoticesThatEitherOfItsResultsHasBeenWritten) {
+  const at::Tensor x = map_of(kCases[0], 3, at::kFloat).requires_grad_(), addend = at::randn_like(x);
+  for (const bool second : {false, true}) {
+    const BatchNormed made = batch_norm_activation(x, {}, {}, 1e-3, {.low = 0}, nullptr, addend);
+    {
+      const at::NoGradGuard no_gradients;
+      (second ? made.again : made.y).add_(1);
+    }
+    EXPECT_THROW(made.y.sum().backward(), c10::Error);
+  }
+}
+
 TEST(BatchNormActivation, RefusesOtherAddends) {
   const at::Tensor x = map_of({2, 3, 4, 4}, 0, at::kFloat);
   EXPECT_THROW(batch_norm_activation(x, {}, {}, 1e-3, {}, nullptr, x.narrow(0, 0, 1)), c10::Error);

@@ -214,9 +214,22 @@ TEST(ClassLoss, LetsNotANumberThroughAndTakesNothing) {
 
 TEST(SigmoidFocal, OfNoClassesIsZero) {
   const at::Tensor logits = at::zeros({2, 3, 0});
-  const LossAndSlope none = sigmoid_focal(logits, class_targets(logits, at::ones({2, 3, 1})), {2, 0.25}, true);
-  EXPECT_TRUE(at::equal(none.loss, at::zeros({2, 3})));
-  EXPECT_EQ(none.slope.sizes(), logits.sizes());
+  for (const int64_t weights : {1, 0}) {  // by anchor, by class
+    const LossAndSlope none = sigmoid_focal(logits, class_targets(logits, at::ones({2, 3, weights})), {2, 0.25}, true);
+    EXPECT_TRUE(at::equal(none.loss, at::zeros({2, 3})));
+    EXPECT_EQ(none.slope.sizes(), logits.sizes());
+  }
+}
+
+TEST(SigmoidFocal, LetsInfinityThrough) {
+  // What float16 made of a logit too far below zero is no class that is surely absent: the step must not be taken.
+  for (const float infinite : {INFINITY, -INFINITY})
+    for (const float target : {0.0f, 1.0f}) {
+      const at::Tensor logits = at::full({1, 1, 1}, infinite);
+      const ClassTargets targets = class_targets(at::full_like(logits, target), at::ones({1, 1, 1}));
+      const LossAndSlope result = sigmoid_focal(logits, targets, {2, 0.25}, true);
+      EXPECT_FALSE(at::isfinite(result.loss).item<bool>()) << infinite << " for a target of " << target;
+    }
 }
 
 TEST(ClassLoss, NamesWhatDisagrees) {

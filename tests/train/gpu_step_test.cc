@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <string>
 
 #include "../src/train/assembly.h"
 #include "../src/train/device_feed.h"
@@ -51,7 +53,10 @@ Assembly assembled(const std::vector<std::string>& more = {}, Replicas* replicas
   overrides.insert(overrides.end(), more.begin(), more.end());
   JobOptions options = kOnGpu;
   options.replicas = replicas;
-  return assemble(config::load_pipeline(OSPREY_SOURCE_DIR "/configs/quickstart.config", overrides), options);
+  const char* const elsewhere =
+      std::getenv("OSPREY_SOURCE_DIR");  // where the programs have been packed for another machine
+  const std::string folder = elsewhere != nullptr ? elsewhere : OSPREY_SOURCE_DIR;
+  return assemble(config::load_pipeline(folder + "/configs/quickstart.config", overrides), options);
 }
 
 at::Device device_of(const Assembly& assembly) { return assembly.state.model->parameters().front().device(); }

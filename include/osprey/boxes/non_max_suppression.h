@@ -58,7 +58,7 @@ struct NmsResult {
 ///              square), and change_coordinate_frame must be false
 /// num_valid    [B] int64: rows from there on are padding; undefined: all rows are real
 /// coding       null: `boxes` are boxes; else codes, of which on a CPU those that are looked at are decoded
-/// throws       c10::Error when shapes or types disagree
+/// throws       c10::Error when shapes or types disagree, or boxes and scores lie on two devices
 /// operator     osprey::batch_non_max_suppression
 /// source       Bodla et al., "Soft-NMS", ICCV 2017, for sigma > 0
 NmsResult batch_non_max_suppression(const at::Tensor& boxes, const at::Tensor& scores, const NmsOptions& options,

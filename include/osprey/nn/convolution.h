@@ -49,9 +49,10 @@ std::vector<at::Tensor> convolve_all(at::TensorList maps, const at::Tensor& weig
 /// Pooling with TensorFlow's paddings; padded places never count, neither for the maximum nor for the average.
 at::Tensor max_pool(const at::Tensor& x, int64_t kernel, int64_t stride, Padding padding);
 
+at::Tensor average_pool(const at::Tensor& x, int64_t kernel, int64_t stride, Padding padding);
+
 /// Each value factor * factor times, in the type that x has.   x  [B, C, H, W]
 at::Tensor upsampled(const at::Tensor& x, int64_t factor);
-at::Tensor average_pool(const at::Tensor& x, int64_t kernel, int64_t stride, Padding padding);
 
 struct ConvBlockOptions {
   int64_t in_depth = 0;

@@ -47,7 +47,8 @@ class PendingSum {
 /// same bits on all of them, and the same from run to run.
 ///
 /// All calls throw ReplicaError where another replica has gone or is silent for longer than the time limit; but a sum
-/// of tensors of GPUs is waited for by these, and NCCL's watchdog then ends the process.
+/// of tensors of GPUs is waited for by these, and NCCL's watchdog then ends the process (not
+/// where the sum is part of a recorded step, which waits for as long as it takes).
 class Replicas {
  public:
   virtual ~Replicas() = default;

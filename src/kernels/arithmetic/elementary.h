@@ -5,11 +5,11 @@
 #include "kernels/arithmetic/inline.h"
 
 /// Elementary functions of float32 without calls and branches, so that a compiler can vectorise loops over them, and
-/// every CPU gives the same digits. GPUs have instructions for some of them: there e^x is within |x| / 10^7 of itself,
-/// and what does not fit becomes 0 or infinite.
+/// every CPU gives the same digits. GPUs have instructions for some of them: there e^x is within (2 + |x|) / 10^7 of
+/// itself, and what does not fit becomes 0 or infinite.
 namespace osprey::kernels {
 
-/// a / b for b that is not 0; 0 where b is above 2^126.
+/// a / b for b between 2^-126 and 2^126; above that it may be 0.
 OSPREY_INLINE float quotient(float a, float b) {
 #ifdef __CUDA_ARCH__
   float inverse;

@@ -67,7 +67,8 @@ OSPREY_INLINE void focal_element_of_absent(float x, const SigmoidParts& parts, c
                                            const Modulation& modulation, float& loss, float& slope) {
   const float large = (2.0f + parts.e) * parts.inverse, small = parts.e * large;
   const float p = x < 0.0f ? small : large, q = x < 0.0f ? large : small;
-  const float entropy = form.negative * ((x < 0.0f ? 0.0f : x) + entropy_of_sign(parts));
+  const float above = x < 0.0f ? x * 0.0f : x;  // not a number for one that is infinite, as there
+  const float entropy = form.negative * (above + entropy_of_sign(parts));
   float power, power_slope;
   modulation(p, power, power_slope);
   loss = entropy * power;

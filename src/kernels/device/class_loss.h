@@ -71,6 +71,7 @@ struct SigmoidFocal {
     constexpr int kAhead = 4;  // classes that are on their way together
     const int64_t row = Split(anchor, of.A).quotient * of.R + of.row[anchor];
     const int count = static_cast<int>(of.C);
+    if (count == 0) return 0;
     const T* const logits = of.logits + anchor * of.C;
     const float *const targets = of.targets + row * of.C, *const weights = of.weight_per_class ? of.weights + row * of.C
                                                                                                : of.weights + row;
@@ -113,11 +114,12 @@ struct SlopesTimesFactors {
   const SlopeOf<T>* slopes;  ///< [rows, K]
   const float* factors;      ///< [rows]
   int64_t K, count;          ///< count: rows * K
+  bool at_once;              ///< whether kWidth of either may be read or written at once
   T* gradients;              ///< [rows, K]; may be the slopes
 
   OSPREY_INLINE void operator()(int64_t number) const {
     const int64_t first = number * kWidth;
-    if (K < kWidth || first + kWidth > count) {
+    if (!at_once || K < kWidth || first + kWidth > count) {
       const int64_t end = first + kWidth < count ? first + kWidth : count;
       for (int64_t i = first; i < end; ++i) store(gradients + i, load(slopes + i) * factors[Split(i, K).quotient]);
       return;

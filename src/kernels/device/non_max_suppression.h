@@ -36,7 +36,7 @@ struct SuppressClass {
     BestFirst best;
     Corners own[kThreads];  ///< the box of each thread
     int remains[kThreads];  ///< whether nothing has suppressed it
-    int first[2];           ///< the first of those that remain
+    int first[2];           ///< the first of those that remain, in turns; kThreads where none does, and between batches
   };
 
   DecodedBoxes boxes;
@@ -54,6 +54,9 @@ struct SuppressClass {
     const int64_t rows = boxes.valid_rows(num_valid[image]);
     int64_t number = 0;  // of those kept
     shared.best.start(block);
+    block.run([&](int thread) {
+      if (thread == 0) shared.first[0] = shared.first[1] = kThreads;
+    });
     while (number < limit) {
       const int found = shared.best.next(block, own_scores, rows, score_threshold);
       if (found == 0) break;
@@ -65,9 +68,9 @@ struct SuppressClass {
             for (int64_t k = 0; k < number && shared.remains[thread]; ++k)
               shared.remains[thread] = !suppressed(shared.own[thread], kept_corners[to + k]);
           }
-          if (thread == 0) shared.first[0] = shared.first[1] = kThreads;
         });
-        for (int turn = 0; number < limit; ++number, turn ^= 1) {
+        int turn = 0;
+        for (; number < limit; ++number, turn ^= 1) {
           block.run([&](int thread) {
             if (shared.remains[thread]) block.lower(&shared.first[turn], thread);
           });
@@ -85,6 +88,9 @@ struct SuppressClass {
             }
           });
         }
+        block.run([&](int thread) {
+          if (thread == 0) shared.first[turn ^ 1] = kThreads;
+        });
       }
     }
     block.run([&](int thread) {
