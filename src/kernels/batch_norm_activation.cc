@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "kernels/batch_norm_steps.h"
-#include "kernels/device/channels.h"
 #include "kernels/kept_arguments.h"
+#include "kernels/map_passes.h"
 #include "kernels/maps.h"
 #include "kernels/no_second_derivative.h"
 #include "kernels/operator.h"
@@ -21,13 +21,18 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// The sums become those of all replicas.
-///
-/// returns  of how many values, each having `count`
-double add_up(const ReplicaSum* over, const at::Tensor& sums, int64_t count) {
-  if (over == nullptr) return static_cast<double>(count);
-  over->sum(sums);
-  return static_cast<double>(count * over->replicas);
+/// Sums of each channel, and of how many values.
+struct CountedSums {
+  at::Tensor sums;
+  double count;
+};
+
+/// Those of all replicas, of whom each has `count` values.   sums  are left as they are
+CountedSums over_replicas(const ReplicaSum* over, const at::Tensor& sums, int64_t count) {
+  if (over == nullptr) return {sums, static_cast<double>(count)};
+  const at::Tensor of_all = added_up(sums).clone();
+  over->sum(of_all);
+  return {of_all, static_cast<double>(count * over->replicas)};
 }
 
 at::Tensor channels(const at::Tensor& x) { return at::empty({x.size(1)}, x.options().dtype(at::kFloat)); }
@@ -45,8 +50,7 @@ BatchNormed forward_pass(const at::Tensor& x, const at::Tensor& gamma, const at:
   check_channels(x, gamma, "scales");
   check_channels(x, beta, "shifts");
   if (x.is_meta()) return {empty_map(x.sizes(), x), channels(x), channels(x), {}};
-  const at::Tensor sums = moments(x);
-  const double count = add_up(over, sums, x.numel() / x.size(1));
+  const auto [sums, count] = over_replicas(over, moments(x), x.numel() / x.size(1));
   const auto [mean, inverse_deviation] = statistics(sums, count, epsilon);
   const Affine affine(x, gamma, beta, mean, inverse_deviation, epilogue);
   return {addend.defined() ? add_normalized(x, affine, channels_last(addend)) : normalize(x, affine),
@@ -91,20 +95,21 @@ BatchNormGradients backward_pass(const GradientOfResult& of_result, const at::Te
     sums = gradient_moments(gradient, x, affine);
   }
   const at::Tensor inverse_deviation = statistics.inverse_deviation.contiguous();
-  const at::Tensor slope = channels(x), offset = channels(x), of_all = over == nullptr ? sums : sums.clone();
+  const at::Tensor slope = channels(x), offset = channels(x);
   result.gamma = channels(x);
   result.beta = channels(x);
-  const device::GradientCoefficients coefficients{sums.const_data_ptr<double>(),
-                                                  of_all.const_data_ptr<double>(),
-                                                  x.size(1),
-                                                  add_up(over, of_all, x.numel() / x.size(1)),
-                                                  inverse_deviation.const_data_ptr<float>(),
-                                                  affine.channels.scale,
-                                                  slope.mutable_data_ptr<float>(),
-                                                  offset.mutable_data_ptr<float>(),
+  const auto [of_all, count] = over_replicas(over, sums, x.numel() / x.size(1));
+  const device::InputCoefficients for_input{count, inverse_deviation.const_data_ptr<float>(), affine.channels.scale,
+                                            slope.mutable_data_ptr<float>(), offset.mutable_data_ptr<float>()};
+  const device::ParameterGradients for_parameters{inverse_deviation.const_data_ptr<float>(),
                                                   result.gamma.mutable_data_ptr<float>(),
                                                   result.beta.mutable_data_ptr<float>()};
-  device::for_each(x, x.size(1), coefficients);
+  if (over == nullptr) {
+    finish_sums(sums, device::Both<device::InputCoefficients, device::ParameterGradients>{for_input, for_parameters});
+  } else {
+    finish_sums(of_all, for_input);
+    finish_sums(sums, for_parameters);
+  }
   result.x = spread(gradient, x, affine, slope, offset);
   return result;
 }

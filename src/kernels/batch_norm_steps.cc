@@ -6,7 +6,6 @@
 
 #include "kernels/arithmetic/moments.h"
 #include "kernels/cpu/loops/batch_norm_rows.h"
-#include "kernels/device/channels.h"
 #include "kernels/map_passes.h"
 #include "kernels/maps.h"
 #include "kernels/with_elements.h"
@@ -95,14 +94,18 @@ at::Tensor place_sums(const at::Tensor& x) {
   return result[0].to(at::kFloat);
 }
 
+at::Tensor added_up(const at::Tensor& sums) {
+  if (sums.dim() == 2) return sums;
+  const at::Tensor result = at::empty({2, sums.size(2)}, sums.options());
+  finish_sums(sums, device::KeepSums{sums.size(2), result.mutable_data_ptr<double>()});
+  return result;
+}
+
 std::pair<at::Tensor, at::Tensor> statistics(const at::Tensor& moments, double count, double epsilon) {
-  const int64_t depth = moments.size(1);
-  const at::Tensor mean = at::empty({depth}, moments.options().dtype(at::kFloat)),
+  const at::Tensor mean = at::empty({moments.size(-1)}, moments.options().dtype(at::kFloat)),
                    inverse_deviation = at::empty_like(mean);
-  const device::Statistics of_channel{
-      moments.const_data_ptr<double>(),           depth, count, epsilon, mean.mutable_data_ptr<float>(),
-      inverse_deviation.mutable_data_ptr<float>()};
-  device::for_each(moments, depth, of_channel);
+  finish_sums(moments, device::Statistics{count, epsilon, mean.mutable_data_ptr<float>(),
+                                          inverse_deviation.mutable_data_ptr<float>()});
   return {mean, inverse_deviation};
 }
 
@@ -197,11 +200,9 @@ ChannelGradients gradients_of_channels(const at::Tensor& x, const at::Tensor& mo
   const auto channels = [&] { return at::empty({x.size(1)}, x.options().dtype(at::kFloat)); };
   const ChannelGradients result{channels(), channels(), channels(), channels()};
   const auto out = [](const at::Tensor& values) { return values.mutable_data_ptr<float>(); };
-  device::for_each(
-      x, x.size(1),
-      device::GradientsOfChannel{moments.const_data_ptr<double>(), x.size(1), affine.channels.scale,
-                                 affine.gamma.const_data_ptr<float>(), inverse_deviation.const_data_ptr<float>(),
-                                 out(result.mean), out(result.inverse_deviation), out(result.gamma), out(result.beta)});
+  finish_sums(moments, device::GradientsOfChannel{affine.channels.scale, affine.gamma.const_data_ptr<float>(),
+                                                  inverse_deviation.const_data_ptr<float>(), out(result.mean),
+                                                  out(result.inverse_deviation), out(result.gamma), out(result.beta)});
   return result;
 }
 

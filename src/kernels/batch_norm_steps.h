@@ -33,7 +33,13 @@ struct Affine {
   ChannelAffine channels;
 };
 
-/// Sums over all places of x and of its square, [2, C] float64.
+/// Two sums over all places of a map for each channel: [2, C] float64; on a device, to be added up by whoever needs
+/// them, in parts, [parts, 2, C].
+
+/// The sums themselves, [2, C].
+at::Tensor added_up(const at::Tensor& sums);
+
+/// Sums of x and of its square.
 at::Tensor moments(const at::Tensor& x);
 
 /// Sums over all places of x, [C] float32. x may be empty.
@@ -45,14 +51,14 @@ std::pair<at::Tensor, at::Tensor> statistics(const at::Tensor& moments, double c
 /// curve((x - mean) * scale + shift)
 at::Tensor normalize(const at::Tensor& x, const Affine& affine);
 
-/// Sums over all places of g, the gradient taken back through the curve, and of g * (x - mean), [2, C] float64.
+/// Sums of g, the gradient taken back through the curve, and of g * (x - mean).
 at::Tensor gradient_moments(const at::Tensor& gradient, const at::Tensor& x, const Affine& affine);
 
 /// scale * g + slope * (x - mean) + offset      slope, offset  [C] float32
 at::Tensor spread(const at::Tensor& gradient, const at::Tensor& x, const Affine& affine, const at::Tensor& slope,
                   const at::Tensor& offset);
 
-/// The sums over all places of g, [2, C] as gradient_moments gives them, and scale * g, like x.
+/// The sums that gradient_moments gives, and scale * g, like x.
 std::pair<at::Tensor, at::Tensor> take_back(const at::Tensor& gradient, const at::Tensor& x, const Affine& affine);
 
 /// (x - mean) * scale + shift + addend, clamped as the epilogue says.      addend  like x
@@ -63,8 +69,8 @@ struct SumGradient {
   at::Tensor gradient, again;
 };
 
-/// Of y, what `add_normalized` has made: the sums over all places of g, its gradient where it has not been clamped, and
-/// of g * (x - mean), [2, C] float64; and g, like x: the gradient of the addend.
+/// Of y, what `add_normalized` has made: the sums of g, its gradient where it has not been clamped, and of
+/// g * (x - mean); and g, like x: the gradient of the addend.
 std::pair<at::Tensor, at::Tensor> sum_gradient_moments(const SumGradient& of_sum, const at::Tensor& y,
                                                        const at::Tensor& x, const Affine& affine);
 

@@ -113,8 +113,9 @@ at::Tensor DepthwiseOnDevice::gradient_of_weights(const at::Tensor& gradient) co
       device::launch(x_, own.blocks(),
                      Sums{own, all, window_, device::data<const T>(gradient), device::data<const T>(x_),
                           parts.mutable_data_ptr<double>()});
-      const device::AddParts add{parts.const_data_ptr<double>(), own.row_blocks, taps * depth,
-                                 result.mutable_data_ptr<double>()};
+      const int64_t half = taps * depth / 2;  // channels come by fours
+      const device::AddParts<device::KeepSums> add{
+          parts.const_data_ptr<double>(), own.row_blocks, half, {half, result.mutable_data_ptr<double>()}};
       device::launch(x_, add.blocks(), add);
     };
     stride_ == 1 ? run(std::integral_constant<int, 1>()) : run(std::integral_constant<int, 2>());

@@ -7,6 +7,7 @@
 #include "kernels/batch_norm_steps.h"
 #include "kernels/cpu/task_sums.h"
 #include "kernels/device/batch_norm.h"
+#include "kernels/device/channels.h"
 #include "kernels/device/launch.h"
 #include "osprey/kernels/parallel.h"
 
@@ -43,19 +44,28 @@ at::Tensor column_sums(const MapRows& rows, Work work) {
   return parts.total();
 }
 
-/// The same by a kernel for devices.
+/// The same by a kernel for devices, as it leaves them: [parts, 2, C].
 template <class Element>
 at::Tensor column_sums_on_device(const at::Tensor& x, const Element& element) {
   using Sums = device::ColumnSums<Element>;
   const int64_t depth = x.size(1);
-  const auto options = x.options().dtype(at::kDouble);
   const device::RowShares<Element::kWidth> shares(x.numel() / depth, depth, Sums::kMostBlocks);
-  const at::Tensor parts = at::empty({shares.row_blocks, 2, depth}, options), result = at::empty({2, depth}, options);
+  const at::Tensor parts = at::empty({shares.row_blocks, 2, depth}, x.options().dtype(at::kDouble));
   device::launch(x, shares.blocks(), Sums{element, shares, parts.mutable_data_ptr<double>()});
-  const device::AddParts add{parts.const_data_ptr<double>(), shares.row_blocks, 2 * depth,
-                             result.mutable_data_ptr<double>()};
-  device::launch(x, add.blocks(), add);
-  return result;
+  return parts;
+}
+
+/// Calls finish(channel, sum, other) with the sums of each channel.   sums  [2, C] or in parts, [parts, 2, C]
+template <class Finish>
+void finish_sums(const at::Tensor& sums, const Finish& finish) {
+  const int64_t parts = sums.dim() == 3 ? sums.size(0) : 1, depth = sums.size(-1);
+  const auto* const numbers = sums.const_data_ptr<double>();
+  if (device::takes_loops(sums)) {  // which leave no parts
+    for (int64_t c = 0; c < depth; ++c) finish(c, numbers[c], numbers[depth + c]);
+    return;
+  }
+  const device::AddParts<Finish> add{numbers, parts, depth, finish};
+  device::launch(sums, add.blocks(), add);
 }
 
 /// Calls run(width) with how many neighbouring channels a kernel may read at once, of maps like x.

@@ -117,7 +117,7 @@ cpu::Convolved convolve(const at::Tensor& x, const std::optional<Affine>& affine
                            ? depthwise_convolution(values, weights, plan.window)
                            : channels_last(at::conv2d(pad(values, plan.window), weights, {}, plan.window.stride));
   const at::Tensor rounded = y.to(x.scalar_type());
-  return {rounded, moments(rounded)};
+  return {rounded, added_up(moments(rounded))};
 }
 
 ThreeLists convolve_operator(at::TensorList given, at::TensorList mean, at::TensorList inverse_deviation,
@@ -173,7 +173,7 @@ cpu::ConvolvedGradients composed_backward(const cpu::ThroughStatistics& gradient
     if (of_x) result.x = channels_last(pad(result.x, plan.window, /*sign=*/-1));
   }
   if (affine) {
-    result.moments = gradient_moments(result.x, x, *affine);
+    result.moments = added_up(gradient_moments(result.x, x, *affine));
     const at::Tensor none = at::zeros_like(affine->mean);
     result.x = spread(result.x, x, *affine, none, none);
   }

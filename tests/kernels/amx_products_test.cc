@@ -169,7 +169,7 @@ TEST(AmxProducts, OfNormalizedMapsAreTheStepsOneByOne) {
       };
       const Convolved made = normalized_sliding(x, {affine}, weights).front();
       expect_near(made.y, defined.detach(), 0x1p-8, "y");
-      const at::Tensor sums = moments(made.y);
+      const at::Tensor sums = added_up(moments(made.y));
       EXPECT_TRUE(at::allclose(made.moments, sums, 1e-6, 1e-6 * static_cast<double>(made.y.numel()))) << what;
 
       const at::Tensor gradient = random_map(made.y.sizes()), y_mean = at::randn({c.O}) * 0.1,
@@ -192,7 +192,7 @@ TEST(AmxProducts, OfNormalizedMapsAreTheStepsOneByOne) {
       }
       const at::Tensor back = exact.grad().to(at::kFloat).contiguous(at::MemoryFormat::ChannelsLast),
                        floats = x.to(at::kFloat);
-      expect_near(found.moments, gradient_moments(back, floats, *affine), 1e-3, "moments");
+      expect_near(found.moments, added_up(gradient_moments(back, floats, *affine)), 1e-3, "moments");
       const at::Tensor none = at::zeros({c.I});
       expect_near(found.x, spread(back, floats, *affine, none, none).to(at::kDouble), 0x1p-8, "x");
     }

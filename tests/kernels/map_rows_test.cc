@@ -47,7 +47,8 @@ void expect_moments(int64_t rows, int64_t depth, int64_t most_blocks) {
                    sums = at::empty({2, depth}, at::kDouble);
   launch(x, shares.blocks(),
          ColumnSums<Moments<float, kWidth>>{{x.const_data_ptr<float>()}, shares, parts.mutable_data_ptr<double>()});
-  const AddParts add{parts.const_data_ptr<double>(), shares.row_blocks, 2 * depth, sums.mutable_data_ptr<double>()};
+  const AddParts<KeepSums> add{
+      parts.const_data_ptr<double>(), shares.row_blocks, depth, {depth, sums.mutable_data_ptr<double>()}};
   launch(x, add.blocks(), add);
   const at::Tensor exact = x.to(at::kDouble);
   expect_close(sums, at::stack({exact.sum(0), exact.square().sum(0)}), 1e-8, 0, "moments");

@@ -23,10 +23,12 @@ namespace osprey::kernels::device {
 OSPREY_FOR_TYPE(float);
 OSPREY_FOR_TYPE(Bfloat16);
 OSPREY_FOR_TYPE(Float16);
-OSPREY_FOR_GPU(AddParts);
-OSPREY_FOR_GPU(Each<Statistics>);
-OSPREY_FOR_GPU(Each<GradientCoefficients>);
+OSPREY_FOR_GPU(AddParts<KeepSums>);
+OSPREY_FOR_GPU(AddParts<Statistics>);
+OSPREY_FOR_GPU(AddParts<InputCoefficients>);
+OSPREY_FOR_GPU(AddParts<ParameterGradients>);
+OSPREY_FOR_GPU(AddParts<Both<InputCoefficients, ParameterGradients>>);
+OSPREY_FOR_GPU(AddParts<GradientsOfChannel>);
 OSPREY_FOR_GPU(Each<ThroughStatisticsOf>);
-OSPREY_FOR_GPU(Each<GradientsOfChannel>);
 
 }  // namespace osprey::kernels::device

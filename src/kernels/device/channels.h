@@ -4,38 +4,54 @@
 
 #include "kernels/arithmetic/inline.h"
 
-/// What sums over a map make of each channel's statistics, parameters and their gradients; little work, for `for_each`.
+/// What two sums over a map make of each channel's statistics, parameters and their gradients; little work, for
+/// `AddParts` and `for_each`.
 namespace osprey::kernels::device {
 
 /// Mean and inverse deviation of a channel from its moments.
 struct Statistics {
-  const double* moments;  ///< [2, depth]
-  int64_t depth;
   double count, epsilon;
   float *mean, *inverse_deviation;  ///< [depth]
 
-  OSPREY_INLINE void operator()(int64_t c) const {
-    const double average = moments[c] / count, variance = moments[depth + c] / count - average * average;
+  OSPREY_INLINE void operator()(int64_t c, double sum, double square) const {
+    const double average = sum / count, variance = square / count - average * average;
     mean[c] = static_cast<float>(average);
     inverse_deviation[c] = static_cast<float>(1 / std::sqrt((variance < 0 ? 0 : variance) + epsilon));
   }
 };
 
-/// What a channel's sums of g and g * (x - mean) are for its parameters, and what `GradientOfInput` needs of those over
-/// all images.
-struct GradientCoefficients {
-  const double *own, *of_all;  ///< [2, depth]: over the images of this replica, and over all
-  int64_t depth;
-  double count;  ///< values per channel of all
+/// What a channel's sums of g and g * (x - mean) over all images are for the gradient of x.
+struct InputCoefficients {
+  double count;  ///< values per channel
   const float *inverse_deviation, *scale;
-  float *slope, *offset, *of_gamma, *of_beta;
+  float *slope, *offset;
 
-  OSPREY_INLINE void operator()(int64_t c) const {
+  OSPREY_INLINE void operator()(int64_t c, double sum, double product) const {
     const double inverse = inverse_deviation[c], factor = scale[c];
-    slope[c] = static_cast<float>(-factor * inverse * inverse * of_all[depth + c] / count);
-    offset[c] = static_cast<float>(-factor * of_all[c] / count);
-    of_gamma[c] = static_cast<float>(own[depth + c] * inverse);
-    of_beta[c] = static_cast<float>(own[c]);
+    slope[c] = static_cast<float>(-factor * inverse * inverse * product / count);
+    offset[c] = static_cast<float>(-factor * sum / count);
+  }
+};
+
+/// What they are, over the images of this replica, for its parameters.
+struct ParameterGradients {
+  const float* inverse_deviation;
+  float *of_gamma, *of_beta;
+
+  OSPREY_INLINE void operator()(int64_t c, double sum, double product) const {
+    of_gamma[c] = static_cast<float>(product * inverse_deviation[c]);
+    of_beta[c] = static_cast<float>(sum);
+  }
+};
+
+/// Both of the same sums.
+template <class First, class Second>
+struct Both {
+  First first;
+  Second second;
+  OSPREY_INLINE void operator()(int64_t c, double sum, double other) const {
+    first(c, sum, other);
+    second(c, sum, other);
   }
 };
 
@@ -54,12 +70,10 @@ struct ThroughStatisticsOf {
 
 /// What `GradientMoments` of a normalised map are for its statistics and parameters. Of each channel.
 struct GradientsOfChannel {
-  const double* moments;  ///< [2, depth]
-  int64_t depth;
   const float *scale, *gamma, *inverse_deviation;
   float *of_mean, *of_inverse_deviation, *of_gamma, *of_beta;
-  OSPREY_INLINE void operator()(int64_t c) const {
-    const auto sum = static_cast<float>(moments[c]), product = static_cast<float>(moments[depth + c]);
+  OSPREY_INLINE void operator()(int64_t c, double moment, double moment_of_product) const {
+    const auto sum = static_cast<float>(moment), product = static_cast<float>(moment_of_product);
     of_mean[c] = -scale[c] * sum;
     of_inverse_deviation[c] = gamma[c] * product;
     of_gamma[c] = inverse_deviation[c] * product;

@@ -76,34 +76,48 @@ struct ColumnSums {
   }
 };
 
-/// Adds up what the blocks of `ColumnSums` have found, always in the same order.
+/// Adds up what the blocks of `ColumnSums` have found, two sums for each column, always in the same order, and gives
+/// them on: finish(column, sum, other).
+template <class Finish>
 struct AddParts {
-  static constexpr int kColumns = 32, kThreads = 1024;
+  static constexpr int kColumns = 16, kSums = 2 * kColumns, kThreads = 1024;
   struct Shared {
     double sums[kThreads];
   };
-  const double* parts;  ///< [row_blocks, count]
-  int64_t row_blocks, count;
-  double* sums;  ///< [count]
+  const double* parts;  ///< [row_blocks, 2, columns]
+  int64_t row_blocks, columns;
+  Finish finish;
 
-  int64_t blocks() const { return blocks_for(count, kColumns); }
+  int64_t blocks() const { return blocks_for(columns, kColumns); }
   template <class Block>
   OSPREY_INLINE void operator()(const Block& block, Shared& shared) const {
     const auto column = [&](int thread) { return block.index * kColumns + thread % kColumns; };
     block.run([&](int thread) {
+      const int64_t at = thread / kColumns % 2 * columns + column(thread);
       double sum = 0;
-      if (column(thread) < count)
-        for (int64_t part = thread / kColumns; part < row_blocks; part += kThreads / kColumns)
-          sum += parts[part * count + column(thread)];
+      if (column(thread) < columns)
+        for (int64_t part = thread / kSums; part < row_blocks; part += kThreads / kSums)
+          sum += parts[part * 2 * columns + at];
       shared.sums[thread] = sum;
     });
-    for (int half = kThreads / 2; half >= kColumns; half /= 2)
+    for (int half = kThreads / 2; half >= kSums; half /= 2)
       block.run([&](int thread) {
         if (thread < half) shared.sums[thread] += shared.sums[thread + half];
       });
     block.run([&](int thread) {
-      if (thread < kColumns && column(thread) < count) sums[column(thread)] = shared.sums[thread];
+      if (thread < kColumns && column(thread) < columns)
+        finish(column(thread), shared.sums[thread], shared.sums[thread + kColumns]);
     });
+  }
+};
+
+/// For `AddParts`: writes the sums down.
+struct KeepSums {
+  int64_t columns;
+  double* sums;  ///< [2, columns]
+  OSPREY_INLINE void operator()(int64_t c, double sum, double other) const {
+    sums[c] = sum;
+    sums[columns + c] = other;
   }
 };
 
