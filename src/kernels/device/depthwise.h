@@ -33,7 +33,6 @@ struct Strips {
   int64_t strip_lines;  ///< of a strip; the last one of a picture may have fewer
   int64_t of_a_column;  ///< strips one below the other
 
-  Strips() = default;
   /// most_lines  of a strip, at least 1
   Strips(int64_t map_lines, int64_t pixels, int64_t most_lines)
       : lines(map_lines),
@@ -110,8 +109,10 @@ class TapsOfChannels {
  public:
   OSPREY_INLINE TapsOfChannels(const float* weights, int64_t depth, int64_t channel)
       : weights_(weights + channel), depth_(depth) {
-    if constexpr (kKept)
+    if constexpr (kKept) {
+      OSPREY_UNROLL
       for (int tap = 0; tap < kTaps; ++tap) kept_[tap] = read<kDepthwiseWidth>(weights_ + tap * depth_);
+    }
   }
   OSPREY_INLINE Vector<float, kDepthwiseWidth> operator[](int tap) const {
     if constexpr (kKept) return kept_[tap];

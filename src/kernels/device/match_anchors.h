@@ -18,6 +18,7 @@ struct MatchAnchors {
   struct Shared {
     Corners boxes[kBoxes];
     bool takes_part[kBoxes];
+    int padding;  ///< boxes after the last one that takes part
     unsigned long long best_anchor[kBoxes];
     float best_value[kThreads];
     int best_row[kThreads];
@@ -45,6 +46,7 @@ struct MatchAnchors {
     block.run([&](int thread) {
       shared.best_value[thread] = 0;
       shared.best_row[thread] = -1;
+      if (thread == 0) shared.padding = kBoxes;
     });
     for (int64_t first = 0; first < M; first += kBoxes) {
       const int count = static_cast<int>(M - first < kBoxes ? M - first : kBoxes);
@@ -54,12 +56,13 @@ struct MatchAnchors {
         shared.boxes[thread] = corners(box);
         shared.takes_part[thread] = valid[image * M + first + thread] && finite(box);
         shared.best_anchor[thread] = 0;
+        if (shared.takes_part[thread]) block.lower(&shared.padding, kBoxes - 1 - thread);
       });
       block.run([&](int thread) {
         const int64_t a = first_anchor + thread;
         if (a >= A) return;
         const Corners anchor = corners(anchors + a * 4);
-        for (int row = 0; row < count; ++row) {
+        for (int row = 0; row < kBoxes - shared.padding; ++row) {
           if (!shared.takes_part[row]) continue;
           const float value = matching_overlap(shared.boxes[row], anchor);
           if (shared.best_row[thread] < 0 || value > shared.best_value[thread]) {
@@ -77,6 +80,7 @@ struct MatchAnchors {
         const int64_t row = image * M + first + thread;
         if (thread < count && shared.best_anchor[thread] != 0 && forcing[row])
           Block::raise(best_anchor + row, shared.best_anchor[thread]);
+        if (thread == 0) shared.padding = kBoxes;
       });
     }
     block.run([&](int thread) {
