@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cstdint>
 
 #include "kernels/check_range.h"
 #include "kernels/cpu/loops/pixel_rows.h"
@@ -36,23 +37,29 @@ void by_lines(const device::Preprocess<In, Out>& kernel, int64_t pictures) {
 template <class In, class Out>
 void run(const at::Tensor& images, const at::Tensor& true_shapes, const at::Tensor& source_shapes,
          at::ArrayRef<double> scale, at::ArrayRef<double> offset, at::ArrayRef<double> pad, const at::Tensor& result) {
-  device::Preprocess<In, Out> kernel{device::data<const In>(images),
-                                     device::data<const int64_t>(true_shapes),
-                                     device::data<const int64_t>(source_shapes),
-                                     true_shapes.defined() ? true_shapes.size(1) : 0,
-                                     images.size(2),
-                                     images.size(3),
-                                     result.size(2),
-                                     result.size(3),
-                                     {},
-                                     device::data<Out>(result)};
+  using Kernel = device::Preprocess<In, Out>;
+  const auto starts_at = [](const at::Tensor& tensor, size_t bytes) {
+    return reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % bytes == 0;
+  };
+  Kernel kernel{device::data<const In>(images),
+                device::data<const int64_t>(true_shapes),
+                device::data<const int64_t>(source_shapes),
+                true_shapes.defined() ? true_shapes.size(1) : 0,
+                images.size(2),
+                images.size(3),
+                result.size(2),
+                result.size(3),
+                result.size(0) * result.size(2) * result.size(3),
+                starts_at(images, Kernel::kPlaces * sizeof(In)) && starts_at(result, Kernel::kPlaces * sizeof(Out)),
+                {},
+                device::data<Out>(result)};
   for (size_t c = 0; c < 3; ++c) {
     kernel.channels.scale[c] = static_cast<float>(scale[c]);
     kernel.channels.offset[c] = static_cast<float>(offset[c]);
     kernel.channels.pad[c] = static_cast<float>(pad[c]);
   }
   if (device::takes_loops(images) && !source_shapes.defined()) return by_lines(kernel, images.size(0));
-  device::for_each(images, result.size(0) * result.size(2) * result.size(3), kernel);
+  device::for_each(images, device::blocks_for(kernel.places, Kernel::kPlaces), kernel);
 }
 
 at::Tensor preprocess_operator(const at::Tensor& images, const std::optional<at::Tensor>& true_shapes,

@@ -351,6 +351,21 @@ std::vector<Sample> samples() {
                    return Stack{tensors({at::randn({9000}), at::randn({2, 3})}), at::rand({2})};
                  },
                  0, 0});
+  for (const at::ScalarType pixels : {at::kByte, at::kFloat})
+    for (const int64_t left_out :
+         {0, 1})  // the second: pictures that begin at no border of words, and a few places less
+      all.push_back({"preprocess", [=] {
+                       const at::Tensor images =
+                           at::randint(0, 256, {3, 3, 7, 5}, pixels).contiguous(at::MemoryFormat::ChannelsLast);
+                       return Stack{images.slice(0, left_out),
+                                    c10::IValue(),
+                                    c10::IValue(),
+                                    std::vector<int64_t>{},
+                                    std::vector<double>{0.5, 2, 1},
+                                    std::vector<double>{-1, 0, 3},
+                                    std::vector<double>{0, 1, 2},
+                                    static_cast<int64_t>(at::kBFloat16)};
+                     }});
   return all;
 }
 
