@@ -20,8 +20,8 @@ bool DepthwiseOnDevice::takes(const at::Tensor& weights, int64_t stride) {
 
 at::Tensor DepthwiseOnDevice::readable(const at::Tensor& given) {
   const at::Tensor map = channels_last(given);
-  const auto at_once = static_cast<uintptr_t>(device::kDepthwiseWidth * map.element_size());
-  return reinterpret_cast<uintptr_t>(map.data_ptr()) % at_once == 0 ? map : map.clone();
+  const size_t at_once = device::kDepthwiseWidth * map.element_size();
+  return device::begins_at_multiple(map.const_data_ptr(), at_once) ? map : map.clone();
 }
 
 DepthwiseOnDevice::DepthwiseOnDevice(const at::Tensor& x, const at::Tensor& weights, const cpu::Sides& sides)

@@ -73,7 +73,7 @@ template <class T, class Run>
 void with_width(const at::Tensor& x, std::initializer_list<const T*> maps, Run run) {
   constexpr int kWide = 16 / sizeof(T);  // what a GPU reads fastest; it insists on addresses that are multiples
   const bool wide = x.size(1) % kWide == 0 && std::ranges::all_of(maps, [](const T* map) {
-                      return reinterpret_cast<uintptr_t>(map) % (kWide * sizeof(T)) == 0;
+                      return device::begins_at_multiple(map, kWide * sizeof(T));
                     });
   wide ? run(std::integral_constant<int, kWide>()) : run(std::integral_constant<int, 1>());
 }

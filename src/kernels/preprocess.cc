@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cstdint>
 
 #include "kernels/check_range.h"
 #include "kernels/cpu/loops/pixel_rows.h"
@@ -38,9 +37,6 @@ template <class In, class Out>
 void run(const at::Tensor& images, const at::Tensor& true_shapes, const at::Tensor& source_shapes,
          at::ArrayRef<double> scale, at::ArrayRef<double> offset, at::ArrayRef<double> pad, const at::Tensor& result) {
   using Kernel = device::Preprocess<In, Out>;
-  const auto starts_at = [](const at::Tensor& tensor, size_t bytes) {
-    return reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % bytes == 0;
-  };
   Kernel kernel{device::data<const In>(images),
                 device::data<const int64_t>(true_shapes),
                 device::data<const int64_t>(source_shapes),
@@ -50,7 +46,8 @@ void run(const at::Tensor& images, const at::Tensor& true_shapes, const at::Tens
                 result.size(2),
                 result.size(3),
                 result.size(0) * result.size(2) * result.size(3),
-                starts_at(images, Kernel::kPlaces * sizeof(In)) && starts_at(result, Kernel::kPlaces * sizeof(Out)),
+                device::begins_at_multiple(images.const_data_ptr(), Kernel::kPlaces * sizeof(In)) &&
+                    device::begins_at_multiple(result.const_data_ptr(), Kernel::kPlaces * sizeof(Out)),
                 {},
                 device::data<Out>(result)};
   for (size_t c = 0; c < 3; ++c) {

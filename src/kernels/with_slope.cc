@@ -6,7 +6,6 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <type_traits>
 
 #include "kernels/cpu/floats_of_map.h"
@@ -44,11 +43,9 @@ void multiply(const at::Tensor& slopes, const at::Tensor& of_loss, at::ScalarTyp
   with_elements(type, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
     using Kernel = device::SlopesTimesFactors<T>;
-    const auto starts_at = [](const at::Tensor& tensor, size_t bytes) {
-      return reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % bytes == 0;
-    };
-    const bool at_once = starts_at(slopes, Kernel::kWidth * sizeof(device::SlopeOf<T>)) &&
-                         starts_at(gradients, Kernel::kWidth * sizeof(T));
+    const bool at_once =
+        device::begins_at_multiple(slopes.const_data_ptr(), Kernel::kWidth * sizeof(device::SlopeOf<T>)) &&
+        device::begins_at_multiple(gradients.const_data_ptr(), Kernel::kWidth * sizeof(T));
     const Kernel kernel{device::data<const device::SlopeOf<T>>(slopes),
                         factors.const_data_ptr<float>(),
                         K,

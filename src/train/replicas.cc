@@ -71,7 +71,7 @@ c10::intrusive_ptr<c10d::Store> reach(const ReplicaPlace& place, double seconds)
   options.isServer = place.rank == 0 && !place.meeting_point_is_there;
   options.waitWorkers = false;
   options.timeout = duration(seconds);
-  FLAGS_caffe2_log_level = c10::GLOG_FATAL;  // what goes wrong is thrown, and said once; device_group.cc
+  FLAGS_caffe2_log_level = c10::GLOG_FATAL;  // what goes wrong is thrown, and said once; of NCCL see device_group.cc
   try {
     return c10::make_intrusive<c10d::PrefixStore>("osprey/" + place.attempt,
                                                   c10::make_intrusive<c10d::TCPStore>(place.master_address, options));

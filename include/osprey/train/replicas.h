@@ -46,9 +46,9 @@ class PendingSum {
 /// The replicas as one of them sees the others. Every replica makes the same calls in the same order; a sum has the
 /// same bits on all of them, and the same from run to run.
 ///
-/// All calls throw ReplicaError where another replica has gone or is silent for longer than the time limit; but a sum
-/// of tensors of GPUs is waited for by these, and NCCL's watchdog then ends the process (not
-/// where the sum is part of a recorded step, which waits for as long as it takes).
+/// All calls throw ReplicaError where another replica has gone or is silent for longer than the time limit. Not so in a
+/// sum of tensors of GPUs: there NCCL's watchdog ends the process, or, where the sum is part of a recorded step,
+/// nobody.
 class Replicas {
  public:
   virtual ~Replicas() = default;

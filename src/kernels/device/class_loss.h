@@ -107,7 +107,7 @@ struct SigmoidFocal {
   }
 };
 
-/// Gradients of logits: the slopes of each anchor times the gradient of its loss. Of some neighbours.
+/// Gradients of logits, or of boxes: the slopes of each anchor times the gradient of its loss. Of some neighbours.
 template <class T>
 struct SlopesTimesFactors {
   static constexpr int kWidth = 16 / sizeof(SlopeOf<T>);

@@ -146,6 +146,12 @@ OSPREY_INLINE void copy_line(const float (&from)[kCount][kWidth], float (&to)[kC
   for (int i = 0; i < kCount * kWidth; ++i) to[i / kWidth][i % kWidth] = from[i / kWidth][i % kWidth];
 }
 
+template <class Pixel, int kCount, int kWidth>
+OSPREY_INLINE void unpack_line(const Pixel (&from)[kCount], float (&to)[kCount][kWidth]) {
+  OSPREY_UNROLL
+  for (int i = 0; i < kCount * kWidth; ++i) to[i / kWidth][i % kWidth] = from[i / kWidth][i % kWidth];
+}
+
 /// Makes a map strip by strip, which are the rows of the shares: make(strip, first channel).
 template <class Make>
 struct DepthwiseStrips {
@@ -207,8 +213,7 @@ struct DepthwiseForward {
   static OSPREY_INLINE void add(const Seen& seen, int j, const TapsOfChannels<kKernel>& taps,
                                 SumsOfLine<kRun> (&open)[kOpen]) {
     float values[kSeen][kWidth];
-    OSPREY_UNROLL
-    for (int i = 0; i < kSeen * kWidth; ++i) values[i / kWidth][i % kWidth] = seen[i / kWidth][i % kWidth];
+    unpack_line(seen, values);
     OSPREY_UNROLL
     for (int q = 0; q < kOpen; ++q) {
       const int row = q * kStride + j;
@@ -285,8 +290,7 @@ struct DepthwiseGradient {
   static OSPREY_INLINE void add(const Seen& seen, const TapsOfChannels<kKernel>& taps,
                                 SumsOfLine<kRun> (&open)[kOpen][2]) {
     float values[kSeen][kWidth];
-    OSPREY_UNROLL
-    for (int i = 0; i < kSeen * kWidth; ++i) values[i / kWidth][i % kWidth] = seen[i / kWidth][i % kWidth];
+    unpack_line(seen, values);
     OSPREY_UNROLL
     for (int row = 0; row < kKernel; ++row) {
       OSPREY_UNROLL
@@ -376,8 +380,7 @@ struct DepthwiseWeightSums {
 
   static OSPREY_INLINE void add(const Seen& seen, int j, const Wanted (&wanted)[kOpen], float (&sums)[kTaps][kWidth]) {
     float values[kSeen][kWidth];
-    OSPREY_UNROLL
-    for (int i = 0; i < kSeen * kWidth; ++i) values[i / kWidth][i % kWidth] = seen[i / kWidth][i % kWidth];
+    unpack_line(seen, values);
     OSPREY_UNROLL
     for (int q = 0; q < kOpen; ++q) {
       const int row = q * kStride + j;

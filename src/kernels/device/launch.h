@@ -3,6 +3,7 @@
 #include <c10/core/DeviceGuard.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -59,6 +60,11 @@ void for_each(const at::Tensor& where, int64_t count, const Element& element) {
     const int64_t first = range * kAtATime, last = std::min(count, first + kAtATime);
     for (int64_t i = first; i < last; ++i) element(i);
   });
+}
+
+/// Whether memory begins at a multiple of so many bytes, on which a GPU insists for what it reads or writes at once.
+inline bool begins_at_multiple(const void* memory, size_t bytes) {
+  return reinterpret_cast<uintptr_t>(memory) % bytes == 0;
 }
 
 /// The memory of a tensor; null where it is undefined.
