@@ -87,7 +87,7 @@ def kernels(bench, resnet):
 def outside(step, part="total"):
     """Share of the whole step that a part of it spends outside of convolutions; what those do to the maps that they read
     and write, batch norm in chains of them included, counts as convolution."""
-    return (step["median_seconds"][part] - step["of_it_convolutions"][part]) / step["median_seconds"]["total"]
+    return step["of_it_outside_convolutions"][part] / step["median_seconds"]["total"]
 
 
 def outside_row(best, target, digits):

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/floats_of_map.h"
 #include "kernels/cpu/loops/depthwise_rows.h"
 #include "osprey/base/cpu.h"
+#include "osprey/kernels/parallel.h"
 
 namespace osprey::kernels::cpu {
 namespace {
@@ -77,13 +79,12 @@ OfTaps<T> of_taps(T* all, const ChannelGroup& group, const Taps& of_lines, const
 
 }  // namespace
 
-DepthwiseLines::DepthwiseLines(const Sides& sides, const at::Tensor& weights)
+DepthwiseLines::DepthwiseLines(const Sides& sides, const at::Tensor& weights, Direction direction)
     : lines_(sides.lines),
       pixels_(sides.pixels),
       depth_(weights.size(0)),
       sizes_(weights.sizes().vec()),
-      weights_(to_lanes(weights, false)),
-      turned_(to_lanes(weights, true)) {}
+      weights_(to_lanes(weights, /*turned=*/direction == Direction::kBackward)) {}
 
 std::vector<ChannelGroup> DepthwiseLines::groups() const {
   const GroupSize size = group_size();
@@ -124,7 +125,7 @@ void DepthwiseLines::backward(const ChannelGroup& group, const LineOf& gradient,
       return of_taps(all, group, of_lines, of_pixels, lines_.kernel, pixels_.kernel);
     };
     weighted_sums_and_products(seen_by(gradient, of_lines, of_pixels, /*stride=*/1, group.depth, lines),
-                               values(turned_.const_data_ptr<float>()), own + phase * group.depth,
+                               values(weights_.const_data_ptr<float>()), own + phase * group.depth,
                                pixels_of_phase(pixels_, phase), result + phase * group.depth,
                                pixels_.stride * group.depth, values(sums));
   }
@@ -142,14 +143,20 @@ PaddedLine DepthwiseLines::gradient_line() const {
 
 PaddedLine DepthwiseLines::own_line() const { return {0, pixels_.from, kMorePixels * pixels_.stride}; }
 
-at::Tensor DepthwiseLines::weight_gradient(const at::Tensor& sums) const {
-  const at::Tensor total = sums.sum(0), result = at::empty(sizes_, sums.options());
-  const int64_t taps = weights_.size(1);
-  const auto* const from = total.const_data_ptr<float>();
+at::Tensor DepthwiseLines::weight_gradient(const float* sums, int64_t parts) const {
+  const at::Tensor result = at::empty(sizes_, weights_.options());
+  const int64_t taps = weights_.size(1), size = taps * kLanes;
   auto* const to = result.mutable_data_ptr<float>();
-  for (int64_t c = 0; c < depth_; ++c)
-    for (int64_t tap = 0; tap < taps; ++tap)  // as they have been seen by the gradient, the last one came first
-      to[c * taps + tap] = from[((c / kLanes + 1) * taps - 1 - tap) * kLanes + c % kLanes];
+  parallel_for(weights_.size(0), [&](int64_t lanes) {
+    const auto total = scratch(size);
+    std::fill_n(total.get(), size, 0.0f);
+    for (int64_t part = 0; part < parts; ++part)
+      add_floats(sums + part * weight_numbers() + lanes * size, size, total.get());
+    const int64_t first = lanes * kLanes, own = std::min(depth_ - first, kLanes);
+    for (int64_t c = 0; c < own; ++c)
+      for (int64_t tap = 0; tap < taps; ++tap)  // as they have been seen by the gradient, the last one came first
+        to[(first + c) * taps + tap] = total[static_cast<size_t>((taps - 1 - tap) * kLanes + c)];
+  });
   return result;
 }
 

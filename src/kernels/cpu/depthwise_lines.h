@@ -29,8 +29,11 @@ using LineOf = c10::function_ref<const float*(int64_t line)>;
 
 class DepthwiseLines {
  public:
-  /// weights  [C, 1, kernel height, kernel width] float32 on a CPU
-  DepthwiseLines(const Sides& sides, const at::Tensor& weights);
+  enum class Direction { kForward, kBackward };
+
+  /// weights    [C, 1, kernel height, kernel width] float32 on a CPU
+  /// direction  of the lines that are going to be made, for which the weights are brought into order
+  DepthwiseLines(const Sides& sides, const at::Tensor& weights, Direction direction);
 
   /// All channels, in groups of which a few lines fit into the nearest cache.
   std::vector<ChannelGroup> groups() const;
@@ -52,14 +55,14 @@ class DepthwiseLines {
   PaddedLine gradient_line() const;
   PaddedLine own_line() const;
   int64_t weight_numbers() const { return weights_.numel(); }
-  /// sums  [n, weight_numbers()]; they are added in their order
-  at::Tensor weight_gradient(const at::Tensor& sums) const;
+  /// sums  [parts, weight_numbers()]; they are added in their order
+  at::Tensor weight_gradient(const float* sums, int64_t parts) const;
 
  private:
   Side lines_, pixels_;
   int64_t depth_;
-  std::vector<int64_t> sizes_;   ///< of the weights
-  at::Tensor weights_, turned_;  ///< [C / kLanes, taps, kLanes]; the latter with the last tap first
+  std::vector<int64_t> sizes_;  ///< of the weights
+  at::Tensor weights_;          ///< [C / kLanes, taps, kLanes]; backward with the last tap first
 };
 
 }  // namespace osprey::kernels::cpu

@@ -99,7 +99,7 @@ void write_line(const float* from, const GroupOfPicture<T>& map, int64_t number,
 template <class T>
 Convolved depthwise_of(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights,
                        const Sides& sides, bool moments) {
-  const DepthwiseLines convolution(sides, weights);
+  const DepthwiseLines convolution(sides, weights, DepthwiseLines::Direction::kForward);
   const int64_t depth = x.size(1);
   const at::Tensor y = empty_map({x.size(0), depth, sides.lines.to, sides.pixels.to}, x);
   TaskSums sums(moments ? x.size(0) * line_tasks(sides.lines.to) : 0, depth);
@@ -141,15 +141,17 @@ template <class T, class MakeGradient>
 ConvolvedGradients depthwise_backward_of(const at::Tensor& x, const std::optional<Affine>& affine,
                                          const at::Tensor& weights, const Sides& sides, bool of_x,
                                          MakeGradient make_gradient) {
-  const DepthwiseLines convolution(sides, weights);
+  const DepthwiseLines convolution(sides, weights, DepthwiseLines::Direction::kBackward);
   const int64_t tasks = x.size(0) * line_tasks(sides.lines.from);
   ConvolvedGradients result;
   if (of_x) result.x = empty_map(x.sizes(), x);
-  const at::Tensor weight_sums = at::zeros({tasks, convolution.weight_numbers()}, at::kFloat);
-  auto* const of_weights = weight_sums.mutable_data_ptr<float>();
+  const int64_t weight_numbers = convolution.weight_numbers();
+  const auto weight_sums = scratch(tasks * weight_numbers);
   TaskSums sums(affine ? tasks : 0, x.size(1));
   for_lines(x.size(0), sides.lines.from, [&](int64_t task, int64_t number, int64_t begin, int64_t end) {
     const TaskSums::Sums own_sums = affine ? sums.begin(task) : TaskSums::Sums();
+    float* const of_weights = weight_sums.get() + task * weight_numbers;
+    std::fill_n(of_weights, weight_numbers, 0.0f);
     for (const ChannelGroup& group : convolution.groups()) {
       const GroupOfPicture<const T> map(x, number, group);
       const std::optional<ChannelAffine> of_group = affine_of(affine, group);
@@ -160,8 +162,7 @@ ConvolvedGradients depthwise_backward_of(const at::Tensor& x, const std::optiona
       for (int64_t source = begin; source < end; ++source) {
         if (source + 1 < end) fetch_line(map, source + 1, group);
         read_line(map, source, group, of_group, own.at(0));
-        convolution.backward(group, gradients, own.at(0), source, made.at(0),
-                             of_weights + task * convolution.weight_numbers());
+        convolution.backward(group, gradients, own.at(0), source, made.at(0), of_weights);
         if (!of_x) continue;
         const GroupOfPicture<T> of_map(result.x, number, group);
         if (of_group) {
@@ -175,7 +176,7 @@ ConvolvedGradients depthwise_backward_of(const at::Tensor& x, const std::optiona
     }
   });
   if (affine) result.moments = sums.total();
-  result.weights = convolution.weight_gradient(weight_sums);
+  result.weights = convolution.weight_gradient(weight_sums.get(), tasks);
   return result;
 }
 

@@ -18,21 +18,37 @@ OSPREY_INLINE void for_rows(int64_t begin, int64_t end, const Body& body) {
   for (; row < end; ++row) body(std::integral_constant<int, 1>(), row);
 }
 
-/// Calls work.operator()<kind of numbers>(row, channel) for all numbers of the rows, as many channels at a time as a
-/// register holds.
+/// What is the same for all rows of some channels. (Held in registers: the compiler would read it again after each
+/// number that is written, which might have changed it.)
+template <class N>
+using OfChannels = Few<FloatsLike<N>>;
+
+/// What a batch norm has for some channels.
+template <class N>
+struct Normalizing {
+  OfChannels<N> mean, scale, shift;
+  OSPREY_INLINE Normalizing(const ChannelAffine& affine, int64_t c)
+      : mean(affine.mean + c), scale(affine.scale + c), shift(affine.shift + c) {}
+};
+
+/// Calls work.operator()<kind of numbers>(channel, for_each_row), as many channels at a time as a register holds; it
+/// calls for_each_row(of_row) once, which calls of_row(row) for some rows.
 template <class Numbers, class Work>
 OSPREY_INLINE void for_numbers(int64_t rows, int64_t depth, const Work& work) {
   for_rows(
       0, rows, [&](auto some, int64_t row) __attribute__((always_inline)) {
         for_lanes<Numbers>(
             depth, [&]<class N>(int64_t c) __attribute__((always_inline)) {
+              work.template operator()<N>(
+                  c, [&](const auto& of_row) __attribute__((always_inline)) {
 #pragma GCC unroll 4
-              for (int r = 0; r < decltype(some)::value; ++r) work.template operator()<N>(row + r, c);
+                    for (int r = 0; r < decltype(some)::value; ++r) of_row(row + r);
+                  });
             });
       });
 }
 
-/// The same with (row, channel, a, b), of which what has been added to the floats a and b joins the doubles of each
+/// The same with of_row(row, a, b), of which what has been added to the floats a and b joins the doubles of each
 /// channel. (Rows take turns with two of each: the shorter a sum, the less is lost of its digits.)
 template <class Numbers, class Work>
 OSPREY_INLINE void with_sums(int64_t rows, int64_t depth, float* scratch, double* first, double* second,
@@ -50,9 +66,11 @@ OSPREY_INLINE void with_sums(int64_t rows, int64_t depth, float* scratch, double
                 Sums of_a[2], of_b[2];
                 each<N>([&](int i)
                             __attribute__((always_inline)) { of_a[0][i] = of_a[1][i] = of_b[0][i] = of_b[1][i] = 0; });
+                work.template operator()<N>(
+                    c, [&](const auto& of_row) __attribute__((always_inline)) {
 #pragma GCC unroll 4
-                for (int r = 0; r < decltype(some)::value; ++r)
-                  work.template operator()<N>(row + r, c, of_a[r % 2], of_b[r % 2]);
+                      for (int r = 0; r < decltype(some)::value; ++r) of_row(row + r, of_a[r % 2], of_b[r % 2]);
+                    });
                 Sums sum_a(a + c), sum_b(b + c);
                 each<N>([&](int i) __attribute__((always_inline)) {
                   sum_a[i] += of_a[0][i] + of_a[1][i];
@@ -72,12 +90,15 @@ OSPREY_INLINE void moments(const typename Numbers::Element* x, int64_t rows, int
                            const float* center, float* scratch, double* sum, double* square) {
   with_sums<Numbers>(
       rows, depth, scratch, sum,
-      square, [=]<class N>(int64_t row, int64_t c, auto& a, auto& b) __attribute__((always_inline)) {
-        const Few<N> numbers(x + row * step + c);
-        each<N>([&](int i) __attribute__((always_inline)) {
-          const float d = numbers[i] - center[c + i];
-          a[i] += d;
-          b[i] += d * d;
+      square, [=]<class N>(int64_t c, const auto& for_each_row) __attribute__((always_inline)) {
+        const OfChannels<N> from(center + c);
+        for_each_row([&](int64_t row, auto& a, auto& b) __attribute__((always_inline)) {
+          const Few<N> numbers(x + row * step + c);
+          each<N>([&](int i) __attribute__((always_inline)) {
+            const float d = numbers[i] - from[i];
+            a[i] += d;
+            b[i] += d * d;
+          });
         });
       });
 }
@@ -86,17 +107,19 @@ OSPREY_INLINE void moments(const typename Numbers::Element* x, int64_t rows, int
 template <class Numbers, template <class> class Result>
 OSPREY_INLINE void normalize(const typename Numbers::Element* x, int64_t rows, int64_t depth, int64_t step,
                              const ChannelAffine& affine, typename Result<Numbers>::Element* y) {
-  const float *const mean = affine.mean, *const scale = affine.scale, *const shift = affine.shift;
   with_curve(
       affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
         for_numbers<Numbers>(
-            rows, depth, [=]<class N>(int64_t row, int64_t c) __attribute__((always_inline)) {
-              const Few<N> numbers(x + row * step + c);
-              Few<Result<N>> made;
-              each<N>([&](int i) __attribute__((always_inline)) {
-                made[i] = curve.value((numbers[i] - mean[c + i]) * scale[c + i] + shift[c + i]);
+            rows, depth, [=]<class N>(int64_t c, const auto& for_each_row) __attribute__((always_inline)) {
+              const Normalizing<N> of(affine, c);
+              for_each_row([&](int64_t row) __attribute__((always_inline)) {
+                const Few<N> numbers(x + row * step + c);
+                Few<Result<N>> made;
+                each<N>([&](int i) __attribute__((always_inline)) {
+                  made[i] = curve.value((numbers[i] - of.mean[i]) * of.scale[i] + of.shift[i]);
+                });
+                made.put(y + row * depth + c);
               });
-              made.put(y + row * depth + c);
             });
       });
 }
@@ -104,18 +127,21 @@ OSPREY_INLINE void normalize(const typename Numbers::Element* x, int64_t rows, i
 template <class Numbers>
 OSPREY_INLINE void normalize_into_panels(const typename Numbers::Element* x, int64_t rows, int64_t depth,
                                          const ChannelAffine& affine, float* panels, int64_t panel_step) {
-  const float *const mean = affine.mean, *const scale = affine.scale, *const shift = affine.shift;
   const int64_t missing = (kPanelColumns - depth % kPanelColumns) % kPanelColumns;
   with_curve(
       affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
         for_numbers<Numbers>(
-            rows, depth, [=]<class N>(int64_t row, int64_t c) __attribute__((always_inline)) {
-              const Few<N> numbers(x + row * depth + c);
-              Few<FloatsLike<N>> made;
-              each<N>([&](int i) __attribute__((always_inline)) {
-                made[i] = curve.value((numbers[i] - mean[c + i]) * scale[c + i] + shift[c + i]);
+            rows, depth, [=]<class N>(int64_t c, const auto& for_each_row) __attribute__((always_inline)) {
+              const Normalizing<N> of(affine, c);
+              float* const to = panels + c / kPanelColumns * panel_step + c % kPanelColumns;
+              for_each_row([&](int64_t row) __attribute__((always_inline)) {
+                const Few<N> numbers(x + row * depth + c);
+                Few<FloatsLike<N>> made;
+                each<N>([&](int i) __attribute__((always_inline)) {
+                  made[i] = curve.value((numbers[i] - of.mean[i]) * of.scale[i] + of.shift[i]);
+                });
+                made.put(to + row * kPanelColumns);
               });
-              made.put(panels + c / kPanelColumns * panel_step + row * kPanelColumns + c % kPanelColumns);
             });
       });
   float* const last = panels + depth / kPanelColumns * panel_step;
@@ -127,19 +153,21 @@ template <class Numbers>
 OSPREY_INLINE void gradient_moments(const typename Numbers::Element* gradient, const typename Numbers::Element* x,
                                     int64_t rows, int64_t depth, const ChannelAffine& affine, float* scratch,
                                     double* sum, double* product) {
-  const float *const mean = affine.mean, *const scale = affine.scale, *const shift = affine.shift;
   with_curve(
       affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
         with_sums<Numbers>(
             rows, depth, scratch, sum,
-            product, [=]<class N>(int64_t row, int64_t c, auto& a, auto& b) __attribute__((always_inline)) {
-              const int64_t at = row * depth + c;
-              const Few<N> numbers(x + at), wanted(gradient + at);
-              each<N>([&](int i) __attribute__((always_inline)) {
-                const float centered = numbers[i] - mean[c + i];
-                const float g = curve.back(centered * scale[c + i] + shift[c + i], wanted[i]);
-                a[i] += g;
-                b[i] += g * centered;
+            product, [=]<class N>(int64_t c, const auto& for_each_row) __attribute__((always_inline)) {
+              const Normalizing<N> of(affine, c);
+              for_each_row([&](int64_t row, auto& a, auto& b) __attribute__((always_inline)) {
+                const int64_t at = row * depth + c;
+                const Few<N> numbers(x + at), wanted(gradient + at);
+                each<N>([&](int i) __attribute__((always_inline)) {
+                  const float centered = numbers[i] - of.mean[i];
+                  const float g = curve.back(centered * of.scale[i] + of.shift[i], wanted[i]);
+                  a[i] += g;
+                  b[i] += g * centered;
+                });
               });
             });
       });
@@ -149,20 +177,23 @@ template <class Numbers>
 OSPREY_INLINE void gradients(const typename Numbers::Element* gradient, const typename Numbers::Element* x,
                              int64_t rows, int64_t depth, const ChannelAffine& affine, const float* slope,
                              const float* offset, typename Numbers::Element* result) {
-  const float *const mean = affine.mean, *const scale = affine.scale, *const shift = affine.shift;
   with_curve(
       affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
         for_numbers<Numbers>(
-            rows, depth, [=]<class N>(int64_t row, int64_t c) __attribute__((always_inline)) {
-              const int64_t at = row * depth + c;
-              const Few<N> numbers(x + at), wanted(gradient + at);
-              Few<N> made;
-              each<N>([&](int i) __attribute__((always_inline)) {
-                const float centered = numbers[i] - mean[c + i];
-                const float g = curve.back(centered * scale[c + i] + shift[c + i], wanted[i]);
-                made[i] = scale[c + i] * g + slope[c + i] * centered + offset[c + i];
+            rows, depth, [=]<class N>(int64_t c, const auto& for_each_row) __attribute__((always_inline)) {
+              const Normalizing<N> of(affine, c);
+              const OfChannels<N> slopes(slope + c), offsets(offset + c);
+              for_each_row([&](int64_t row) __attribute__((always_inline)) {
+                const int64_t at = row * depth + c;
+                const Few<N> numbers(x + at), wanted(gradient + at);
+                Few<N> made;
+                each<N>([&](int i) __attribute__((always_inline)) {
+                  const float centered = numbers[i] - of.mean[i];
+                  const float g = curve.back(centered * of.scale[i] + of.shift[i], wanted[i]);
+                  made[i] = of.scale[i] * g + slopes[i] * centered + offsets[i];
+                });
+                made.put(result + at);
               });
-              made.put(result + at);
             });
       });
 }
@@ -172,14 +203,17 @@ OSPREY_INLINE void add_linear(const typename Numbers::Element* gradient, const t
                               int64_t rows, int64_t depth, int64_t step, const float* mean, const float* scale,
                               const float* slope, const float* offset, typename Result<Numbers>::Element* result) {
   for_numbers<Numbers>(
-      rows, depth, [=]<class N>(int64_t row, int64_t c) __attribute__((always_inline)) {
-        const int64_t at = row * step + c;
-        const Few<N> numbers(x + at), wanted(gradient + at);
-        Few<Result<N>> made;
-        each<N>([&](int i) __attribute__((always_inline)) {
-          made[i] = scale[c + i] * wanted[i] + (slope[c + i] * (numbers[i] - mean[c + i]) + offset[c + i]);
+      rows, depth, [=]<class N>(int64_t c, const auto& for_each_row) __attribute__((always_inline)) {
+        const OfChannels<N> means(mean + c), scales(scale + c), slopes(slope + c), offsets(offset + c);
+        for_each_row([&](int64_t row) __attribute__((always_inline)) {
+          const int64_t at = row * step + c;
+          const Few<N> numbers(x + at), wanted(gradient + at);
+          Few<Result<N>> made;
+          each<N>([&](int i) __attribute__((always_inline)) {
+            made[i] = scales[i] * wanted[i] + (slopes[i] * (numbers[i] - means[i]) + offsets[i]);
+          });
+          made.put(result + row * depth + c);
         });
-        made.put(result + row * depth + c);
       });
 }
 
@@ -188,24 +222,26 @@ template <class Numbers, template <class> class Gradient>
 OSPREY_INLINE void take_back(const typename Gradient<Numbers>::Element* gradient, const typename Numbers::Element* x,
                              int64_t rows, int64_t depth, int64_t step, const ChannelAffine& affine, float* scratch,
                              double* sum, double* product, typename Numbers::Element* result) {
-  const float *const mean = affine.mean, *const scale = affine.scale, *const shift = affine.shift;
   with_curve(
       affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
         with_sums<Numbers>(
             rows, depth, scratch, sum,
-            product, [=]<class N>(int64_t row, int64_t c, auto& a, auto& b) __attribute__((always_inline)) {
-              const int64_t at = row * step + c;
-              const Few<N> numbers(x + at);
-              const Few<Gradient<N>> wanted(gradient + row * depth + c);
-              Few<N> made;
-              each<N>([&](int i) __attribute__((always_inline)) {
-                const float centered = numbers[i] - mean[c + i];
-                const float g = curve.back(centered * scale[c + i] + shift[c + i], wanted[i]);
-                made[i] = scale[c + i] * g;
-                a[i] += g;
-                b[i] += g * centered;
+            product, [=]<class N>(int64_t c, const auto& for_each_row) __attribute__((always_inline)) {
+              const Normalizing<N> of(affine, c);
+              for_each_row([&](int64_t row, auto& a, auto& b) __attribute__((always_inline)) {
+                const int64_t at = row * step + c;
+                const Few<N> numbers(x + at);
+                const Few<Gradient<N>> wanted(gradient + row * depth + c);
+                Few<N> made;
+                each<N>([&](int i) __attribute__((always_inline)) {
+                  const float centered = numbers[i] - of.mean[i];
+                  const float g = curve.back(centered * of.scale[i] + of.shift[i], wanted[i]);
+                  made[i] = of.scale[i] * g;
+                  a[i] += g;
+                  b[i] += g * centered;
+                });
+                made.put(result + at);
               });
-              made.put(result + at);
             });
       });
 }
@@ -214,17 +250,19 @@ template <class Numbers>
 OSPREY_INLINE void add_normalized(const typename Numbers::Element* x, const typename Numbers::Element* addend,
                                   int64_t rows, int64_t depth, const ChannelAffine& affine,
                                   typename Numbers::Element* y) {
-  const float *const mean = affine.mean, *const scale = affine.scale, *const shift = affine.shift;
   const Clamp clamp{affine.epilogue.low, affine.epilogue.high};
   for_numbers<Numbers>(
-      rows, depth, [=]<class N>(int64_t row, int64_t c) __attribute__((always_inline)) {
-        const int64_t at = row * depth + c;
-        const Few<N> numbers(x + at), others(addend + at);
-        Few<N> made;
-        each<N>([&](int i) __attribute__((always_inline)) {
-          made[i] = clamp.value((numbers[i] - mean[c + i]) * scale[c + i] + shift[c + i] + others[i]);
+      rows, depth, [=]<class N>(int64_t c, const auto& for_each_row) __attribute__((always_inline)) {
+        const Normalizing<N> of(affine, c);
+        for_each_row([&](int64_t row) __attribute__((always_inline)) {
+          const int64_t at = row * depth + c;
+          const Few<N> numbers(x + at), others(addend + at);
+          Few<N> made;
+          each<N>([&](int i) __attribute__((always_inline)) {
+            made[i] = clamp.value((numbers[i] - of.mean[i]) * of.scale[i] + of.shift[i] + others[i]);
+          });
+          made.put(y + at);
         });
-        made.put(y + at);
       });
 }
 
@@ -233,21 +271,23 @@ OSPREY_INLINE void take_back_sum_of(const typename Numbers::Element* gradient, c
                                     const typename Numbers::Element* y, const typename Numbers::Element* x,
                                     int64_t rows, int64_t depth, const ChannelAffine& affine, float* scratch,
                                     double* sum, double* product, typename Numbers::Element* result) {
-  const float* const mean = affine.mean;
   const Clamp clamp{affine.epilogue.low, affine.epilogue.high};
   with_sums<Numbers>(
       rows, depth, scratch, sum,
-      product, [=]<class N>(int64_t row, int64_t c, auto& a, auto& b) __attribute__((always_inline)) {
-        const int64_t at = row * depth + c;
-        const Few<N> made_of(x + at), sums(y + at), wanted(gradient + at), more((kAgain ? again : gradient) + at);
-        Few<N> made;
-        each<N>([&](int i) __attribute__((always_inline)) {
-          const float g = clamp.back(sums[i], kAgain ? wanted[i] + more[i] : wanted[i]);
-          made[i] = g;
-          a[i] += g;
-          b[i] += g * (made_of[i] - mean[c + i]);
+      product, [=]<class N>(int64_t c, const auto& for_each_row) __attribute__((always_inline)) {
+        const OfChannels<N> mean(affine.mean + c);
+        for_each_row([&](int64_t row, auto& a, auto& b) __attribute__((always_inline)) {
+          const int64_t at = row * depth + c;
+          const Few<N> made_of(x + at), sums(y + at), wanted(gradient + at), more((kAgain ? again : gradient) + at);
+          Few<N> made;
+          each<N>([&](int i) __attribute__((always_inline)) {
+            const float g = clamp.back(sums[i], kAgain ? wanted[i] + more[i] : wanted[i]);
+            made[i] = g;
+            a[i] += g;
+            b[i] += g * (made_of[i] - mean[i]);
+          });
+          made.put(result + at);
         });
-        made.put(result + at);
       });
 }
 
