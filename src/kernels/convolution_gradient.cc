@@ -8,7 +8,8 @@
 
 #include "kernels/batch_norm_steps.h"
 #include "kernels/cpu/loops/product_panels.h"
-#include "kernels/cpu/place_products.h"
+#include "kernels/cpu/place_sums.h"
+#include "kernels/cpu/place_tasks.h"
 #include "kernels/cpu/sliding_convolution.h"
 #include "kernels/cpu/winograd.h"
 #include "kernels/device/launch.h"

@@ -5,7 +5,7 @@
 
 #include "kernels/batch_norm_steps.h"
 #include "kernels/cpu/normalized_convolution.h"
-#include "kernels/cpu/place_products.h"
+#include "kernels/cpu/place_tasks.h"
 #include "kernels/cpu/sliding_convolution.h"
 #include "kernels/cpu/sliding_products.h"
 #include "kernels/device/channels.h"

@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/cpu/place_products.h"
+#include "kernels/cpu/place_tasks.h"
 #include "kernels/device/launch.h"
 #include "kernels/maps.h"
 #include "kernels/no_second_derivative.h"

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/batch_norm_steps.h"
-#include "kernels/cpu/place_products.h"
+#include "kernels/cpu/product_arithmetic.h"
 #include "kernels/cpu/sides.h"
 #include "kernels/cpu/sliding_convolution.h"
 #include "kernels/cpu/sliding_products.h"

@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/loops/winograd_rows.h"
 #include "kernels/cpu/place_products.h"
+#include "kernels/cpu/place_sums.h"
 #include "kernels/device/launch.h"
 #include "kernels/rounded_numbers.h"
 

@@ -7,6 +7,8 @@
 #include "kernels/cpu/loops/floats.h"
 #include "kernels/cpu/normalized_steps.h"
 #include "kernels/cpu/place_products.h"
+#include "kernels/cpu/place_sums.h"
+#include "kernels/cpu/place_tasks.h"
 #include "kernels/cpu/window_rows.h"
 #include "kernels/maps.h"
 #include "osprey/kernels/parallel.h"

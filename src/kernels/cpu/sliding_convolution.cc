@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/cpu/normalized_steps.h"
-#include "kernels/cpu/place_products.h"
+#include "kernels/cpu/product_arithmetic.h"
 #include "kernels/cpu/sliding_products.h"
 #include "kernels/maps.h"
 #include "osprey/kernels/parallel.h"

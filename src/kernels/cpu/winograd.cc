@@ -10,7 +10,7 @@
 #include "kernels/cpu/floats_of_map.h"
 #include "kernels/cpu/loops/product_panels.h"
 #include "kernels/cpu/loops/winograd_rows.h"
-#include "kernels/cpu/place_products.h"
+#include "kernels/cpu/product_arithmetic.h"
 #include "kernels/device/launch.h"
 #include "osprey/kernels/parallel.h"
 
