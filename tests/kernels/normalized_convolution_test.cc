@@ -144,6 +144,7 @@ TEST(NormalizedConvolution, TakesWindowsOfSeveralSizes) {
     for (const int64_t channels : {1, 8})
       expect_as_defined(pending(map({1, 8, 20, 11}), relu6()), at::randn({8, channels, kernel, kernel}) * 0.1,
                         {2, {before, before, before, before}}, fmt::format("kernel {} of {}", kernel, channels));
+  expect_as_defined(pending(map({1, 19, 9, 10}), relu6()), at::randn({19, 1, 2, 3}), {1, {1, 0, 1, 1}}, "2 x 3 of 1");
 }
 
 TEST(NormalizedConvolution, LeavesOutGradientsThatNobodyWants) {

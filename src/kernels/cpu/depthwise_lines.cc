@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "kernels/cpu/floats_of_map.h"
-#include "kernels/cpu/loops/depthwise_rows.h"
 #include "osprey/base/cpu.h"
 #include "osprey/kernels/parallel.h"
 
@@ -115,20 +114,49 @@ PaddedLine DepthwiseLines::map_line() const {
 
 PaddedLine DepthwiseLines::result_line() const { return {0, pixels_.to, kMorePixels}; }
 
-void DepthwiseLines::backward(const ChannelGroup& group, const LineOf& gradient, const float* own, int64_t source,
-                              float* result, float* sums) const {
+void DepthwiseLines::for_each_phase(const ChannelGroup& group, const LineOf& gradient, int64_t source, float* sums,
+                                    c10::function_ref<void(const Phase&)> work) const {
   const Taps of_lines = backward_taps(lines_, source).within(lines_.to);
   const float* lines[kMostTaps];
-  for (int64_t phase = 0; phase < std::min(pixels_.stride, pixels_.from); ++phase) {
-    const Taps of_pixels = backward_taps(pixels_, phase);
+  for (int64_t first = 0; first < std::min(pixels_.stride, pixels_.from); ++first) {
+    const Taps of_pixels = backward_taps(pixels_, first);
     const auto values = [&](auto* all) {
       return of_taps(all, group, of_lines, of_pixels, lines_.kernel, pixels_.kernel);
     };
-    weighted_sums_and_products(seen_by(gradient, of_lines, of_pixels, /*stride=*/1, group.depth, lines),
-                               values(weights_.const_data_ptr<float>()), own + phase * group.depth,
-                               pixels_of_phase(pixels_, phase), result + phase * group.depth,
-                               pixels_.stride * group.depth, values(sums));
+    work({first, pixels_of_phase(pixels_, first),
+          seen_by(gradient, of_lines, of_pixels, /*stride=*/1, group.depth, lines),
+          values(weights_.const_data_ptr<float>()), values(sums)});
   }
+}
+
+void DepthwiseLines::backward(const ChannelGroup& group, const LineOf& gradient, const float* own, int64_t source,
+                              float* result, float* sums) const {
+  for_each_phase(group, gradient, source, sums, [&](const Phase& phase) {
+    weighted_sums_and_products(phase.seen, phase.weights, own + phase.first * group.depth, phase.pixels,
+                               result + phase.first * group.depth, pixels_.stride * group.depth, phase.sums);
+  });
+}
+
+template <class T>
+void DepthwiseLines::backward(const ChannelGroup& group, const LineOf& gradient, const NormalizedPixels<T>& own,
+                              int64_t source, float* sums) const {
+  for_each_phase(group, gradient, source, sums, [&](const Phase& phase) {
+    NormalizedPixels<T> of_phase = own;
+    of_phase.x += phase.first * own.step;
+    of_phase.gradient += phase.first * own.step;
+    of_phase.step *= pixels_.stride;
+    sums_and_products_taken_back(phase.seen, phase.weights, of_phase, phase.pixels, phase.sums);
+  });
+}
+template void DepthwiseLines::backward(const ChannelGroup&, const LineOf&, const NormalizedPixels<float>&, int64_t,
+                                       float*) const;
+template void DepthwiseLines::backward(const ChannelGroup&, const LineOf&, const NormalizedPixels<Bfloat16>&, int64_t,
+                                       float*) const;
+template void DepthwiseLines::backward(const ChannelGroup&, const LineOf&, const NormalizedPixels<Float16>&, int64_t,
+                                       float*) const;
+
+bool DepthwiseLines::takes_back_in_one_pass(const Epilogue& epilogue) const {
+  return epilogue.curve == Epilogue::Curve::kClamp && std::max(lines_.kernel, pixels_.kernel) <= kMostTapsAtOnce;
 }
 
 PaddedLine DepthwiseLines::gradient_line() const {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cpu/loops/depthwise_rows.h"
 #include "kernels/cpu/sides.h"
 
 /// A convolution of each channel by itself, line by line of some channels of one picture, wherever the lines come from.
@@ -52,6 +53,12 @@ class DepthwiseLines {
   /// sums    [weight_numbers()] to which that is added
   void backward(const ChannelGroup& group, const LineOf& gradient, const float* own, int64_t source, float* result,
                 float* sums) const;
+  /// The same of a line that is normalised as it is read, and its gradient taken back through that, all in one pass.
+  template <class T>
+  void backward(const ChannelGroup& group, const LineOf& gradient, const NormalizedPixels<T>& own, int64_t source,
+                float* sums) const;
+  /// Whether there are loops for that.
+  bool takes_back_in_one_pass(const Epilogue& epilogue) const;
   PaddedLine gradient_line() const;
   PaddedLine own_line() const;
   int64_t weight_numbers() const { return weights_.numel(); }
@@ -59,6 +66,17 @@ class DepthwiseLines {
   at::Tensor weight_gradient(const float* sums, int64_t parts) const;
 
  private:
+  /// Every how many'th pixel of a line of the map, beginning with `first`: those that have been seen through the same
+  /// taps.
+  struct Phase {
+    int64_t first, pixels;
+    SeenPixels seen;
+    OfTaps<const float> weights;
+    OfTaps<float> sums;
+  };
+  void for_each_phase(const ChannelGroup& group, const LineOf& gradient, int64_t source, float* sums,
+                      c10::function_ref<void(const Phase&)> work) const;
+
   Side lines_, pixels_;
   int64_t depth_;
   std::vector<int64_t> sizes_;  ///< of the weights

@@ -159,8 +159,20 @@ ConvolvedGradients depthwise_backward_of(const at::Tensor& x, const std::optiona
                             [&](int64_t line, float* to) { make_gradient(number, line, group, to); });
       const Lines own(1, convolution.own_line(), group.depth), made(1, convolution.own_line(), group.depth);
       const auto space = scratch(2 * group.depth);
+      const bool in_one_pass = affine && convolution.takes_back_in_one_pass(of_group->epilogue);
       for (int64_t source = begin; source < end; ++source) {
         if (source + 1 < end) fetch_line(map, source + 1, group);
+        if (in_one_pass) {
+          const TaskSums::Sums group_sums = own_sums.from(group.first);
+          const NormalizedPixels<T> pixels{.x = map.line(source),
+                                           .gradient = GroupOfPicture<T>(result.x, number, group).line(source),
+                                           .step = map.step,
+                                           .affine = *of_group,
+                                           .sum = group_sums.first,
+                                           .product = group_sums.second};
+          convolution.backward(group, gradients, pixels, source, of_weights);
+          continue;
+        }
         read_line(map, source, group, of_group, own.at(0));
         convolution.backward(group, gradients, own.at(0), source, made.at(0), of_weights);
         if (!of_x) continue;

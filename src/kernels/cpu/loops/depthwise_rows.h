@@ -1,6 +1,9 @@
 #pragma once
 #include <cstdint>
 
+#include "kernels/arithmetic/curve.h"
+#include "kernels/arithmetic/number.h"
+
 /// The inner loops of depthwise convolutions over pixels of channels: plain pointers, compiled for several instruction
 /// sets of which the best that the machine has is taken.
 namespace osprey::kernels::cpu {
@@ -28,6 +31,8 @@ struct OfTaps {
 /// and says nothing, and what they would see.
 constexpr int64_t kMorePixels = 3;
 
+constexpr int64_t kMostTapsAtOnce = 3;  ///< of a side, whose weights stay in registers while the pixels pass by
+
 /// result[p] = sum over taps of weights[tap] * what p sees there, for each channel.
 /// step  floats from one pixel of the result to the next
 void weighted_sums(const SeenPixels& seen, const OfTaps<const float>& weights, int64_t pixels, float* result,
@@ -38,5 +43,26 @@ void weighted_sums(const SeenPixels& seen, const OfTaps<const float>& weights, i
 /// step  floats from one pixel of the result, or of `own`, to the next
 void weighted_sums_and_products(const SeenPixels& seen, const OfTaps<const float>& weights, const float* own,
                                 int64_t pixels, float* result, int64_t step, const OfTaps<float>& sums);
+
+/// Pixels of a map that a batch norm and a clamp normalise as they are read, and the gradient of these pixels.
+template <class T>
+struct NormalizedPixels {
+  const T* x;
+  T* gradient;
+  int64_t step;           ///< numbers from one pixel to the next, of either
+  ChannelAffine affine;   ///< the curve of its epilogue is a clamp
+  double *sum, *product;  ///< [depth], to which g and g * (x - mean) are added, as take_back_rows does
+};
+
+/// The same where `own` is clamp((x - mean) * scale + shift) and the result is taken back through that at once:
+/// gradient = scale * g, where g is the result, or zero where own has been clamped. Nothing behind the last pixel is
+/// read or written.
+/// seen  at most kMostTapsAtOnce rows and columns of taps, `stride` 1
+void sums_and_products_taken_back(const SeenPixels& seen, const OfTaps<const float>& weights,
+                                  const NormalizedPixels<float>& own, int64_t pixels, const OfTaps<float>& sums);
+void sums_and_products_taken_back(const SeenPixels& seen, const OfTaps<const float>& weights,
+                                  const NormalizedPixels<Bfloat16>& own, int64_t pixels, const OfTaps<float>& sums);
+void sums_and_products_taken_back(const SeenPixels& seen, const OfTaps<const float>& weights,
+                                  const NormalizedPixels<Float16>& own, int64_t pixels, const OfTaps<float>& sums);
 
 }  // namespace osprey::kernels::cpu

@@ -48,15 +48,16 @@ template <class Numbers>
 class Few {
  public:
   Few() = default;
-  OSPREY_INLINE explicit Few(const typename Numbers::Element* from) {
-    const typename Numbers::Floats numbers = Numbers::get(from);
+  OSPREY_INLINE explicit Few(const typename Numbers::Floats& numbers) {
     std::memcpy(numbers_, &numbers, sizeof numbers_);
   }
-  OSPREY_INLINE void put(typename Numbers::Element* to) const {
+  OSPREY_INLINE explicit Few(const typename Numbers::Element* from) : Few(Numbers::get(from)) {}
+  OSPREY_INLINE typename Numbers::Floats all() const {
     typename Numbers::Floats numbers;
     std::memcpy(&numbers, numbers_, sizeof numbers_);
-    Numbers::put(numbers, to);
+    return numbers;
   }
+  OSPREY_INLINE void put(typename Numbers::Element* to) const { Numbers::put(all(), to); }
   OSPREY_INLINE float& operator[](int i) { return numbers_[i]; }
   OSPREY_INLINE float operator[](int i) const { return numbers_[i]; }
 
