@@ -2,6 +2,7 @@
 // seconds, and what a roofline takes, the arithmetic and the memory traffic of each part and the rate of a copy.
 //   build/release/bin/step_bench --pipeline_config F [--batch_size 8] [--precision fp32|bf16|fp16] [--device cpu]
 //   [--steps 10] [--set a.b=c]
+// So many steps are made twice: then with the clock of convolutions, which the others do without.
 #include <ATen/record_function.h>
 
 #include <atomic>
@@ -181,7 +182,7 @@ int run(int argc, char** argv) {
     run_step(times, step);
   }
   const double peak_memory = peak_mebibytes() - before;
-  Times outside([&] {  // on a GPU, of starting convolutions
+  Times outside([&] {  // on a GPU only the time of starting convolutions is left out
     flags.wait();
     return now() - ConvolutionClock::seconds();
   });

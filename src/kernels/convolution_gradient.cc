@@ -10,6 +10,7 @@
 #include "kernels/cpu/loops/product_panels.h"
 #include "kernels/cpu/place_sums.h"
 #include "kernels/cpu/place_tasks.h"
+#include "kernels/cpu/product_arithmetic.h"
 #include "kernels/cpu/sliding_convolution.h"
 #include "kernels/cpu/winograd.h"
 #include "kernels/device/launch.h"

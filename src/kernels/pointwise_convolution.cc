@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/place_products.h"
 #include "kernels/cpu/place_tasks.h"
+#include "kernels/cpu/product_arithmetic.h"
 #include "kernels/device/launch.h"
 #include "kernels/maps.h"
 #include "kernels/no_second_derivative.h"

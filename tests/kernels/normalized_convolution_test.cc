@@ -147,6 +147,15 @@ TEST(NormalizedConvolution, TakesWindowsOfSeveralSizes) {
   expect_as_defined(pending(map({1, 19, 9, 10}), relu6()), at::randn({19, 1, 2, 3}), {1, {1, 0, 1, 1}}, "2 x 3 of 1");
 }
 
+TEST(NormalizedConvolution, OfEachChannelTakesLongLinesAndManyChannels) {
+  at::manual_seed(28);
+  for (const auto& [width, stride] : {std::pair<int64_t, int64_t>{80, 1}, {161, 1}, {161, 2}})
+    for (const Epilogue& epilogue : {relu6(), Epilogue{}})
+      expect_as_defined(pending(map({1, 144, 3, width}), epilogue), at::randn({144, 1, 3, 3}) * 0.3,
+                        {stride, {1, 1, 1, 1}},
+                        fmt::format("width {}, stride {}, to {}", width, stride, epilogue.high));
+}
+
 TEST(NormalizedConvolution, LeavesOutGradientsThatNobodyWants) {
   at::manual_seed(24);
   const PendingMap plain{.x = map({2, 8, 6, 5})};

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "kernels/cpu/floats_of_map.h"
 #include "osprey/base/cpu.h"
 #include "osprey/kernels/parallel.h"
 
@@ -79,7 +78,8 @@ OfTaps<T> of_taps(T* all, const ChannelGroup& group, const Taps& of_lines, const
 }  // namespace
 
 DepthwiseLines::DepthwiseLines(const Sides& sides, const at::Tensor& weights, Direction direction)
-    : lines_(sides.lines),
+    : direction_(direction),
+      lines_(sides.lines),
       pixels_(sides.pixels),
       depth_(weights.size(0)),
       sizes_(weights.sizes().vec()),
@@ -95,6 +95,7 @@ std::vector<ChannelGroup> DepthwiseLines::groups() const {
 }
 
 void DepthwiseLines::forward(const ChannelGroup& group, const LineOf& map, int64_t y, float* result) const {
+  TORCH_INTERNAL_ASSERT_DEBUG_ONLY(direction_ == Direction::kForward);
   const Taps of_lines = forward_taps(lines_, y).within(lines_.from), of_pixels = forward_taps(pixels_, 0);
   const float* lines[kMostTaps];
   weighted_sums(seen_by(map, of_lines, of_pixels, pixels_.stride, group.depth, lines),
@@ -116,6 +117,7 @@ PaddedLine DepthwiseLines::result_line() const { return {0, pixels_.to, kMorePix
 
 void DepthwiseLines::for_each_phase(const ChannelGroup& group, const LineOf& gradient, int64_t source, float* sums,
                                     c10::function_ref<void(const Phase&)> work) const {
+  TORCH_INTERNAL_ASSERT_DEBUG_ONLY(direction_ == Direction::kBackward);
   const Taps of_lines = backward_taps(lines_, source).within(lines_.to);
   const float* lines[kMostTaps];
   for (int64_t first = 0; first < std::min(pixels_.stride, pixels_.from); ++first) {
@@ -176,14 +178,15 @@ at::Tensor DepthwiseLines::weight_gradient(const float* sums, int64_t parts) con
   const int64_t taps = weights_.size(1), size = taps * kLanes;
   auto* const to = result.mutable_data_ptr<float>();
   parallel_for(weights_.size(0), [&](int64_t lanes) {
-    const auto total = scratch(size);
-    std::fill_n(total.get(), size, 0.0f);
-    for (int64_t part = 0; part < parts; ++part)
-      add_floats(sums + part * weight_numbers() + lanes * size, size, total.get());
+    std::vector<double> total(static_cast<size_t>(size));
+    for (int64_t part = 0; part < parts; ++part) {
+      const float* const own = sums + part * weight_numbers() + lanes * size;
+      for (int64_t i = 0; i < size; ++i) total[static_cast<size_t>(i)] += own[i];
+    }
     const int64_t first = lanes * kLanes, own = std::min(depth_ - first, kLanes);
     for (int64_t c = 0; c < own; ++c)
       for (int64_t tap = 0; tap < taps; ++tap)  // as they have been seen by the gradient, the last one came first
-        to[(first + c) * taps + tap] = total[static_cast<size_t>((taps - 1 - tap) * kLanes + c)];
+        to[(first + c) * taps + tap] = static_cast<float>(total[static_cast<size_t>((taps - 1 - tap) * kLanes + c)]);
   });
   return result;
 }

@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/loops/depthwise_rows.h"
 #include "kernels/cpu/sides.h"
+#include "osprey/kernels/epilogue.h"
 
 /// A convolution of each channel by itself, line by line of some channels of one picture, wherever the lines come from.
 namespace osprey::kernels::cpu {
@@ -66,7 +67,7 @@ class DepthwiseLines {
   at::Tensor weight_gradient(const float* sums, int64_t parts) const;
 
  private:
-  /// Every how many'th pixel of a line of the map, beginning with `first`: those that have been seen through the same
+  /// Every `stride`'th pixel of a line of the map, beginning with `first`: those that have been seen through the same
   /// taps.
   struct Phase {
     int64_t first, pixels;
@@ -77,6 +78,7 @@ class DepthwiseLines {
   void for_each_phase(const ChannelGroup& group, const LineOf& gradient, int64_t source, float* sums,
                       c10::function_ref<void(const Phase&)> work) const;
 
+  Direction direction_;
   Side lines_, pixels_;
   int64_t depth_;
   std::vector<int64_t> sizes_;  ///< of the weights

@@ -46,6 +46,7 @@ ConvolvedGradients normalized_dense_backward(const ThroughStatistics& gradient, 
 /// weights  [C, 1, kernel height, kernel width]
 Convolved normalized_depthwise(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights,
                                const Sides& sides);
+/// of_x  true where there is an affine
 ConvolvedGradients normalized_depthwise_backward(const ThroughStatistics& gradient, const at::Tensor& x,
                                                  const std::optional<Affine>& affine, const at::Tensor& weights,
                                                  const Sides& sides, bool of_x);

@@ -9,6 +9,7 @@
 #include "kernels/cpu/place_products.h"
 #include "kernels/cpu/place_sums.h"
 #include "kernels/cpu/place_tasks.h"
+#include "kernels/cpu/product_arithmetic.h"
 #include "kernels/cpu/window_rows.h"
 #include "kernels/maps.h"
 #include "osprey/kernels/parallel.h"

@@ -141,6 +141,7 @@ template <class T, class MakeGradient>
 ConvolvedGradients depthwise_backward_of(const at::Tensor& x, const std::optional<Affine>& affine,
                                          const at::Tensor& weights, const Sides& sides, bool of_x,
                                          MakeGradient make_gradient) {
+  TORCH_INTERNAL_ASSERT(of_x || !affine);
   const DepthwiseLines convolution(sides, weights, DepthwiseLines::Direction::kBackward);
   const int64_t tasks = x.size(0) * line_tasks(sides.lines.from);
   ConvolvedGradients result;
@@ -157,34 +158,40 @@ ConvolvedGradients depthwise_backward_of(const at::Tensor& x, const std::optiona
       const std::optional<ChannelAffine> of_group = affine_of(affine, group);
       LatestLines gradients(convolution.window(), convolution.gradient_line(), group.depth,
                             [&](int64_t line, float* to) { make_gradient(number, line, group, to); });
-      const Lines own(1, convolution.own_line(), group.depth), made(1, convolution.own_line(), group.depth);
-      const auto space = scratch(2 * group.depth);
-      const bool in_one_pass = affine && convolution.takes_back_in_one_pass(of_group->epilogue);
-      for (int64_t source = begin; source < end; ++source) {
-        if (source + 1 < end) fetch_line(map, source + 1, group);
-        if (in_one_pass) {
-          const TaskSums::Sums group_sums = own_sums.from(group.first);
+      const TaskSums::Sums group_sums = affine ? own_sums.from(group.first) : TaskSums::Sums();
+      const auto for_each_source = [&](auto go_back) {
+        for (int64_t source = begin; source < end; ++source) {
+          if (source + 1 < end) fetch_line(map, source + 1, group);
+          go_back(source);
+        }
+      };
+      if (of_group && convolution.takes_back_in_one_pass(of_group->epilogue)) {
+        const GroupOfPicture<T> of_map(result.x, number, group);
+        for_each_source([&](int64_t source) {
           const NormalizedPixels<T> pixels{.x = map.line(source),
-                                           .gradient = GroupOfPicture<T>(result.x, number, group).line(source),
+                                           .gradient = of_map.line(source),
                                            .step = map.step,
                                            .affine = *of_group,
                                            .sum = group_sums.first,
                                            .product = group_sums.second};
           convolution.backward(group, gradients, pixels, source, of_weights);
-          continue;
-        }
+        });
+        continue;
+      }
+      const Lines own(1, convolution.own_line(), group.depth), made(1, convolution.own_line(), group.depth);
+      const auto space = scratch(2 * group.depth);
+      for_each_source([&](int64_t source) {
         read_line(map, source, group, of_group, own.at(0));
         convolution.backward(group, gradients, own.at(0), source, made.at(0), of_weights);
-        if (!of_x) continue;
+        if (!of_x) return;
         const GroupOfPicture<T> of_map(result.x, number, group);
         if (of_group) {
-          const TaskSums::Sums group_sums = own_sums.from(group.first);
           take_back_rows(made.at(0), map.line(source), map.pixels, group.depth, map.step, *of_group, space.get(),
                          group_sums.first, group_sums.second, of_map.line(source));
         } else {
           write_line(made.at(0), of_map, source, group);
         }
-      }
+      });
     }
   });
   if (affine) result.moments = sums.total();

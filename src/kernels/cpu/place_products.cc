@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/cpu/floats_of_map.h"
 #include "kernels/cpu/loops/amx_products.h"

@@ -19,7 +19,7 @@ class PlaceProducts {
   int64_t depth() const { return depth_; }      ///< channels of a place
   int64_t columns() const { return columns_; }  ///< of its product
 
-  /// Products of `count` places, at least kLeastPlaces.
+  /// Products of `count` places, at least kLeastPlaces (place_tasks.h).
   /// places   [count, depth], of any type that maps have; unless floats are multiplied of float32 or bfloat16
   /// ahead    fetched into the cache meanwhile
   /// products [count, columns], of any type that maps have

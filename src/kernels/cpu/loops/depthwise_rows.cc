@@ -2,25 +2,11 @@
 
 #include <type_traits>
 
+#include "kernels/cpu/loops/depthwise_taps.h"
 #include "kernels/cpu/loops/dispatch.h"
-#include "kernels/cpu/loops/lanes.h"
 
 namespace osprey::kernels::cpu {
 namespace {
-
-/// Channels that are computed together, and one by itself.
-template <int kCount>
-struct Channels {
-  typedef float Value __attribute__((vector_size(kCount * sizeof(float)), aligned(4), may_alias));
-  static OSPREY_INLINE const Value& at(const float* place) { return *reinterpret_cast<const Value*>(place); }
-  static OSPREY_INLINE Value& at(float* place) { return *reinterpret_cast<Value*>(place); }
-};
-template <>
-struct Channels<1> {
-  using Value = float;
-  static OSPREY_INLINE const Value& at(const float* place) { return *place; }
-  static OSPREY_INLINE Value& at(float* place) { return *place; }
-};
 
 /// Calls `body(how many channels, first of them)` for all channels.
 /// kMost  of them together, 8 or 16
@@ -32,18 +18,6 @@ OSPREY_INLINE void for_channels(int64_t depth, Body body) {
   if constexpr (kMost > 8)
     for (; c + 8 <= depth; c += 8) body(Channels<8>(), c);
   for (; c < depth; ++c) body(Channels<1>(), c);
-}
-
-/// Calls `body` with so many as a number that the compiler knows, at most 3.
-template <class Body>
-OSPREY_INLINE void with_number(int64_t number, Body body) {
-  if (number >= 3) {
-    body(std::integral_constant<int, 3>());
-  } else if (number == 2) {
-    body(std::integral_constant<int, 2>());
-  } else {
-    body(std::integral_constant<int, 1>());
-  }
 }
 
 /// Covers all taps by blocks, in their order: calls `body(rows, columns, first row, first column)`.
@@ -85,30 +59,6 @@ OSPREY_INLINE void for_pixels(int64_t stride, int64_t pixels, Body body) {
     for (int64_t p = 0; p < pixels; ++p) body(Pixels<1, 1>(), p);
   }
 }
-
-/// What belongs to the taps of a block, of some channels; it stays in registers while all pixels pass by.
-template <class Some, int kRows, int kColumns>
-struct Taps {
-  typename Some::Value of[kRows][kColumns];
-
-  template <class T>
-  static OSPREY_INLINE T* place(const OfTaps<T>& all, int64_t row, int64_t column, int64_t c) {
-    return all.first + c / kLanes * all.lanes_step + row * all.row_step + column * all.column_step + c % kLanes;
-  }
-  template <class T>
-  OSPREY_INLINE Taps(const OfTaps<T>& all, int64_t row, int64_t column, int64_t c) {
-#pragma GCC unroll 3
-    for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 3
-      for (int k = 0; k < kColumns; ++k) of[r][k] = Some::at(place(all, row + r, column + k, c));
-  }
-  OSPREY_INLINE void write(const OfTaps<float>& all, int64_t row, int64_t column, int64_t c) const {
-#pragma GCC unroll 3
-    for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 3
-      for (int k = 0; k < kColumns; ++k) Some::at(place(all, row + r, column + k, c)) = of[r][k];
-  }
-};
 
 /// What happens at all pixels for one block of taps and some channels: calls
 /// visit(pixel of those at once, row, column, what it sees there) between begin(some pixels, first) and
@@ -222,96 +172,6 @@ OSPREY_INLINE void sum_all_and_products(const SeenPixels& seen, const OfTaps<con
       });
 }
 
-/// Some successive pixels of some channels: what they see, and what becomes of it.
-/// p, c                the first of the pixels and of the channels
-/// sum_g, sum_product  what the pixels add to `own.sum` and `own.product`
-template <class N, int kRows, int kColumns, int kPixels>
-OSPREY_INLINE void take_back_pixels(const SeenPixels& seen, const Taps<Channels<N::kLanes>, kRows, kColumns>& weight,
-                                    const NormalizedPixels<typename N::Element>& own, int64_t p, int64_t c,
-                                    Taps<Channels<N::kLanes>, kRows, kColumns>& product, Few<FloatsLike<N>>& sum_g,
-                                    Few<FloatsLike<N>>& sum_product) {
-  using Some = Channels<N::kLanes>;
-  using Floats = Few<FloatsLike<N>>;
-  const float *const mean = own.affine.mean + c, *const scale = own.affine.scale + c,
-                     *const shift = own.affine.shift + c;
-  const Clamp clamp{own.affine.epilogue.low, own.affine.epilogue.high};
-  Floats centered[kPixels], clamped[kPixels];
-  typename Some::Value factor[kPixels], sums[kPixels];
-#pragma GCC unroll 3
-  for (int i = 0; i < kPixels; ++i) {
-    const Few<N> numbers(own.x + (p + i) * own.step + c);
-    each<N>([&](int k) __attribute__((always_inline)) {
-      centered[i][k] = numbers[k] - mean[k];
-      clamped[i][k] = clamp.value(centered[i][k] * scale[k] + shift[k]);
-    });
-    factor[i] = clamped[i].all();
-    sums[i] = typename Some::Value{};
-  }
-#pragma GCC unroll 3
-  for (int r = 0; r < kRows; ++r) {
-    constexpr int kSpan = kPixels - 1 + kColumns;
-    const float* const line = seen.lines[r] + seen.first + p * seen.depth + c;
-    typename Some::Value here[kSpan];
-#pragma GCC unroll 5
-    for (int i = 0; i < kSpan; ++i) here[i] = Some::at(line + i * seen.depth);
-#pragma GCC unroll 3
-    for (int k = 0; k < kColumns; ++k)
-#pragma GCC unroll 3
-      for (int i = 0; i < kPixels; ++i) {
-        sums[i] += weight.of[r][k] * here[i + k];
-        product.of[r][k] += factor[i] * here[i + k];
-      }
-  }
-#pragma GCC unroll 3
-  for (int i = 0; i < kPixels; ++i) {
-    const Floats result(sums[i]);
-    Few<N> made;
-    each<N>([&](int k) __attribute__((always_inline)) {
-      const float g = clamp.back(clamped[i][k], result[k]);  // what has been clamped lies on a bound
-      made[k] = scale[k] * g;
-      sum_g[k] += g;
-      sum_product[k] += g * centered[i][k];
-    });
-    made.put(own.gradient + (p + i) * own.step + c);
-  }
-}
-
-template <class Numbers>
-OSPREY_INLINE void take_back_all(const SeenPixels& seen, const OfTaps<const float>& weights,
-                                 const NormalizedPixels<typename Numbers::Element>& own, int64_t pixels,
-                                 const OfTaps<float>& products) {
-  constexpr int kMost = 3;                 // more need more registers than there are
-  constexpr int64_t kSummed = 25 * kMost;  // pixels that are summed as floats before they join the doubles
-  for_lanes<Numbers>(
-      seen.depth, [&]<class N>(int64_t c) __attribute__((always_inline)) {
-        if (seen.rows == 0 || seen.columns == 0) {
-          for (int64_t p = 0; p < pixels; ++p)
-            for (int64_t k = 0; k < N::kLanes; ++k) store(own.gradient + p * own.step + c + k, 0.0f);
-          return;
-        }
-        for_taps(
-            seen, [&](auto rows, auto columns, int64_t, int64_t) __attribute__((always_inline)) {
-              constexpr int kRows = decltype(rows)::value, kColumns = decltype(columns)::value;
-              const Taps<Channels<N::kLanes>, kRows, kColumns> weight(weights, 0, 0, c);
-              Taps<Channels<N::kLanes>, kRows, kColumns> product(products, 0, 0, c);
-              for (int64_t p = 0; p < pixels;) {
-                Few<FloatsLike<N>> sum_g, sum_product;
-                each<N>([&](int k) __attribute__((always_inline)) { sum_g[k] = sum_product[k] = 0; });
-                const int64_t end = p + kSummed < pixels ? p + kSummed : pixels;
-                for (; p + kMost <= end; p += kMost)
-                  take_back_pixels<N, kRows, kColumns, kMost>(seen, weight, own, p, c, product, sum_g, sum_product);
-                for (; p < end; ++p)
-                  take_back_pixels<N, kRows, kColumns, 1>(seen, weight, own, p, c, product, sum_g, sum_product);
-                for (int k = 0; k < N::kLanes; ++k) {
-                  own.sum[c + k] += sum_g[k];
-                  own.product[c + k] += sum_product[k];
-                }
-              }
-              product.write(products, 0, 0, c);
-            });
-      });
-}
-
 }  // namespace
 
 OSPREY_DISPATCH_LANES(weighted_sums, sum_all,
@@ -323,17 +183,5 @@ OSPREY_DISPATCH_LANES(weighted_sums_and_products, sum_all_and_products,
                       (const SeenPixels& seen, const OfTaps<const float>& weights, const float* own, int64_t pixels,
                        float* result, int64_t step, const OfTaps<float>& sums),
                       seen, weights, own, pixels, result, step, sums)
-
-// NOLINTBEGIN(bugprone-macro-parentheses): T is a type, `DISPATCH` one of the macros above
-#define OSPREY_DISPATCH_TAKEN_BACK(DISPATCH, T)                                                         \
-  DISPATCH(sums_and_products_taken_back, take_back_all,                                                 \
-           (const SeenPixels& seen, const OfTaps<const float>& weights, const NormalizedPixels<T>& own, \
-            int64_t pixels, const OfTaps<float>& sums),                                                 \
-           seen, weights, own, pixels, sums)
-// NOLINTEND(bugprone-macro-parentheses)
-
-OSPREY_DISPATCH_TAKEN_BACK(OSPREY_DISPATCH_SINGLES, float)
-OSPREY_DISPATCH_TAKEN_BACK(OSPREY_DISPATCH_PAIRS, Bfloat16)
-OSPREY_DISPATCH_TAKEN_BACK(OSPREY_DISPATCH_HALVES, Float16)
 
 }  // namespace osprey::kernels::cpu

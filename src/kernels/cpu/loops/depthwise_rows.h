@@ -55,8 +55,8 @@ struct NormalizedPixels {
 };
 
 /// The same where `own` is clamp((x - mean) * scale + shift) and the result is taken back through that at once:
-/// gradient = scale * g, where g is the result, or zero where own has been clamped. Nothing behind the last pixel is
-/// read or written.
+/// gradient = scale * g, where g is the result, or zero where own has been clamped. Pixels that nothing is seen by get
+/// zero and add nothing. Nothing behind the last pixel is read or written.
 /// seen  at most kMostTapsAtOnce rows and columns of taps, `stride` 1
 void sums_and_products_taken_back(const SeenPixels& seen, const OfTaps<const float>& weights,
                                   const NormalizedPixels<float>& own, int64_t pixels, const OfTaps<float>& sums);
