@@ -50,6 +50,15 @@ void finish() {
 
 std::vector<std::string> names;  ///< of what is timed
 
+/// A call of an operator that has no function of its own.
+std::function<void()> boxed(const std::string& name, const torch::jit::Stack& arguments) {
+  const auto operation = c10::Dispatcher::singleton().findSchemaOrThrow(("osprey::" + name).c_str(), "");
+  return [=] {
+    torch::jit::Stack stack = arguments;
+    operation.callBoxed(&stack);
+  };
+}
+
 /// Times a call that has to move so many bytes at least.
 /// name  of the operator, and what distinguishes this call of it behind a slash
 void add(const std::string& name, std::function<std::function<void()>()> prepare, double bytes) {
@@ -94,6 +103,24 @@ void add_class_losses(const std::string& type_name, at::ScalarType type) {
       "softmax_cross_entropy_loss/" + type_name,
       [=] { return [in = inputs()] { kernels::softmax_cross_entropy(in.first, in.second, 1, /*with_slope=*/true); }; },
       2 * logits);
+  const bool in_floats = type == at::kHalf;  // as slopes of float16 predictions are
+  const auto slopes = [=] {
+    return at::randn({kImages, kAnchors, kClasses}, floats()).to(in_floats ? at::kFloat : type);
+  };
+  const auto of_loss = [] { return at::ones({kImages, kAnchors}, floats()); };
+  add(
+      "scale_slopes/" + type_name,
+      [=] {
+        return boxed("scale_slopes", {slopes(), of_loss(), type});
+      },
+      in_floats ? 3 * logits : 2 * logits);
+  if (!in_floats)
+    add(
+        "scale_slopes_/" + type_name,
+        [=] {
+          return boxed("scale_slopes_", {slopes(), of_loss()});
+        },
+        2 * logits);
 }
 
 void add_batch_norm(const std::string& type_name, at::ScalarType type) {
@@ -241,12 +268,8 @@ void add_boxes() {
   add(
       "decode_boxes_backward",
       [=] {
-        const auto operation = c10::Dispatcher::singleton().findSchemaOrThrow("osprey::decode_boxes_backward", "");
-        return [=, arguments = torch::jit::Stack{codes(), codes(), random_boxes({kAnchors}),
-                                                 std::vector<double>{10, 10, 5, 5}}] {
-          torch::jit::Stack stack = arguments;
-          operation.callBoxed(&stack);
-        };
+        return boxed("decode_boxes_backward",
+                     {codes(), codes(), random_boxes({kAnchors}), std::vector<double>{10, 10, 5, 5}});
       },
       (16 + 16 + 16 + 16) * anchors);
   // With their slopes, as a step has them.

@@ -95,7 +95,7 @@ std::vector<ChannelGroup> DepthwiseLines::groups() const {
 }
 
 void DepthwiseLines::forward(const ChannelGroup& group, const LineOf& map, int64_t y, float* result) const {
-  TORCH_INTERNAL_ASSERT_DEBUG_ONLY(direction_ == Direction::kForward);
+  TORCH_INTERNAL_ASSERT(direction_ == Direction::kForward);
   const Taps of_lines = forward_taps(lines_, y).within(lines_.from), of_pixels = forward_taps(pixels_, 0);
   const float* lines[kMostTaps];
   weighted_sums(seen_by(map, of_lines, of_pixels, pixels_.stride, group.depth, lines),
@@ -117,7 +117,7 @@ PaddedLine DepthwiseLines::result_line() const { return {0, pixels_.to, kMorePix
 
 void DepthwiseLines::for_each_phase(const ChannelGroup& group, const LineOf& gradient, int64_t source, float* sums,
                                     c10::function_ref<void(const Phase&)> work) const {
-  TORCH_INTERNAL_ASSERT_DEBUG_ONLY(direction_ == Direction::kBackward);
+  TORCH_INTERNAL_ASSERT(direction_ == Direction::kBackward);
   const Taps of_lines = backward_taps(lines_, source).within(lines_.to);
   const float* lines[kMostTaps];
   for (int64_t first = 0; first < std::min(pixels_.stride, pixels_.from); ++first) {
