@@ -3,8 +3,8 @@
 # of whole steps. Prints a report that is fit for bench/results; ends with 1 where something failed.
 # usage: scripts/gpu_check.sh [--build DIR] [--configs DIR] [PART...]
 #   --build DIR    default build/release; built with nvcc and -DOSPREY_BUILD_BENCH=ON
-#   --configs DIR  of the TF Object Detection API's configs: for `roofline` and `peers`, which are left out without
-#   PART           of: operators steps sanitizer runs pictures rates precisions roofline peers; default: all of them, in this order
+#   --configs DIR  of the TF Object Detection API's configs: for `traces`, `roofline` and `peers`, which are left out without
+#   PART           of: operators steps sanitizer runs pictures rates precisions traces roofline peers; default: all of them, in this order
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=build/release configs='' parts=()
@@ -13,12 +13,12 @@ while [ $# -gt 0 ]; do
     --build) build=${2:?} && shift ;;
     --configs) configs=${2:?} && shift ;;
     -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0" && exit 0 ;;
-    operators | steps | sanitizer | runs | pictures | rates | precisions | roofline | peers) parts+=("$1") ;;
+    operators | steps | sanitizer | runs | pictures | rates | precisions | traces | roofline | peers) parts+=("$1") ;;
     *) echo "gpu_check.sh: unknown part '$1' (try --help)" >&2 && exit 2 ;;
   esac
   shift
 done
-[ ${#parts[@]} -gt 0 ] || parts=(operators steps sanitizer runs pictures rates precisions roofline peers)
+[ ${#parts[@]} -gt 0 ] || parts=(operators steps sanitizer runs pictures rates precisions traces roofline peers)
 command -v nvidia-smi >/dev/null || { echo "gpu_check.sh: no GPU here (nvidia-smi was not found)" >&2; exit 1; }
 [ -x "$build/bin/operators_bench" ] || { echo "gpu_check.sh: $build/bin/operators_bench is missing: configure with -DOSPREY_BUILD_BENCH=ON" >&2; exit 1; }
 folder=$(mktemp -d)
@@ -34,7 +34,7 @@ tests() {
 }
 
 # Operators beside the CPU.
-operators() { tests kernels_test 'Operators.*'; }
+operators() { tests kernels_test 'Operators.GiveOnAGpu*'; }
 
 # Steps: recorded or not, waiting for nothing; the feed.
 steps() { tests train_test 'GpuStep.*'; }
@@ -50,11 +50,15 @@ sanitizer() {
     return
   fi
   for tool in memcheck racecheck initcheck synccheck; do
-    echo "$tool:"
     only=(--kernel-regex kns=run_blocks)
     [ $tool != initcheck ] || only=()
     PYTORCH_NO_CUDA_MEMORY_CACHING=1 "$program" --tool "$tool" --target-processes all "${only[@]}" --error-exitcode 9 "$build/tests/kernels_test" \
-      --gtest_filter='Operators.GiveOnAGpu*' >"$folder/$tool.log" 2>&1 || [ $tool = initcheck ] || failed=1
+      --gtest_filter='Operators.GiveOnAGpu*' >"$folder/$tool.log" 2>&1 || touch "$folder/$tool.failed" &
+  done
+  wait
+  for tool in memcheck racecheck initcheck synccheck; do
+    echo "$tool:"
+    [ ! -e "$folder/$tool.failed" ] || [ $tool = initcheck ] || failed=1
     [ $tool != initcheck ] || ! grep -B3 -A12 run_blocks "$folder/$tool.log" || failed=1
     tail -n 5 "$folder/$tool.log"
   done
@@ -97,7 +101,7 @@ pictures() {
 }
 
 # The rate of each operator.
-rates() { "$build/bin/operators_bench" --device=cuda --benchmark_format=console || failed=1; }
+rates() { "$build/bin/operators_bench" --device=cuda --benchmark_format=console --benchmark_min_time=0.01 || failed=1; }
 
 # speed CONFIG BATCH FLAGS...: images per second of steps on made-up pictures
 speed() {
@@ -116,6 +120,13 @@ precisions() {
   done
 }
 
+# What the GPU does in a step: kernels, gaps, waits.
+traces() {
+  [ -n "$configs" ] || { echo "left out: no --configs"; return; }
+  python3 bench/trace.py --build "$build" --pipeline_config "$configs/$resnet" --batch_size 64 || failed=1
+  python3 bench/trace.py --build "$build" --pipeline_config "$configs/$mobilenet" --batch_size 1024 || failed=1
+}
+
 # Parts of a step, one by one, beside what the GPU allows.
 roofline() {
   [ -n "$configs" ] || { echo "left out: no --configs"; return; }
@@ -127,7 +138,7 @@ peer() {
   local mode
   for mode in "" --compile; do
     # shellcheck disable=SC2086  # one flag or none
-    python3 "bench/peers/$1" "${@:2}" --device cuda --bf16 --channels_last --steps 30 $mode || failed=1
+    python3 "bench/peers/$1" "${@:2}" --device cuda --bf16 --channels_last --steps 10 $mode || failed=1
   done
 }
 

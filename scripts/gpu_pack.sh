@@ -3,7 +3,7 @@
 # in files cannot be read there (their library brings a hundred others), so the part `pictures` is not for such a machine.
 # usage: scripts/gpu_pack.sh [--build DIR] [--configs DIR] FILE.tar.gz
 #   --build DIR    default build/release of this repository; built with nvcc and -DOSPREY_BUILD_BENCH=ON
-#   --configs DIR  of the TF Object Detection API's configs: for the parts `roofline` and `peers`
+#   --configs DIR  of the TF Object Detection API's configs: for the parts `traces`, `roofline` and `peers`
 # There: tar xzf FILE.tar.gz && osprey_gpu/check.sh [PART...]; the parts are those of gpu_check.sh, python3 is the one with PyTorch, and the
 # C and C++ libraries have to be as new as those here.
 set -euo pipefail
@@ -76,9 +76,9 @@ cat >"$pack/check.sh" <<'END'
 #!/usr/bin/env bash
 set -euo pipefail
 cd "$(dirname "$0")"
-OSPREY_TORCH_LIB=$(python3 -c 'import pathlib, torch; print(pathlib.Path(torch.__file__).parent / "lib")')
+OSPREY_TORCH_LIB=$(python3 -c 'import importlib.util; print(importlib.util.find_spec("torch").submodule_search_locations[0] + "/lib")')
 export OSPREY_TORCH_LIB
-[ $# -gt 0 ] || set -- operators steps runs rates precisions roofline peers sanitizer
+[ $# -gt 0 ] || set -- operators steps runs rates precisions traces roofline peers sanitizer
 exec scripts/gpu_check.sh --build build --configs public_configs "$@"
 END
 chmod +x "$pack/check.sh"

@@ -30,6 +30,7 @@ struct Flags {
   std::optional<bool> amp, tf32;
   std::optional<int64_t> num_train_steps, batch_size, checkpoint_every_n, log_every_n, eval_every_n, resnet_depth;
   int64_t benchmark_steps = 0;
+  std::string trace;
   osprey::train::LaunchOptions launch;
   std::string master, worker_job_name;
   int64_t ps_tasks = 0;
@@ -117,6 +118,11 @@ void add_flags(CLI::App& app, Flags& flags) {
   app.add_option("--benchmark_steps", flags.benchmark_steps,
                  "Times so many steps, prints one JSON line, writes nothing")
       ->check(osprey::cli::at_least(1))
+      ->group("Trying out");
+  app.add_option("--trace", flags.trace,
+                 "Writes what the CPU and GPUs do in five more steps into this file, for chrome://tracing or "
+                 "ui.perfetto.dev")
+      ->needs("--benchmark_steps")
       ->group("Trying out");
   app.add_flag("--dry_run", flags.dry_run, "Builds everything, makes one step, reports memory and data, writes nothing")
       ->excludes("--benchmark_steps")
@@ -235,7 +241,8 @@ int execute(Flags& flags) {
     const std::string report = osprey::train::dry_run(std::move(pipeline), flags.job);
     if (speaks) osprey::cli::print(report);
   } else if (flags.benchmark_steps > 0) {
-    const std::string line = osprey::train::benchmark(std::move(pipeline), flags.job, flags.benchmark_steps);
+    const std::string line =
+        osprey::train::benchmark(std::move(pipeline), flags.job, flags.benchmark_steps, flags.trace);
     if (speaks) osprey::cli::print(line + "\n");
   } else {
     const osprey::train::RunOutcome outcome =

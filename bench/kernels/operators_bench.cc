@@ -1,14 +1,19 @@
 // Every operator of the library at the size a detector has it, on the CPU or on a GPU (Google Benchmark).
 // usage: operators_bench [--device=cuda] [--benchmark_filter=REGEX] [--benchmark_format=json]
-// `bytes_per_second` counts what has to be read and written at least; `copy` is the rate of a plain copy.
+// `bytes_per_second` counts what has to be read and written at least; `of_copy` is its ratio to the rate of a plain
+// copy. On a GPU batches are larger, so that maps do not stay in its cache, and of several calls in a row only the
+// GPU's time counts.
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <benchmark/benchmark.h>
+#include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <iostream>
+#include <limits>
 
 #include "osprey/boxes/non_max_suppression.h"
 #include "osprey/kernels/assign_targets.h"
@@ -29,8 +34,10 @@ namespace {
 
 using namespace osprey;
 
-constexpr int64_t kImages = 8, kAnchors = 51150, kBoxes = 100, kClasses = 90;
+constexpr int64_t kAnchors = 51150, kBoxes = 100, kClasses = 90;
 at::Device device = at::kCPU;
+int64_t images = 8;
+double copied_bytes_per_second = 0;
 
 at::TensorOptions floats() { return at::TensorOptions(device).dtype(at::kFloat); }
 at::TensorOptions integers() { return floats().dtype(at::kLong); }
@@ -44,8 +51,37 @@ at::Tensor random_boxes(std::vector<int64_t> shape) {
 
 at::Tensor channels_last(at::Tensor map) { return map.contiguous(at::MemoryFormat::ChannelsLast); }
 
-void finish() {
-  if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+/// Seconds that a GPU takes for each of some calls in a row.
+double seconds_on_gpu(const std::function<void()>& call) {
+  constexpr int kCalls = 8;
+  static const at::Tensor from = at::ones({64 << 20}, floats()), to = at::empty_like(from);
+  const c10::Stream stream = c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+  c10::Event begun(device.type(), c10::EventFlag::BACKEND_DEFAULT),
+      ended(device.type(), c10::EventFlag::BACKEND_DEFAULT);
+  for (int i = 0; i < kCalls; ++i) to.copy_(from);  // meanwhile the CPU starts the first calls
+  begun.record(stream);
+  for (int i = 0; i < kCalls; ++i) call();
+  ended.record(stream);
+  ended.synchronize();
+  return begun.elapsedTime(ended) * 1e-3 / kCalls;
+}
+
+double seconds_on_cpu(const std::function<void()>& call) {
+  const auto started = std::chrono::steady_clock::now();
+  call();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+}
+
+double seconds_of(const std::function<void()>& call) {
+  return device.is_cpu() ? seconds_on_cpu(call) : seconds_on_gpu(call);
+}
+
+/// The rate of a copy of a quarter of a GiB, read and written.
+double rate_of_a_copy() {
+  const at::Tensor from = at::ones({64 << 20}, floats()), to = at::zeros_like(from);
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 5; ++i) best = std::min(best, seconds_of([&] { to.copy_(from); }));
+  return 2 * static_cast<double>(from.nbytes()) / best;
 }
 
 std::vector<std::string> names;  ///< of what is timed
@@ -70,26 +106,29 @@ void add(const std::string& name, std::function<std::function<void()>()> prepare
         const at::NoGradGuard no_gradients;
         const std::function<void()> call = prepare();
         call();
-        finish();
+        double seconds = 0;
         for (auto _ : state) {
-          call();
-          finish();
+          const double taken = seconds_of(call);
+          state.SetIterationTime(taken);
+          seconds += taken;
         }
-        state.SetBytesProcessed(static_cast<int64_t>(bytes * static_cast<double>(state.iterations())));
+        const double moved = bytes * static_cast<double>(state.iterations());
+        state.SetBytesProcessed(static_cast<int64_t>(moved));
+        state.counters["of_copy"] = moved / seconds / copied_bytes_per_second;
       })
-      ->UseRealTime()
+      ->UseManualTime()
       ->Unit(benchmark::kMillisecond);
 }
 
 ClassTargets some_class_targets() {
-  return {at::rand({kImages, kBoxes + 2, kClasses}, floats()), at::ones({kImages, kBoxes + 2, 1}, floats()),
-          at::randint(0, kBoxes + 2, {kImages, kAnchors}, integers())};
+  return {at::rand({images, kBoxes + 2, kClasses}, floats()), at::ones({images, kBoxes + 2, 1}, floats()),
+          at::randint(0, kBoxes + 2, {images, kAnchors}, integers())};
 }
 
 void add_class_losses(const std::string& type_name, at::ScalarType type) {
-  const double logits = double{kImages} * kAnchors * kClasses * static_cast<double>(c10::elementSize(type));
+  const double logits = static_cast<double>(images) * kAnchors * kClasses * static_cast<double>(c10::elementSize(type));
   const auto inputs = [=] {
-    return std::pair(at::randn({kImages, kAnchors, kClasses}, floats()).to(type), some_class_targets());
+    return std::pair(at::randn({images, kAnchors, kClasses}, floats()).to(type), some_class_targets());
   };
   for (const auto& [name, form] : {std::pair{"sigmoid_focal_loss/", kernels::SigmoidFocalOptions{2, 0.25}},
                                    {"sigmoid_focal_loss/gamma_0/", kernels::SigmoidFocalOptions{0, std::nullopt}}})
@@ -105,9 +144,9 @@ void add_class_losses(const std::string& type_name, at::ScalarType type) {
       2 * logits);
   const bool in_floats = type == at::kHalf;  // as slopes of float16 predictions are
   const auto slopes = [=] {
-    return at::randn({kImages, kAnchors, kClasses}, floats()).to(in_floats ? at::kFloat : type);
+    return at::randn({images, kAnchors, kClasses}, floats()).to(in_floats ? at::kFloat : type);
   };
-  const auto of_loss = [] { return at::ones({kImages, kAnchors}, floats()); };
+  const auto of_loss = [] { return at::ones({images, kAnchors}, floats()); };
   add(
       "scale_slopes/" + type_name,
       [=] {
@@ -124,8 +163,8 @@ void add_class_losses(const std::string& type_name, at::ScalarType type) {
 }
 
 void add_batch_norm(const std::string& type_name, at::ScalarType type) {
-  const double map = 8.0 * 64 * 150 * 150 * static_cast<double>(c10::elementSize(type));
-  const auto inputs = [=] { return channels_last(at::randn({8, 64, 150, 150}, floats())).to(type); };
+  const double map = 64.0 * 150 * 150 * static_cast<double>(images) * static_cast<double>(c10::elementSize(type));
+  const auto inputs = [=] { return channels_last(at::randn({images, 64, 150, 150}, floats())).to(type); };
   for (const auto& [name, epilogue] : {std::pair{"/relu6/", kernels::Epilogue{.low = 0, .high = 6}},
                                        {"/swish/", kernels::Epilogue{.curve = kernels::Epilogue::Curve::kSwish}}}) {
     add(
@@ -162,8 +201,8 @@ void add_batch_norm(const std::string& type_name, at::ScalarType type) {
 
 /// Beside libtorch's convolutions with as many groups as channels.
 void add_depthwise(const std::string& type_name, at::ScalarType type) {
-  const double map = 8.0 * 128 * 75 * 75 * static_cast<double>(c10::elementSize(type));
-  const auto maps = [=] { return channels_last(at::randn({8, 128, 75, 75}, floats())).to(type); };
+  const double map = 128.0 * 75 * 75 * static_cast<double>(images) * static_cast<double>(c10::elementSize(type));
+  const auto maps = [=] { return channels_last(at::randn({images, 128, 75, 75}, floats())).to(type); };
   const auto taps = [] { return at::randn({128, 1, 3, 3}, floats()); };
   const kernels::SlidingWindow window{1, {1, 1, 1, 1}};
   add(
@@ -237,12 +276,12 @@ void add_updates() {
 }
 
 void add_boxes() {
-  const double anchors = double{kImages} * kAnchors;
+  const double anchors = static_cast<double>(images) * kAnchors;
   add(
       "match_anchors",
       [] {
-        const at::Tensor all = at::ones({kImages, kBoxes}, flags());
-        return [=, boxes = random_boxes({kImages, kBoxes}), priors = random_boxes({kAnchors})] {
+        const at::Tensor all = at::ones({images, kBoxes}, flags());
+        return [=, boxes = random_boxes({images, kBoxes}), priors = random_boxes({kAnchors})] {
           kernels::match_anchors(boxes, all, all, priors, {.force_match_for_each_row = true});
         };
       },
@@ -250,17 +289,16 @@ void add_boxes() {
   add(
       "assign_targets",
       [] {
-        const kernels::LabeledBoxes truth{random_boxes({kImages, kBoxes}),
-                                          at::rand({kImages, kBoxes, kClasses}, floats()),
-                                          at::rand({kImages, kBoxes}, floats())};
-        return
-            [=, priors = random_boxes({kAnchors}), match = at::randint(-1, kBoxes, {kImages, kAnchors}, integers())] {
-              const kernels::CodeScales scales;
-              kernels::assign_targets(truth, match, priors, &scales, {});
-            };
+        const kernels::LabeledBoxes truth{random_boxes({images, kBoxes}),
+                                          at::rand({images, kBoxes, kClasses}, floats()),
+                                          at::rand({images, kBoxes}, floats())};
+        return [=, priors = random_boxes({kAnchors}), match = at::randint(-1, kBoxes, {images, kAnchors}, integers())] {
+          const kernels::CodeScales scales;
+          kernels::assign_targets(truth, match, priors, &scales, {});
+        };
       },
       (8 + 8 + 16 + 4) * anchors);
-  const auto codes = [] { return at::randn({kImages, kAnchors, 4}, floats()); };
+  const auto codes = [] { return at::randn({images, kAnchors, 4}, floats()); };
   add(
       "decode_boxes",
       [=] { return [x = codes(), priors = random_boxes({kAnchors})] { kernels::decode_boxes(x, priors, {}); }; },
@@ -276,7 +314,7 @@ void add_boxes() {
   add(
       "smooth_l1_loss",
       [=] {
-        return [x = codes().requires_grad_(), t = codes(), w = at::rand({kImages, kAnchors}, floats())] {
+        return [x = codes().requires_grad_(), t = codes(), w = at::rand({images, kAnchors}, floats())] {
           const at::AutoGradMode gradients(true);
           kernels::smooth_l1_loss(x, t, w, 1);
         };
@@ -285,11 +323,11 @@ void add_boxes() {
   add(
       "encoded_smooth_l1_loss",
       [=] {
-        const kernels::MatchedBoxes truth{random_boxes({kImages, kBoxes}),
-                                          at::randint(-1, kBoxes, {kImages, kAnchors}, integers()),
+        const kernels::MatchedBoxes truth{random_boxes({images, kBoxes}),
+                                          at::randint(-1, kBoxes, {images, kAnchors}, integers()),
                                           random_boxes({kAnchors}),
                                           {}};
-        return [=, x = codes().requires_grad_(), w = at::rand({kImages, kAnchors}, floats())] {
+        return [=, x = codes().requires_grad_(), w = at::rand({images, kAnchors}, floats())] {
           const at::AutoGradMode gradients(true);
           kernels::encoded_smooth_l1_loss(x, truth, w, 1);
         };
@@ -298,8 +336,8 @@ void add_boxes() {
   add(
       "giou_loss",
       [=] {
-        return [x = random_boxes({kImages, kAnchors}).requires_grad_(), t = random_boxes({kImages, kAnchors}),
-                w = at::rand({kImages, kAnchors}, floats())] {
+        return [x = random_boxes({images, kAnchors}).requires_grad_(), t = random_boxes({images, kAnchors}),
+                w = at::rand({images, kAnchors}, floats())] {
           const at::AutoGradMode gradients(true);
           kernels::giou_loss(x, t, w);
         };
@@ -331,56 +369,56 @@ void add_boxes() {
 }
 
 void add_maps() {
-  const double values = 8.0 * 3 * 640 * 640;
+  const double pixels = 3.0 * static_cast<double>(images), values = 128.0 * 75 * 75 * static_cast<double>(images);
   for (const auto& [name, type] : {std::pair{"float32", at::kFloat}, {"bfloat16", at::kBFloat16}})
     add(
         std::string("preprocess/") + name,
         [type = type] {
-          return [=, images = channels_last(at::randint(0, 256, {8, 3, 640, 640}, floats()).to(at::kByte)),
-                  shapes = at::full({8, 2}, 600, integers())] {
-            kernels::preprocess(images, shapes, {.scale = {0.1, 0.1, 0.1}, .type = type});
+          return [=, pictures = channels_last(at::randint(0, 256, {images, 3, 640, 640}, floats()).to(at::kByte)),
+                  shapes = at::full({images, 2}, 600, integers())] {
+            kernels::preprocess(pictures, shapes, {.scale = {0.1, 0.1, 0.1}, .type = type});
           };
         },
-        values * (1 + static_cast<double>(c10::elementSize(type))));
+        640 * 640 * pixels * (1 + static_cast<double>(c10::elementSize(type))));
   add(
       "preprocess/resized",
       [] {
-        return [images = channels_last(at::randint(0, 256, {8, 3, 640, 640}, floats()).to(at::kByte)),
-                sources = at::full({8, 2}, 640, integers())] {
-          kernels::preprocess(images, {}, {.scale = {0.1, 0.1, 0.1}}, {sources, 300, 300});
+        return [pictures = channels_last(at::randint(0, 256, {images, 3, 640, 640}, floats()).to(at::kByte)),
+                sources = at::full({images, 2}, 640, integers())] {
+          kernels::preprocess(pictures, {}, {.scale = {0.1, 0.1, 0.1}}, {sources, 300, 300});
         };
       },
-      values + 4 * 8.0 * 3 * 300 * 300);
+      (640 * 640 + 4 * 300 * 300) * pixels);
   add_depthwise("float32", at::kFloat);
   add_depthwise("bfloat16", at::kBFloat16);
   add(
       "pointwise_convolution",
       [] {
-        return [x = channels_last(at::randn({8, 128, 75, 75}, floats())),
+        return [x = channels_last(at::randn({images, 128, 75, 75}, floats())),
                 weights = at::randn({128, 128, 1, 1}, floats())] { kernels::pointwise_convolution(x, weights); };
       },
-      2 * 4.0 * 8 * 128 * 75 * 75);
+      2 * 4 * values);
   add(
       "sliding_convolution",
       [] {
-        return [x = channels_last(at::randn({8, 128, 75, 75}, floats())),
+        return [x = channels_last(at::randn({images, 128, 75, 75}, floats())),
                 weights = at::randn({128, 128, 3, 3}, floats())] { kernels::sliding_convolution(x, weights); };
       },
-      2 * 4.0 * 8 * 128 * 75 * 75);
+      2 * 4 * values);
   if (device.is_cpu())
     add(
         "packed_winograd_convolution",
         [] {
-          const at::Tensor x = channels_last(at::randn({8, 128, 75, 75}, floats()));
+          const at::Tensor x = channels_last(at::randn({images, 128, 75, 75}, floats()));
           return [x, packed = kernels::packed_for_winograd(x, at::randn({128, 128, 3, 3}, floats())),
                   biases = at::zeros({128}, floats())] {
             kernels::packed_winograd_convolution(x, packed, biases, {.low = 0});
           };
         },
-        2 * 4.0 * 8 * 128 * 75 * 75);
+        2 * 4 * values);
   const auto pending = [] {
     const auto channel = [] { return at::rand({128}, floats()) + 0.5; };
-    return kernels::PendingMap{channels_last(at::randn({8, 128, 75, 75}, floats())),
+    return kernels::PendingMap{channels_last(at::randn({images, 128, 75, 75}, floats())),
                                channel(),
                                channel(),
                                channel(),
@@ -397,7 +435,7 @@ void add_maps() {
     add(
         std::string("normalized_convolution/") + name,
         [=] { return [=, map = pending(), w = weights()] { kernels::normalized_convolution(map, w, window, 1e-3); }; },
-        2 * 4.0 * 8 * 128 * 75 * 75);
+        2 * 4 * values);
     add(
         std::string("normalized_convolution_backward/") + name,
         [=] {
@@ -406,23 +444,22 @@ void add_maps() {
           const auto result = kernels::normalized_convolution(map, w, window, 1e-3);
           return [=] { kernels::normalized_convolution_backward(result, result, map, w, window); };
         },
-        4 * 4.0 * 8 * 128 * 75 * 75);
+        4 * 4 * values);
   }
   add(
-      "pending_values", [=] { return [map = pending()] { kernels::pending_values(map); }; },
-      2 * 4.0 * 8 * 128 * 75 * 75);
+      "pending_values", [=] { return [map = pending()] { kernels::pending_values(map); }; }, 2 * 4 * values);
   add(
       "pending_values_backward",
       [=] {
-        return [map = pending(), gradient = channels_last(at::randn({8, 128, 75, 75}, floats()))] {
+        return [map = pending(), gradient = channels_last(at::randn({images, 128, 75, 75}, floats()))] {
           kernels::pending_values_backward(gradient, map);
         };
       },
-      5 * 4.0 * 8 * 128 * 75 * 75);
-  const auto of_sum = [] { return channels_last(at::randn({8, 128, 75, 75}, floats())); };
+      5 * 4 * values);
+  const auto of_sum = [] { return channels_last(at::randn({images, 128, 75, 75}, floats())); };
   add(
       "pending_sum", [=] { return [map = pending(), addend = of_sum()] { kernels::pending_sum(map, addend); }; },
-      3 * 4.0 * 8 * 128 * 75 * 75);
+      3 * 4 * values);
   add(
       "pending_sum_backward",
       [=] {
@@ -430,24 +467,24 @@ void add_maps() {
           kernels::pending_sum_backward(gradient, sum, map);
         };
       },
-      4 * 4.0 * 8 * 128 * 75 * 75);
+      4 * 4 * values);
   add(
       "convolution_weight_gradient",
       [] {
-        return [x = channels_last(at::randn({2, 256, 80, 80}, floats())),
-                gradient = channels_last(at::randn({2, 256, 80, 80}, floats()))] {
+        return [x = channels_last(at::randn({images / 4, 256, 80, 80}, floats())),
+                gradient = channels_last(at::randn({images / 4, 256, 80, 80}, floats()))] {
           kernels::convolution_weight_gradient(gradient, x, {.kernel = {3, 3}, .padding = {1, 1}});
         };
       },
-      2 * 4.0 * 2 * 256 * 80 * 80);
+      2 * 4.0 * 256 * 80 * 80 * static_cast<double>(images / 4));
   add(
       "convolution_bias_gradient",
       [] {
-        return [gradient = channels_last(at::randn({2, 256, 80, 80}, floats()))] {
+        return [gradient = channels_last(at::randn({images / 4, 256, 80, 80}, floats()))] {
           kernels::convolution_bias_gradient(gradient);
         };
       },
-      4.0 * 2 * 256 * 80 * 80);
+      4.0 * 256 * 80 * 80 * static_cast<double>(images / 4));
   add(
       "copy",
       [] { return [from = at::randn({64 << 20}, floats()), to = at::empty({64 << 20}, floats())] { to.copy_(from); }; },
@@ -476,6 +513,7 @@ int main(int argc, char** argv) {
     if (std::strncmp(argv[i], "--device=", 9) != 0) continue;
     device = at::Device(argv[i] + 9);
     if (device.is_cuda() && !device.has_index()) device.set_index(0);
+    if (device.is_cuda()) images = 64;
     std::rotate(argv + i, argv + i + 1, argv + argc--);
     break;
   }
@@ -491,5 +529,6 @@ int main(int argc, char** argv) {
   if (!missing().empty()) return 1;
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  copied_bytes_per_second = rate_of_a_copy();
   benchmark::RunSpecifiedBenchmarks();
 }

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "osprey/base/clock.h"
 #include "osprey/base/error.h"
@@ -13,6 +15,7 @@
 #include "train/run_arithmetic.h"
 #include "train/start.h"
 #include "train/step_graph.h"
+#include "train/step_trace.h"
 #include "train/training_source.h"
 
 namespace osprey::train {
@@ -39,6 +42,28 @@ class Stopwatch final : public Hook {
   int64_t warmup_;
 };
 
+/// Traces the last steps of a run.
+class TraceOfTheLast final : public Hook {
+ public:
+  /// before  how many steps are not traced
+  /// throws  DataError where the file cannot be written
+  TraceOfTheLast(int64_t before, std::string file) : before_(before), file_(std::move(file)) {
+    if (!std::ofstream(file_)) throw DataError(file_ + ": the trace cannot be written there");
+  }
+  void after_step(const StepEvent& event) override {
+    const bool begins = ++steps_ == before_;
+    if (!begins && !event.last) return;
+    event.result.ok();  // what a device has still to do belongs to the steps so far
+    if (begins) trace_.emplace();
+    if (event.last) trace_->save(file_);
+  }
+
+ private:
+  int64_t before_, steps_ = 0;
+  std::string file_;
+  std::optional<StepTrace> trace_;
+};
+
 /// Gives the first batches of another source again and again: what is timed is the steps, not how batches are made up.
 class RepeatedSource final : public data::BatchSource {
  public:
@@ -56,13 +81,13 @@ class RepeatedSource final : public data::BatchSource {
   int64_t position_ = 0;
 };
 
-RunOutcome steps(Assembly& assembly, const JobOptions& job, data::BatchSource& source, Stopwatch& stopwatch,
+RunOutcome steps(Assembly& assembly, const JobOptions& job, data::BatchSource& source, std::vector<Hook*> hooks,
                  int64_t count) {
   TrainerParts parts;
   parts.state = &assembly.state;
   parts.source = &source;
   parts.gradients = assembly.gradients.get();
-  parts.hooks = {&stopwatch};
+  parts.hooks = std::move(hooks);
   parts.replicas = job.replicas;
   TrainerOptions options;
   options.num_steps = count;
@@ -80,17 +105,25 @@ double sum(const std::vector<double>& values, size_t begin) {
 
 }  // namespace
 
-std::string benchmark(config::Pipeline pipeline, const JobOptions& options, int64_t count) {
+std::string benchmark(config::Pipeline pipeline, const JobOptions& options, int64_t count, const std::string& trace) {
   const double started = now();
   Assembly assembly = assemble(std::move(pipeline), options);
   // allocator, thread pools and the loader's first batches, or the recording of the step
   const int64_t warmup = assembly.cuda_graph != StepRecording::kOff ? StepGraph::kStepsBefore + 1 : 3;
+  constexpr int64_t kTracedSteps = 5;
   constexpr int64_t kMadeUp = 4;  // batches; the loader of real data is timed with the steps
   std::unique_ptr<data::BatchSource> source = training_source(assembly, options), made_up;
   if (options.use_fake_data) made_up = std::make_unique<RepeatedSource>(*source, kMadeUp);
   Stopwatch stopwatch(warmup);
   const double ready = now();
-  const RunOutcome outcome = steps(assembly, options, made_up ? *made_up : *source, stopwatch, warmup + count);
+  std::optional<TraceOfTheLast> tracer;
+  std::vector<Hook*> hooks = {&stopwatch};
+  if (!trace.empty() && (options.replicas == nullptr || options.replicas->is_chief()))
+    hooks.push_back(&tracer.emplace(warmup + count, trace));
+  const RunOutcome outcome = steps(assembly, options, made_up ? *made_up : *source, hooks,
+                                   warmup + count + (trace.empty() ? 0 : kTracedSteps));
+  stopwatch.seconds.resize(warmup + count);
+  stopwatch.data_seconds.resize(warmup + count);
   std::vector<double> measured(stopwatch.seconds.begin() + warmup, stopwatch.seconds.end());
   const double total = sum(stopwatch.seconds, warmup);
   std::sort(measured.begin(), measured.end());
@@ -125,7 +158,7 @@ std::string dry_run(config::Pipeline pipeline, const JobOptions& options) {
   for (const at::Tensor& parameter : assembly.state.model->parameters()) parameters += parameter.numel();
   const auto size = assembly.state.model->input_size();
   Stopwatch stopwatch(/*warmup=*/0);
-  steps(assembly, options, *source, stopwatch, 1);
+  steps(assembly, options, *source, {&stopwatch}, 1);
   return fmt::format(
       "plan         {}\ndata         {} images, {} left out so far\nmodel        {} parameters, input {}x{}, {} "
       "classes\n"

@@ -16,6 +16,7 @@ refused() {
 }
 
 refused excludes train_detector --dry_run --benchmark_steps 2
+refused requires train_detector --model_dir "$folder/run" --trace "$folder/trace.json"
 refused excludes train_detector --print_config --clone_on_cpu --device cuda
 for master in localhost localhost: localhost:x localhost:29611xyz localhost:0 localhost:65536 localhost:99999999999; do
   refused "must be HOST:PORT" train_detector --model_dir "$folder/run" --use_fake_data --train_batch_size 4 --num_clones 2 --master $master

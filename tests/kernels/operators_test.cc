@@ -586,11 +586,15 @@ TEST(Operators, GiveOnAGpuWhatTheyGiveOnTheCpu) {
   for (const Sample& sample : samples_for_gpus()) {
     const Stack arguments = sample.arguments();
     const auto there = [](const at::Tensor& tensor) { return tensor.to(at::kCUDA); };
-    const std::vector<at::Tensor> on_gpu = call(sample.name, changed(arguments, there));
     std::vector<at::Tensor> back;
-    for (const at::Tensor& tensor : on_gpu) {
-      EXPECT_TRUE(tensor.is_cuda()) << sample.name;
-      back.push_back(tensor.cpu());
+    try {
+      for (const at::Tensor& tensor : call(sample.name, changed(arguments, there))) {
+        EXPECT_TRUE(tensor.is_cuda()) << sample.name;
+        back.push_back(tensor.cpu());
+      }
+    } catch (const std::exception& error) {  // the others are still tried
+      ADD_FAILURE() << sample.name << ": " << error.what();
+      continue;
     }
     expect_same(back, call(sample.name, arguments), sample);
   }

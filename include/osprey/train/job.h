@@ -40,6 +40,10 @@ std::string dry_run(config::Pipeline pipeline, const JobOptions& options);
 /// `precision`, `threads`, `replicas`, `median_step_seconds`, `images_per_second`, `data_wait`, `peak_memory_bytes`
 /// (the most that was resident minus what was before the model was built), `first_step_seconds`, and
 /// `kernels_per_step` where the step was recorded as a CUDA graph.
-std::string benchmark(config::Pipeline pipeline, const JobOptions& options, int64_t steps);
+/// trace  a file for what the CPU and GPUs of the first replica do in five more steps (Trace Event Format, of chrome://tracing and
+///        ui.perfetto.dev), which are not among those timed; none where it is empty
+/// throws  DataError where the trace cannot be written
+std::string benchmark(config::Pipeline pipeline, const JobOptions& options, int64_t steps,
+                      const std::string& trace = "");
 
 }  // namespace osprey::train
