@@ -18,7 +18,7 @@ import sys
 # Kernels that are a loop over a map: file of src/kernels/device/, name in the object, what it is called, elements of an iteration, bytes of
 # an element that go through memory, each once.
 KERNELS = [
-    ("batch_norm", "ColumnSums<Moments<Bfloat16, 8>>", "batch norm: moments", 32, 2),
+    ("batch_norm", "ColumnSums<Moments<Bfloat16, 8>>", "batch norm: moments", 64, 2),
     ("batch_norm", "Normalize<Bfloat16, 8, Clamp>", "batch norm: values, clamped", 32, 4),
     ("batch_norm", "Normalize<Bfloat16, 8, Swish>", "batch norm: values, swish", 32, 4),
     ("batch_norm", "ColumnSums<GradientMoments<Bfloat16, 8, Clamp>>", "batch norm: moments of gradients, clamped", 16, 4),

@@ -62,10 +62,11 @@ def main():
     waits = collections.Counter(event["name"] for event in of_kind["cuda_runtime"] + of_kind["cuda_driver"] if event["name"] in WAITS)
     to_host = sum("DtoH" in event["name"] for event in copies)
     print(json.dumps(step))
-    print(f"\na step, not traced: {whole:.3f} ms; its kernels, traced: {milliseconds(kernels):.3f} ms ({100 * milliseconds(kernels) / whole:.1f} %), "
+    print(f"\n{pathlib.Path(flags.pipeline_config).stem}, batch {flags.batch_size}, {flags.precision}\n"
+          f"a step, not traced: {whole:.3f} ms; its kernels, traced: {milliseconds(kernels):.3f} ms ({100 * milliseconds(kernels) / whole:.1f} %), "
           f"copies and fills {milliseconds(copies):.3f} ms; while traced, something ran in {100 * share_covered(kernels + copies):.1f} % of the time\n"
           f"a step: {len(kernels) / TRACED_STEPS:g} kernels, {len(copies) / TRACED_STEPS:g} copies and fills\n"
-          f"all {TRACED_STEPS} steps: {to_host} copies to the host, waits of the CPU: {dict(waits) or 'none'}\n")
+          f"all {TRACED_STEPS} steps and their end: {to_host} copies to the host, waits of the CPU: {dict(waits) or 'none'}\n")
     by_name = collections.defaultdict(list)
     for event in kernels:
         by_name[short(event["name"])].append(event)

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Packs what scripts/gpu_check.sh needs for a machine with a GPU and PyTorch, but without the packages that Osprey is built with. Pictures
-# in files cannot be read there (their library brings a hundred others), so the part `pictures` is not for such a machine.
+# Packs what scripts/gpu_check.sh needs for a machine with a GPU and PyTorch, but without the packages that Osprey is built with.
 # usage: scripts/gpu_pack.sh [--build DIR] [--configs DIR] FILE.tar.gz
 #   --build DIR    default build/release of this repository; built with nvcc and -DOSPREY_BUILD_BENCH=ON
 #   --configs DIR  of the TF Object Detection API's configs: for the parts `traces`, `roofline` and `peers`
@@ -13,7 +12,7 @@ while [ $# -gt 0 ]; do
   case "$1" in
     --build) build=${2:?} && shift ;;
     --configs) configs=${2:?} && shift ;;
-    -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0" && exit 0 ;;
+    -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0" && exit 0 ;;
     -*) echo "gpu_pack.sh: unknown flag '$1' (try --help)" >&2 && exit 2 ;;
     *) archive=$1 ;;
   esac
@@ -23,7 +22,7 @@ done
 archive=$(realpath -m "$archive") build=$(realpath "$build")
 [ -z "$configs" ] || configs=$(realpath "$configs")
 cd "$here"
-programs=(bin/train_detector bin/operators_bench bin/step_bench bin/convolution_bench tests/kernels_test tests/train_test)
+programs=(bin/train_detector bin/create_records bin/eval_detector bin/operators_bench bin/step_bench bin/convolution_bench tests/kernels_test tests/train_test)
 for program in "${programs[@]}"; do
   [ -x "$build/$program" ] || { echo "gpu_pack.sh: $build/$program is missing: configure with -DOSPREY_BUILD_BENCH=ON" >&2; exit 1; }
 done
@@ -37,10 +36,11 @@ done
 cp -r configs scripts bench "$pack"
 [ -z "$configs" ] || cp "$configs"/ssd_resnet50_v1_fpn_shared_box_predictor_640x640_coco14_sync.config "$configs"/ssd_mobilenet_v1_300x300_coco14_sync.config "$pack/public_configs"
 
-# What they need, but for libtorch's own libraries and those that every system has. The library that reads pictures is replaced by one
-# without anything in it: programs look for a function when they call it.
+# What they need, but for libtorch's own libraries and those that every system has. Those that read maps of the earth and medical pictures,
+# which bring a hundred others, are replaced by some whose functions return nothing.
 declare -A place=()
 while read -r name path; do place[$name]=$path; done < <(ldd "$build/lib/libosprey.so" "${programs[@]/#/$build/}" | awk '/=> \// {print $1, $3}')
+reader_of_pictures=$(ldd "$build/lib/libosprey.so" | awk '/libopencv_imgcodecs/ {print $3}')
 needed() { objdump -p "$@" | awk '/NEEDED/ {print $2}'; }
 mapfile -t left < <(needed "${programs[@]/#/$build/}")
 while [ ${#left[@]} -gt 0 ]; do
@@ -49,9 +49,9 @@ while [ ${#left[@]} -gt 0 ]; do
   case "$name" in
     libtorch* | libc10* | libcuda* | libcublas* | libcudnn* | libcufft* | libcufile* | libcupti* | libcurand* | libcusolver* | libcusparse* | \
       libnv* | libnccl* | ld-linux* | libc.so* | libm.so* | libstdc++* | libgcc_s* | libdl.* | libpthread.* | librt.*) ;;
-    libopencv_imgcodecs*)
-      ! objdump -p "$build/lib/libosprey.so" | grep -q BIND_NOW || { echo "gpu_pack.sh: libosprey.so is linked with -z now: $name cannot be left out" >&2; exit 1; }
-      gcc -shared -x c /dev/null -o "$pack/lib/$name" -Wl,-soname,"$name"
+    libgdal* | libgdcm*)
+      comm -12 <(nm -D --undefined-only "$reader_of_pictures" | awk '{print $2}' | sort) <(nm -D --defined-only "${place[$name]}" | awk '{print $3}' | sort) |
+        sed 's/@.*//; s/.*/.globl &\n.type &, @function\n&:/; $a .section .note.GNU-stack\n.text\nxor %eax, %eax\nret' | gcc -shared -x assembler - -o "$pack/lib/$name" -Wl,-soname,"$name"
       ;;
     *)
       [ -n "${place[$name]:-}" ] || { echo "gpu_pack.sh: $name was not found" >&2; exit 1; }
@@ -78,7 +78,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 OSPREY_TORCH_LIB=$(python3 -c 'import importlib.util; print(importlib.util.find_spec("torch").submodule_search_locations[0] + "/lib")')
 export OSPREY_TORCH_LIB
-[ $# -gt 0 ] || set -- operators steps runs rates precisions traces roofline peers sanitizer
+[ $# -gt 0 ] || set -- operators steps runs pictures rates precisions traces roofline peers sanitizer
 exec scripts/gpu_check.sh --build build --configs public_configs "$@"
 END
 chmod +x "$pack/check.sh"

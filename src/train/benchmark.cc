@@ -117,9 +117,10 @@ std::string benchmark(config::Pipeline pipeline, const JobOptions& options, int6
   Stopwatch stopwatch(warmup);
   const double ready = now();
   std::optional<TraceOfTheLast> tracer;
-  std::vector<Hook*> hooks = {&stopwatch};
+  std::vector<Hook*> hooks;
   if (!trace.empty() && (options.replicas == nullptr || options.replicas->is_chief()))
-    hooks.push_back(&tracer.emplace(warmup + count, trace));
+    hooks.push_back(&tracer.emplace(warmup + count, trace));  // before the losses of the last step are read
+  hooks.push_back(&stopwatch);
   const RunOutcome outcome = steps(assembly, options, made_up ? *made_up : *source, hooks,
                                    warmup + count + (trace.empty() ? 0 : kTracedSteps));
   stopwatch.seconds.resize(warmup + count);

@@ -36,7 +36,7 @@ void with_curve_of_kernel(const Epilogue& epilogue, Run run) {
 /// far from zero.
 template <class T, int kWidthOf>
 struct Moments {
-  static constexpr int kWidth = kWidthOf, kAhead = 4;
+  static constexpr int kWidth = kWidthOf, kAhead = 8;
   const T* x;
 
   struct Channels {

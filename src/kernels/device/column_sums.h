@@ -80,7 +80,7 @@ struct ColumnSums {
 /// them on: finish(column, sum, other).
 template <class Finish>
 struct AddParts {
-  static constexpr int kColumns = 16, kSums = 2 * kColumns, kThreads = 1024;
+  static constexpr int kColumns = 4, kSums = 2 * kColumns, kThreads = 512, kLanes = kThreads / kSums, kAhead = 8;
   struct Shared {
     double sums[kThreads];
   };
@@ -96,8 +96,16 @@ struct AddParts {
       const int64_t at = thread / kColumns % 2 * columns + column(thread);
       double sum = 0;
       if (column(thread) < columns)
-        for (int64_t part = thread / kSums; part < row_blocks; part += kThreads / kSums)
-          sum += parts[part * 2 * columns + at];
+        for (int64_t first = thread / kSums; first < row_blocks; first += kAhead * kLanes) {
+          double read[kAhead];  // together on their way
+          OSPREY_UNROLL
+          for (int k = 0; k < kAhead; ++k) {
+            const int64_t part = first + k * kLanes;
+            read[k] = part < row_blocks ? parts[part * 2 * columns + at] : 0;
+          }
+          OSPREY_UNROLL
+          for (int k = 0; k < kAhead; ++k) sum += read[k];
+        }
       shared.sums[thread] = sum;
     });
     for (int half = kThreads / 2; half >= kSums; half /= 2)

@@ -62,12 +62,15 @@ struct MatchAnchors {
         const int64_t a = first_anchor + thread;
         if (a >= A) return;
         const Corners anchor = corners(anchors + a * 4);
-        for (int row = 0; row < kBoxes - shared.padding; ++row) {
+        float best_value = shared.best_value[thread];
+        int best_row = shared.best_row[thread];
+        const int rows = kBoxes - shared.padding;
+        for (int row = 0; row < rows; ++row) {
           if (!shared.takes_part[row]) continue;
           const float value = matching_overlap(shared.boxes[row], anchor);
-          if (shared.best_row[thread] < 0 || value > shared.best_value[thread]) {
-            shared.best_value[thread] = value;
-            shared.best_row[thread] = static_cast<int>(first) + row;
+          if (best_row < 0 || value > best_value) {
+            best_value = value;
+            best_row = static_cast<int>(first) + row;
           }
           // A box that overlaps nothing has anchor 0; so the others need not be put forward with an overlap of 0.
           if (options.force_match_for_each_row && (value > 0 || a == 0))
@@ -75,6 +78,8 @@ struct MatchAnchors {
                                                            << 32 |
                                                        (0xffffffffull - static_cast<unsigned long long>(a)));
         }
+        shared.best_value[thread] = best_value;
+        shared.best_row[thread] = best_row;
       });
       block.run([&](int thread) {
         const int64_t row = image * M + first + thread;

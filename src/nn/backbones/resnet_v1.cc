@@ -170,9 +170,10 @@ class ResnetV1 final : public Backbone {
     if (options.residual.stride_place != StridePlace::kAuto) return options.residual.stride_place;
     return options.keras ? StridePlace::kFirstConvolution : StridePlace::kBlockEnd;
   }
-  /// As a pool of single values, of which the gradient lies in memory as the map does; that of a slice would not.
+  /// By rows of channels, so that the gradient lies in memory as the map does.
   static at::Tensor every_second(const at::Tensor& x) {
-    return at::avg_pool2d(x.contiguous(at::MemoryFormat::ChannelsLast), /*kernel_size=*/1, /*stride=*/2);
+    const at::Tensor rows = x.permute({0, 2, 3, 1}).slice(1, 0, std::nullopt, 2).slice(2, 0, std::nullopt, 2);
+    return rows.contiguous().permute({0, 3, 1, 2});
   }
 
   std::string scope_;
