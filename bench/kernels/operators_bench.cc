@@ -23,7 +23,9 @@
 #include "osprey/kernels/class_loss.h"
 #include "osprey/kernels/convolution_gradient.h"
 #include "osprey/kernels/depthwise_convolution.h"
+#include "osprey/kernels/fold_pixels.h"
 #include "osprey/kernels/match_anchors.h"
+#include "osprey/kernels/max_pool.h"
 #include "osprey/kernels/normalized_convolution.h"
 #include "osprey/kernels/parameter_update.h"
 #include "osprey/kernels/pointwise_convolution.h"
@@ -389,6 +391,31 @@ void add_maps() {
         };
       },
       (640 * 640 + 4 * 300 * 300) * pixels);
+  add(
+      "fold_pixels",
+      [] {
+        return [pictures = channels_last(at::randn({images, 3, 640, 640}, floats()).to(at::kBFloat16))] {
+          kernels::fold_pixels(pictures, {2, 2}, {323, 323});
+        };
+      },
+      (2 * 640 * 640 + 2 * 16.0 / 3 * 323 * 323) * pixels);
+  const auto of_pool = [](int64_t side) {
+    return channels_last(at::randn({images, 64, side, side}, floats()).to(at::kBFloat16));
+  };
+  const double pooled = 64.0 * 160 * 160 * static_cast<double>(images);
+  add(
+      "max_pool", [=] { return [x = of_pool(320)] {
+                          kernels::max_pool(x, 3, {2, {0, 1, 0, 1}});
+                        }; },
+      (2 * 4 + 2 + 1) * pooled);
+  add(
+      "max_pool_backward",
+      [=] {
+        return boxed("max_pool_backward",
+                     {of_pool(160), channels_last(at::randint(0, 9, {images, 64, 160, 160}, integers()).to(at::kByte)),
+                      std::vector<int64_t>{320, 320}, int64_t{3}, int64_t{2}, std::vector<int64_t>{0, 1, 0, 1}});
+      },
+      (2 * 4 + 2 + 1) * pooled);
   add_depthwise("float32", at::kFloat);
   add_depthwise("bfloat16", at::kBFloat16);
   add(

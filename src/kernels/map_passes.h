@@ -49,7 +49,7 @@ template <class Element>
 at::Tensor column_sums_on_device(const at::Tensor& x, const Element& element) {
   using Sums = device::ColumnSums<Element>;
   const int64_t depth = x.size(1);
-  const device::RowShares<Element::kWidth> shares(x.numel() / depth, depth, Sums::kMostBlocks);
+  const device::RowShares<Element::kWidth> shares(x.numel() / depth, depth, Sums::kMostBlocks, Sums::kLeastRows);
   const at::Tensor parts = at::empty({shares.row_blocks, 2, depth}, x.options().dtype(at::kDouble));
   device::launch(x, shares.blocks(), Sums{element, shares, parts.mutable_data_ptr<double>()});
   return parts;

@@ -6,6 +6,8 @@
 #include "kernels/without_autocast.h"
 #include "nn/batch_norm_activation.h"
 #include "nn/convolution_operation.h"
+#include "nn/folded_convolution.h"
+#include "osprey/kernels/max_pool.h"
 #include "osprey/nn/multiply_adds.h"
 
 namespace osprey::nn {
@@ -56,6 +58,11 @@ at::Tensor convolve(const at::Tensor& x, const at::Tensor& weights, const at::Te
     count_multiply_adds(y.numel() * per_value);
     return y;
   }
+  if (takes_folded_convolution(x, options)) {
+    const at::Tensor y = folded_convolution(x, weights, biases, window_over(x, options));
+    count_multiply_adds(y.numel() * per_value);
+    return y;
+  }
   const Padded padded = pad(x, options.padding, options.kernel, options.stride, options.dilation, 0);
   if (x.is_meta()) {  // libtorch works out the shape of a convolution without values in Python only
     const auto side = [&](int64_t dimension) {
@@ -101,6 +108,8 @@ at::Tensor upsampled(const at::Tensor& x, int64_t factor) {
 at::Tensor max_pool(const at::Tensor& x, int64_t kernel, int64_t stride, Padding padding) {
   const PaddingAmount y = padding_amount(padding, x.size(2), kernel, stride),
                       z = padding_amount(padding, x.size(3), kernel, stride);
+  if (x.is_cuda() && takes_own_operators() && kernels::takes_max_pool(x))
+    return kernels::max_pool(x, kernel, {stride, {y.before, y.after, z.before, z.after}});
   const auto pooled = [&](const at::Tensor& map, std::array<int64_t, 2> before, bool ceil_mode) {
     return at::max_pool2d(map, {kernel, kernel}, {stride, stride}, before, {1, 1}, ceil_mode);
   };

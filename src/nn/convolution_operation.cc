@@ -21,9 +21,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Whether the network may be made of our operators: an exported one has to do with those of libtorch.
-bool takes_own_operators() { return !at::tracer::impl::is_dispatch_enabled(); }
-
 /// Whether the numbers of a map should become floats, as the weights are, before libtorch multiplies them: those that a
 /// CPU has no instructions for.
 bool widens(const at::Tensor& map, const at::Tensor& weights) {
@@ -86,6 +83,8 @@ class OwnWeightGradient : public torch::autograd::Function<OwnWeightGradient> {
 };
 
 }  // namespace
+
+bool takes_own_operators() { return !at::tracer::impl::is_dispatch_enabled(); }
 
 at::Tensor as_autocast(const at::Tensor& x) {
   const at::DeviceType device = x.device().type();

@@ -366,6 +366,31 @@ std::vector<Sample> samples() {
                                     std::vector<double>{0, 1, 2},
                                     static_cast<int64_t>(at::kBFloat16)};
                      }});
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
+    for (const int64_t depth : {3, 16}) {
+      const auto map = [=](int64_t height, int64_t width) {
+        return at::randn({2, depth, height, width}).to(type).contiguous(at::MemoryFormat::ChannelsLast);
+      };
+      if (depth == 3)
+        all.push_back({"fold_pixels",
+                       [=] {
+                         return Stack{map(9, 8), std::vector<int64_t>{2, -1}, std::vector<int64_t>{7, 3}};
+                       },
+                       0, 0});
+      all.push_back({"max_pool",
+                     [=] {
+                       return Stack{map(9, 8), int64_t{3}, int64_t{2}, std::vector<int64_t>{1, 1, 0, 1}};
+                     },
+                     0, 0});
+      all.push_back({"max_pool_backward", [=] {
+                       return Stack{map(5, 4),
+                                    at::randint(0, 9, {2, depth, 5, 4}, at::kByte),
+                                    std::vector<int64_t>{9, 8},
+                                    int64_t{3},
+                                    int64_t{2},
+                                    std::vector<int64_t>{1, 1, 0, 1}};
+                     }});
+    }
   return all;
 }
 

@@ -29,8 +29,9 @@ OSPREY_INLINE void sum_lanes(const Block& block, const Shares& shares, T (&found
 template <class Element>
 struct ColumnSums {
   static constexpr int kWidth = Element::kWidth, kThreads = RowShares<kWidth>::kThreads;
-  static constexpr int64_t kFloats = 32;        ///< rows that a thread sums as floats before they join the doubles
-  static constexpr int64_t kMostBlocks = 2048;  ///< each leaves sums to be added up
+  static constexpr int64_t kFloats = 32;  ///< rows that a thread sums as floats before they join the doubles
+  static constexpr int64_t kLeastRows = Element::kAhead;  ///< of a thread
+  static constexpr int64_t kMostBlocks = 1056;  ///< each leaves sums to be added up; a multiple of what runs at once
   struct Shared {
     double sums[2 * kWidth][kThreads];
   };

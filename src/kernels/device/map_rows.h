@@ -87,7 +87,8 @@ struct RowShares {
 
   /// depth        a multiple of kWidth
   /// most_blocks  at which blocks get more rows instead of becoming more
-  /// least_rows   of a thread; a few, where it reads parameters first
+  /// least_rows   of a thread, which has a multiple of so many: a few, where it reads parameters first, and as many as
+  ///              it reads ahead
   RowShares(int64_t map_rows, int64_t map_depth, int64_t most_blocks, int64_t least_rows = 4)
       : rows(map_rows), depth(map_depth) {
     const int64_t vectors = depth / kWidth;
@@ -95,7 +96,7 @@ struct RowShares {
     columns = static_cast<int>(blocks_for(vectors, column_blocks));
     lanes = kThreads / columns;
     const int64_t of_all = blocks_for(rows, blocks_for(most_blocks, column_blocks));
-    rows_of_block = of_all > lanes * least_rows ? of_all : lanes * least_rows;
+    rows_of_block = blocks_for(of_all, lanes * least_rows) * lanes * least_rows;
     row_blocks = blocks_for(rows, rows_of_block);
   }
 

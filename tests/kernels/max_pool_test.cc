@@ -1,0 +1,69 @@
+// The largest values that windows see, and where their gradients go.
+#include "osprey/kernels/max_pool.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace osprey::kernels {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+/// By libtorch, of a map that has been padded with what is smaller than all.
+at::Tensor expected(const at::Tensor& x, int64_t kernel, const SlidingWindow& window) {
+  const auto& [above, below, left, right] = window.padding;
+  return at::max_pool2d(at::constant_pad_nd(x, {left, right, above, below}, -INFINITY), {kernel, kernel},
+                        {window.stride, window.stride});
+}
+
+TEST(MaxPool, GivesTheValuesAndGradientsOfLibtorch) {
+  at::manual_seed(1);
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
+    for (const int64_t depth : {5, 16})
+      for (const int64_t kernel : {1, 2, 3, 5})
+        for (const int64_t stride : {1, 2, 3})
+          for (const int64_t padding : {0, 1}) {
+            if (padding >= kernel) continue;
+            const SlidingWindow window{stride, {0, padding, padding, padding}};
+            // Many are equal, and their order counts; a window's gradient is a small integer, whose sums are exact.
+            const at::Tensor values = at::randint(-3, 3, {2, depth, 7, 9}, at::kFloat).to(type),
+                             x = values.contiguous(at::MemoryFormat::ChannelsLast).requires_grad_(),
+                             x_of_libtorch = values.to(at::kFloat).requires_grad_();
+            const at::Tensor y = max_pool(x, kernel, window), other = expected(x_of_libtorch, kernel, window);
+            EXPECT_TRUE(at::equal(y.to(at::kFloat), other)) << kernel << " by " << stride << ", " << type;
+            const at::Tensor gradient = at::randint(-4, 5, other.sizes(), at::kFloat);
+            y.backward(gradient.to(type));
+            other.backward(gradient);
+            EXPECT_TRUE(at::equal(x.grad().to(at::kFloat), x_of_libtorch.grad()))
+                << kernel << " by " << stride << ", " << type;
+          }
+}
+
+TEST(MaxPool, WhatIsNoNumberIsTheLargest) {
+  at::Tensor x = at::tensor({1.0f, NAN, 3.0f, -INFINITY}).view({1, 1, 1, 4});
+  const at::Tensor y = max_pool(x, 2, {2, {0, 1, 0, 0}});
+  EXPECT_TRUE(std::isnan(y[0][0][0][0].item<float>()));
+  EXPECT_EQ(y[0][0][0][1].item<float>(), 3);
+  x = at::full({1, 1, 2, 2}, -INFINITY).requires_grad_();
+  max_pool(x, 2, {2, {}}).sum().backward();
+  EXPECT_TRUE(at::equal(x.grad().flatten(), at::tensor({1.0f, 0.0f, 0.0f, 0.0f})));
+}
+
+TEST(MaxPool, RefusesWindowsThatMaySeeNothing) {
+  const at::Tensor x = at::zeros({1, 2, 3, 4});
+  EXPECT_THAT([&] { max_pool(x, 2, {1, {2, 0, 0, 0}}); }, ThrowsMessage<c10::Error>(HasSubstr("may see nothing")));
+  EXPECT_THAT([&] { max_pool(x, 4, {1, {}}); }, ThrowsMessage<c10::Error>(HasSubstr("does not fit")));
+  EXPECT_THAT([&] { max_pool(x, 16, {1, {}}); }, ThrowsMessage<c10::Error>(HasSubstr("a kernel of 1 to 15")));
+  EXPECT_THAT(
+      [&] {
+        max_pool(x.to(at::kDouble), 2, {1, {}});
+      },
+      ThrowsMessage<c10::Error>(HasSubstr("float32 or half the bits")));
+}
+
+}  // namespace
+}  // namespace osprey::kernels
