@@ -10,11 +10,11 @@ import collections
 import json
 import pathlib
 import re
+import sys
 import tempfile
 
 from programs import run
 
-TRACED_STEPS = 5  # of train_detector
 WAITS = ("cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize", "cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize")
 
 
@@ -53,11 +53,14 @@ def main():
                     "--train_batch_size", flags.batch_size, "--precision", flags.precision,
                     "--benchmark_steps", flags.steps, "--trace", trace, *flags.flags])
         events = [event for event in json.loads(trace.read_text(errors="replace"))["traceEvents"] if event.get("ph") == "X"]
+    traced_steps = step["traced_steps"]
     of_kind = collections.defaultdict(list)
     for event in events:
         of_kind[event.get("cat")].append(event)
     kernels, copies = of_kind["kernel"], of_kind["gpu_memcpy"] + of_kind["gpu_memset"]
-    milliseconds = lambda some: sum(event["dur"] for event in some) * 1e-3 / TRACED_STEPS
+    if not kernels:
+        sys.exit("trace.py: no kernels in the trace: did the steps run on a GPU?")
+    milliseconds = lambda some: sum(event["dur"] for event in some) * 1e-3 / traced_steps
     whole = 1e3 * step["median_step_seconds"]
     waits = collections.Counter(event["name"] for event in of_kind["cuda_runtime"] + of_kind["cuda_driver"] if event["name"] in WAITS)
     to_host = sum("DtoH" in event["name"] for event in copies)
@@ -65,14 +68,14 @@ def main():
     print(f"\n{pathlib.Path(flags.pipeline_config).stem}, batch {flags.batch_size}, {flags.precision}\n"
           f"a step, not traced: {whole:.3f} ms; its kernels, traced: {milliseconds(kernels):.3f} ms ({100 * milliseconds(kernels) / whole:.1f} %), "
           f"copies and fills {milliseconds(copies):.3f} ms; while traced, something ran in {100 * share_covered(kernels + copies):.1f} % of the time\n"
-          f"a step: {len(kernels) / TRACED_STEPS:g} kernels, {len(copies) / TRACED_STEPS:g} copies and fills\n"
-          f"all {TRACED_STEPS} steps and their end: {to_host} copies to the host, waits of the CPU: {dict(waits) or 'none'}\n")
+          f"a step: {len(kernels) / traced_steps:g} kernels, {len(copies) / traced_steps:g} copies and fills\n"
+          f"all {traced_steps} steps and their end: {to_host} copies to the host, waits of the CPU: {dict(waits) or 'none'}\n")
     by_name = collections.defaultdict(list)
     for event in kernels:
         by_name[short(event["name"])].append(event)
     print("| kernel | a step | ms of it | % |\n|---|---|---|---|")
     for name, some in sorted(by_name.items(), key=lambda item: -milliseconds(item[1]))[:flags.kernels]:
-        print(f"| `{name[:150]}` | {len(some) / TRACED_STEPS:g} | {milliseconds(some):.3f} | {100 * milliseconds(some) / milliseconds(kernels):.1f} |")
+        print(f"| `{name[:150]}` | {len(some) / traced_steps:g} | {milliseconds(some):.3f} | {100 * milliseconds(some) / milliseconds(kernels):.1f} |")
 
 
 main()

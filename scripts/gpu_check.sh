@@ -3,8 +3,8 @@
 # of whole steps. Prints a report that is fit for bench/results; ends with 1 where something failed.
 # usage: scripts/gpu_check.sh [--build DIR] [--configs DIR] [PART...]
 #   --build DIR    default build/release; built with nvcc and -DOSPREY_BUILD_BENCH=ON
-#   --configs DIR  of the TF Object Detection API's configs: for `traces`, `roofline` and `peers`, which are left out without
-#   PART           of: operators steps sanitizer runs pictures rates precisions traces roofline peers; default: all of them, in this order
+#   --configs DIR  of the TF Object Detection API's configs: for `memory`, `traces`, `roofline` and `peers`, which are left out without
+#   PART           of: operators steps sanitizer runs pictures rates precisions curves memory traces roofline peers; default: all of them, in this order
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=build/release configs='' parts=()
@@ -13,12 +13,12 @@ while [ $# -gt 0 ]; do
     --build) build=${2:?} && shift ;;
     --configs) configs=${2:?} && shift ;;
     -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0" && exit 0 ;;
-    operators | steps | sanitizer | runs | pictures | rates | precisions | traces | roofline | peers) parts+=("$1") ;;
+    operators | steps | sanitizer | runs | pictures | rates | precisions | curves | memory | traces | roofline | peers) parts+=("$1") ;;
     *) echo "gpu_check.sh: unknown part '$1' (try --help)" >&2 && exit 2 ;;
   esac
   shift
 done
-[ ${#parts[@]} -gt 0 ] || parts=(operators steps sanitizer runs pictures rates precisions traces roofline peers)
+[ ${#parts[@]} -gt 0 ] || parts=(operators steps sanitizer runs pictures rates precisions curves memory traces roofline peers)
 command -v nvidia-smi >/dev/null || { echo "gpu_check.sh: no GPU here (nvidia-smi was not found)" >&2; exit 1; }
 [ -x "$build/bin/operators_bench" ] || { echo "gpu_check.sh: $build/bin/operators_bench is missing: configure with -DOSPREY_BUILD_BENCH=ON" >&2; exit 1; }
 folder=$(mktemp -d)
@@ -93,11 +93,55 @@ runs() {
   beside resized resized_on_cpu
 }
 
-# Real pictures, read while the step is recorded.
+# shapes COUNT SEED NAME: pictures of made-up shapes in a record
+shapes() {
+  "$build/bin/create_records" --format shapes --num_images "$1" --seed "$2" --label_map "$folder/label_map.pbtxt" \
+    --output "$folder/$3.record" >/dev/null || failed=1
+}
+
+# Real pictures, read while the step is recorded; what has been trained is evaluated there and on the CPU.
 pictures() {
-  "$build/bin/create_records" --format shapes --num_images 400 --seed 1 --label_map "$folder/label_map.pbtxt" --output "$folder/train.record" >/dev/null
+  local device
+  shapes 2000 1 train
+  shapes 150 2 test
   "$build/bin/train_detector" --pipeline_config configs/quickstart.config --data_dir "$folder" --model_dir "$folder/shapes" --device cuda \
-    --set train_config.accelerator.cuda_graph=ON --set eval_input_reader= --num_train_steps 200 --log_every_n 50 || failed=1
+    --set train_config.accelerator.cuda_graph=ON --set eval_input_reader= --num_train_steps 2000 --log_every_n 500 || failed=1
+  for device in cpu cuda; do
+    "$build/bin/eval_detector" --pipeline_config configs/quickstart.config --data_dir "$folder" --model_dir "$folder/shapes" --device $device \
+      --json "$folder/$device.json" >/dev/null || failed=1
+  done
+  python3 - "$folder/cpu.json" "$folder/cuda.json" <<'END' || failed=1
+import json, sys
+cpu, cuda = (json.load(open(path))["metrics"] for path in sys.argv[1:])
+apart = max(abs(cpu[name] - cuda[name]) for name in cpu if name.startswith("DetectionBoxes_") and cpu[name] is not None)
+print(f"mAP of the same checkpoint by CPU {cpu['DetectionBoxes_Precision/mAP']:.4f}, by GPU {cuda['DetectionBoxes_Precision/mAP']:.4f}; "
+      f"of COCO's numbers none is more than {apart:.2g} apart")
+sys.exit(apart > 2e-3 or cpu["DetectionBoxes_Precision/mAP"] < 0.01)
+END
+  served
+}
+
+# The exported model finds the same there, and how fast.
+served() {
+  local format device
+  for format in channels_last contiguous; do
+    "$build/bin/export_model" --pipeline_config "$folder/shapes/pipeline.config" --checkpoint "$folder/shapes" --memory_format $format \
+      --output_dir "$folder/$format" >/dev/null || failed=1
+  done
+  for device in cpu cuda; do
+    "$build/bin/detect" --model "$folder/channels_last" --device $device --min_score 0.2 --json "$folder/found_$device.json" "$folder/test.record" || failed=1
+  done
+  python3 - "$folder/found_cpu.json" "$folder/found_cuda.json" <<'END' || failed=1
+import json, sys
+cpu, cuda = ([picture["detections"] for picture in json.load(open(path))] for path in sys.argv[1:])
+def same(a, b):
+    return a["class_id"] == b["class_id"] and max(abs(x - y) for x, y in zip([a["score"], *a["box"]], [b["score"], *b["box"]])) < 0.01
+found = sum(map(len, cpu))
+again = sum(any(same(one, other) for other in there) for here, there in zip(cpu, cuda) for one in here)
+print(f"of {found} objects that the exported model finds on the CPU, it finds {again} on the GPU, too, and {sum(map(len, cuda))} in all")
+sys.exit(found == 0 or again < 0.99 * found or sum(map(len, cuda)) > 1.01 * found)
+END
+  "$build/bin/detect" --device cuda --benchmark 200 --model "$folder/channels_last" --model "$folder/contiguous" "$folder/test.record" || failed=1
 }
 
 # The rate of each operator.
@@ -112,12 +156,38 @@ speed() {
 # Steps in each precision, recorded and not.
 precisions() {
   local graph precision
-  for graph in OFF ON; do
+  for graph in ON OFF; do
     for precision in fp32 tf32 bf16 fp16; do
       echo "cuda_graph $graph, $precision:"
       speed configs/ssd_mobilenet_v1_300x300_bccd.config 64 --precision "$precision" --set "train_config.accelerator.cuda_graph=$graph"
     done
   done
+}
+
+# How the loss falls in each precision, side by side, on the same pictures.
+curves() {
+  local precision
+  shapes 2000 1 train
+  for precision in fp32 tf32 bf16 fp16; do
+    "$build/bin/train_detector" --pipeline_config configs/quickstart.config --data_dir "$folder" --model_dir "$folder/$precision" --device cuda \
+      --precision $precision --set eval_input_reader= --num_train_steps 400 --log_every_n 50 >"$folder/$precision.log" 2>&1 || tail -n 3 "$folder/$precision.log" &
+  done
+  wait
+  for precision in fp32 tf32 bf16 fp16; do
+    echo "$precision, total loss of every 50th step: $(losses $precision | xargs -r printf '%.3f ')"
+    losses $precision | awk 'NR == 1 { first = $1 } END { exit !(NR == 8 && $1 < first) }' || failed=1
+  done
+}
+
+# A batch that does not fit is refused with one that does.
+memory() {
+  [ -n "$configs" ] || { echo "left out: no --configs"; return; }
+  local code=0
+  "$build/bin/train_detector" --pipeline_config "$configs/$resnet" --use_fake_data --device cuda --train_batch_size 512 --precision bf16 \
+    --model_dir "$folder/large" --num_train_steps 2 --set train_config.fine_tune_checkpoint= --set train_input_reader.label_map_path= \
+    --set eval_input_reader= >"$folder/memory.log" 2>&1 || code=$?
+  tail -n 1 "$folder/memory.log"
+  [ $code = 5 ] && grep -q 'images at a time fit' "$folder/memory.log" || { echo "exit code $code, or no advice"; failed=1; }
 }
 
 # What the GPU does in a step: kernels, gaps, waits.

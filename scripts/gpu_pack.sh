@@ -2,7 +2,7 @@
 # Packs what scripts/gpu_check.sh needs for a machine with a GPU and PyTorch, but without the packages that Osprey is built with.
 # usage: scripts/gpu_pack.sh [--build DIR] [--configs DIR] FILE.tar.gz
 #   --build DIR    default build/release of this repository; built with nvcc and -DOSPREY_BUILD_BENCH=ON
-#   --configs DIR  of the TF Object Detection API's configs: for the parts `traces`, `roofline` and `peers`
+#   --configs DIR  of the TF Object Detection API's configs: for the parts `memory`, `traces`, `roofline` and `peers`
 # There: tar xzf FILE.tar.gz && osprey_gpu/check.sh [PART...]; the parts are those of gpu_check.sh, python3 is the one with PyTorch, and the
 # C and C++ libraries have to be as new as those here.
 set -euo pipefail
@@ -22,7 +22,7 @@ done
 archive=$(realpath -m "$archive") build=$(realpath "$build")
 [ -z "$configs" ] || configs=$(realpath "$configs")
 cd "$here"
-programs=(bin/train_detector bin/create_records bin/eval_detector bin/operators_bench bin/step_bench bin/convolution_bench tests/kernels_test tests/train_test)
+programs=(bin/train_detector bin/create_records bin/eval_detector bin/export_model bin/detect bin/operators_bench bin/step_bench bin/convolution_bench tests/kernels_test tests/train_test)
 for program in "${programs[@]}"; do
   [ -x "$build/$program" ] || { echo "gpu_pack.sh: $build/$program is missing: configure with -DOSPREY_BUILD_BENCH=ON" >&2; exit 1; }
 done
@@ -50,8 +50,10 @@ while [ ${#left[@]} -gt 0 ]; do
     libtorch* | libc10* | libcuda* | libcublas* | libcudnn* | libcufft* | libcufile* | libcupti* | libcurand* | libcusolver* | libcusparse* | \
       libnv* | libnccl* | ld-linux* | libc.so* | libm.so* | libstdc++* | libgcc_s* | libdl.* | libpthread.* | librt.*) ;;
     libgdal* | libgdcm*)
-      comm -12 <(nm -D --undefined-only "$reader_of_pictures" | awk '{print $2}' | sort) <(nm -D --defined-only "${place[$name]}" | awk '{print $3}' | sort) |
-        sed 's/@.*//; s/.*/.globl &\n.type &, @function\n&:/; $a .section .note.GNU-stack\n.text\nxor %eax, %eax\nret' | gcc -shared -x assembler - -o "$pack/lib/$name" -Wl,-soname,"$name"
+      symbols() { nm -D "$1" "$2" | awk '{print $NF}' | sed 's/@.*//' | sort -u; }
+      comm -12 <(symbols --undefined-only "$reader_of_pictures") <(symbols --defined-only "${place[$name]}") |
+        sed 's/.*/.globl &\n.type &, @function\n&:/; $a .section .note.GNU-stack\n.text\nxor %eax, %eax\nret' |
+        gcc -shared -x assembler - -o "$pack/lib/$name" -Wl,-soname,"$name"
       ;;
     *)
       [ -n "${place[$name]:-}" ] || { echo "gpu_pack.sh: $name was not found" >&2; exit 1; }
@@ -78,7 +80,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 OSPREY_TORCH_LIB=$(python3 -c 'import importlib.util; print(importlib.util.find_spec("torch").submodule_search_locations[0] + "/lib")')
 export OSPREY_TORCH_LIB
-[ $# -gt 0 ] || set -- operators steps runs pictures rates precisions traces roofline peers sanitizer
+[ $# -gt 0 ] || set -- operators steps runs pictures rates precisions curves memory traces roofline peers sanitizer
 exec scripts/gpu_check.sh --build build --configs public_configs "$@"
 END
 chmod +x "$pack/check.sh"

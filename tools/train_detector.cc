@@ -116,7 +116,7 @@ void add_flags(CLI::App& app, Flags& flags) {
       ->excludes("--device")
       ->group("Hardware");
   app.add_option("--benchmark_steps", flags.benchmark_steps,
-                 "Times so many steps, prints one JSON line, writes nothing")
+                 "Times so many steps, prints one JSON line, writes nothing but a --trace")
       ->check(osprey::cli::at_least(1))
       ->group("Trying out");
   app.add_option("--trace", flags.trace,

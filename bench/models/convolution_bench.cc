@@ -196,7 +196,7 @@ int run(int argc, char** argv) {
       measure("forward, by tiles", [&] { kernels::sliding_convolution(convolution.x, own_weights); });
       measure("gradient of x, by tiles", [&] { kernels::sliding_convolution_gradient(gradient, own_weights); });
     }
-    if (convolution.groups == 1 && convolution.dilation[0] == 1)
+    if (convolution.x.is_cpu() && convolution.groups == 1 && convolution.dilation[0] == 1)
       measure(in_tiles ? "gradient of weights, by tiles" : "gradient of weights, by products",
               [&] { kernels::convolution_weight_gradient(gradient, convolution.x, convolution.window()); });
     if (convolution.pointwise() && kernels::takes_pointwise(convolution.x, own_weights)) {

@@ -4,6 +4,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <limits>
 #include <tuple>
 
 #include "kernels/device/max_pool.h"
@@ -23,9 +24,10 @@ using TwoTensors = std::tuple<at::Tensor, at::Tensor>;
 /// size  of the map
 device::PoolWindow pool_window(int64_t depth, at::IntArrayRef size, int64_t kernel, int64_t stride,
                                at::IntArrayRef padding) {
-  TORCH_CHECK(size.size() == 2 && kernel > 0 && kernel <= 15 && stride > 0 && padding.size() == 4,
-              "expected the size of a map, a kernel of 1 to 15, a stride and four paddings, got ", size, ", ", kernel,
-              ", ", stride, " and ", padding);
+  TORCH_CHECK(size.size() == 2 && kernel > 0 && kernel <= kMostPoolKernel && stride > 0 &&
+                  stride <= std::numeric_limits<int32_t>::max() && padding.size() == 4,
+              "expected the size of a map, a kernel of 1 to ", kMostPoolKernel, ", a stride and four paddings, got ",
+              size, ", ", kernel, ", ", stride, " and ", padding);
   for (const int64_t side : padding)
     TORCH_CHECK(side >= 0 && side < kernel, "a window of ", kernel, " with a padding of ", side, " may see nothing");
   const auto places = [&](size_t side) {

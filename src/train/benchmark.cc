@@ -21,25 +21,37 @@
 namespace osprey::train {
 namespace {
 
-/// Time and waiting of every step, and what the last one did.
+/// Time and waiting of every step.
 class Stopwatch final : public Hook {
  public:
-  /// warmup  so many steps are not measured, nor is what a device has still to do of them
-  explicit Stopwatch(int64_t warmup) : warmup_(warmup) {}
+  /// warmup    so many steps are not measured, nor is what a device has still to do of them
+  /// measured  steps after them, to which belongs what a device has still to do
+  Stopwatch(int64_t warmup, int64_t measured) : warmup_(warmup), end_(warmup + measured) {}
   void after_step(const StepEvent& event) override {
     seconds.push_back(event.step_seconds);
     data_seconds.push_back(event.data_seconds);
-    if (static_cast<int64_t>(seconds.size()) == warmup_) event.result.ok();
-    if (event.last) {
-      for (const NamedScalar& loss : event.result.losses)
-        losses += fmt::format("{}{} = {:.4g}", losses.empty() ? "" : ", ", loss.name, loss.value.item<double>());
+    const auto step = static_cast<int64_t>(seconds.size());
+    if (step == warmup_ || step == end_) {
+      const double started = now();
+      event.result.ok();
+      seconds.back() += now() - started;
     }
   }
   std::vector<double> seconds, data_seconds;
-  std::string losses;
 
  private:
-  int64_t warmup_;
+  int64_t warmup_, end_;
+};
+
+/// What the losses of the last step are.
+class LossesOfTheLast final : public Hook {
+ public:
+  void after_step(const StepEvent& event) override {
+    if (!event.last) return;
+    for (const NamedScalar& loss : event.result.losses)
+      text += fmt::format("{}{} = {:.4g}", text.empty() ? "" : ", ", loss.name, loss.value.item<double>());
+  }
+  std::string text;
 };
 
 /// Traces the last steps of a run.
@@ -114,13 +126,14 @@ std::string benchmark(config::Pipeline pipeline, const JobOptions& options, int6
   constexpr int64_t kMadeUp = 4;  // batches; the loader of real data is timed with the steps
   std::unique_ptr<data::BatchSource> source = training_source(assembly, options), made_up;
   if (options.use_fake_data) made_up = std::make_unique<RepeatedSource>(*source, kMadeUp);
-  Stopwatch stopwatch(warmup);
+  Stopwatch stopwatch(warmup, count);
   const double ready = now();
   std::optional<TraceOfTheLast> tracer;
   std::vector<Hook*> hooks;
   if (!trace.empty() && (options.replicas == nullptr || options.replicas->is_chief()))
-    hooks.push_back(&tracer.emplace(warmup + count, trace));  // before the losses of the last step are read
+    tracer.emplace(warmup + count, trace);
   hooks.push_back(&stopwatch);
+  if (tracer) hooks.push_back(&*tracer);
   const RunOutcome outcome = steps(assembly, options, made_up ? *made_up : *source, hooks,
                                    warmup + count + (trace.empty() ? 0 : kTracedSteps));
   stopwatch.seconds.resize(warmup + count);
@@ -140,6 +153,7 @@ std::string benchmark(config::Pipeline pipeline, const JobOptions& options, int6
   result["images_per_second"] = static_cast<double>(count * assembly.batch_size) / total;
   result["data_wait"] = sum(stopwatch.data_seconds, warmup) / total;
   result["peak_memory_bytes"] = peak_memory(assembly);
+  if (!trace.empty()) result["traced_steps"] = kTracedSteps;
   if (outcome.kernels_per_step > 0) result["kernels_per_step"] = outcome.kernels_per_step;
   result["first_step_seconds"] = ready - started + stopwatch.seconds.front();
   return json_text(result);
@@ -158,8 +172,9 @@ std::string dry_run(config::Pipeline pipeline, const JobOptions& options) {
   int64_t parameters = 0;
   for (const at::Tensor& parameter : assembly.state.model->parameters()) parameters += parameter.numel();
   const auto size = assembly.state.model->input_size();
-  Stopwatch stopwatch(/*warmup=*/0);
-  steps(assembly, options, *source, {&stopwatch}, 1);
+  Stopwatch stopwatch(/*warmup=*/0, /*measured=*/1);
+  LossesOfTheLast losses;
+  steps(assembly, options, *source, {&stopwatch, &losses}, 1);
   return fmt::format(
       "plan         {}\ndata         {} images, {} left out so far\nmodel        {} parameters, input {}x{}, {} "
       "classes\n"
@@ -167,7 +182,7 @@ std::string dry_run(config::Pipeline pipeline, const JobOptions& options) {
       "above the empty "
       "program ({})\n",
       plan_text(num_steps, assembly.batch_size, source->num_examples()), source->num_examples(), source->num_skipped(),
-      parameters, size[0], size[1], assembly.state.model->num_classes(), stopwatch.losses, stopwatch.seconds.front(),
+      parameters, size[0], size[1], assembly.state.model->num_classes(), losses.text, stopwatch.seconds.front(),
       stopwatch.data_seconds.front(), static_cast<double>(peak_memory(assembly)) / (1 << 30),
       name_of(assembly.step.precision));
 }

@@ -1,6 +1,7 @@
 #include "train/step_trace.h"
 
 #include <ATen/Context.h>
+#include <spdlog/spdlog.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 
 #include <filesystem>
@@ -21,13 +22,20 @@ StepTrace::StepTrace() {
 }
 
 StepTrace::~StepTrace() {
-  if (running_) torch::autograd::profiler::disableProfiler();
+  if (!running_) return;
+  try {
+    torch::autograd::profiler::disableProfiler();
+  } catch (const std::exception& error) {
+    SPDLOG_DEBUG("a trace that nobody wants: {}", error.what());
+  }
 }
 
 void StepTrace::save(const std::string& file) {
   running_ = false;
   torch::autograd::profiler::disableProfiler()->save(file);
-  if (std::filesystem::file_size(file) == 0) throw DataError(file + ": the trace could not be written");
+  std::error_code missing;
+  if (std::filesystem::file_size(file, missing) == 0 || missing)
+    throw DataError(file + ": the trace could not be written");
 }
 
 }  // namespace osprey::train

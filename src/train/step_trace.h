@@ -13,7 +13,7 @@ class StepTrace {
   StepTrace& operator=(const StepTrace&) = delete;
 
   /// Ends the notes and writes them in the format of chrome://tracing and ui.perfetto.dev (Trace Event Format).
-  /// throws  DataError where there is no room for the file
+  /// throws  DataError where nothing could be written
   void save(const std::string& file);
 
  private:

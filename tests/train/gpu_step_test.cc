@@ -43,9 +43,25 @@ class NothingWaits {
 
 const JobOptions kOnGpu{.device = "cuda", .use_fake_data = true};
 
+/// While it lives, cuDNN takes the same ways every time, of which each gives the same bits every time. Otherwise it
+/// tries which are the fastest, of which there may be others in the next run.
+class SameWays {
+ public:
+  SameWays() { set(/*search=*/false, /*deterministic=*/true); }
+  ~SameWays() { set(search_, deterministic_); }
+  SameWays(const SameWays&) = delete;
+  SameWays& operator=(const SameWays&) = delete;
+
+ private:
+  static void set(bool search, bool deterministic) {
+    at::globalContext().setBenchmarkCuDNN(search);
+    at::globalContext().setDeterministicCuDNN(deterministic);
+  }
+  bool search_ = at::globalContext().benchmarkCuDNN(), deterministic_ = at::globalContext().deterministicCuDNN();
+};
+
 // Where numbers are compared batch norm is frozen: its small last maps make a thousand of a difference of 1e-7, which
-// the order of sums on a GPU may make from run to run. The bounds of 1e-4 are those of DeviceStep on a CPU; no GPU has
-// tried them yet.
+// the order of sums on a GPU may make from run to run. The bounds of 1e-4 are those of DeviceStep on a CPU.
 Assembly assembled(const std::vector<std::string>& more = {}, Replicas* replicas = nullptr) {
   std::vector<std::string> overrides = {"train_config.batch_size=4", "train_config.precision=FP32",
                                         "model.ssd.freeze_batchnorm=true",
@@ -71,6 +87,7 @@ std::vector<Batch> batches_of(const Assembly& assembly, int count) {
 /// Fails where steps that are recorded give other numbers than steps made one by one.
 void expect_same_steps(Assembly one_by_one, Assembly recorded) {
   constexpr int kSteps = StepGraph::kStepsBefore + 5;
+  const SameWays scope;
   const std::vector<Batch> batches = batches_of(one_by_one, kSteps);
   StepGraph graph(recorded.state, *recorded.gradients, recorded.step, /*required=*/true);
   for (int i = 0; i < kSteps; ++i) {

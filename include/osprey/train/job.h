@@ -36,12 +36,13 @@ void check_shares(const config::Pipeline& pipeline, int64_t replicas);
 /// epochs, the losses of the step, its time, peak memory.
 std::string dry_run(config::Pipeline pipeline, const JobOptions& options);
 
-/// Times `steps` steps after a warm-up and writes nothing. Returns one line of JSON: `steps`, `batch_size`,
-/// `precision`, `threads`, `replicas`, `median_step_seconds`, `images_per_second`, `data_wait`, `peak_memory_bytes`
-/// (the most that was resident minus what was before the model was built), `first_step_seconds`, and
-/// `kernels_per_step` where the step was recorded as a CUDA graph.
-/// trace  a file for what the CPU and GPUs of the first replica do in five more steps (Trace Event Format, of chrome://tracing and
-///        ui.perfetto.dev), which are not among those timed; none where it is empty
+/// Times `steps` steps after a warm-up and writes nothing but the trace. Returns one line of JSON: `steps`,
+/// `batch_size`, `precision`, `threads`, `replicas`, `median_step_seconds`, `images_per_second`, `data_wait`,
+/// `peak_memory_bytes` (the most that was resident minus what was before the model was built), `first_step_seconds`,
+/// and `kernels_per_step` where the step was recorded as a CUDA graph, `traced_steps` where there is a trace.
+/// trace   a file for what the CPU and GPUs of the first replica do in five more steps, which are not among those timed
+///         but whose notes are in `peak_memory_bytes` (Trace Event Format, of chrome://tracing and ui.perfetto.dev);
+///         none where it is empty
 /// throws  DataError where the trace cannot be written
 std::string benchmark(config::Pipeline pipeline, const JobOptions& options, int64_t steps,
                       const std::string& trace = "");

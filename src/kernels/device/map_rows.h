@@ -96,7 +96,7 @@ struct RowShares {
     columns = static_cast<int>(blocks_for(vectors, column_blocks));
     lanes = kThreads / columns;
     const int64_t of_all = blocks_for(rows, blocks_for(most_blocks, column_blocks));
-    rows_of_block = blocks_for(of_all, lanes * least_rows) * lanes * least_rows;
+    rows_of_block = blocks_for(of_all > 0 ? of_all : 1, lanes * least_rows) * lanes * least_rows;
     row_blocks = blocks_for(rows, rows_of_block);
   }
 

@@ -21,7 +21,7 @@ struct Between {
 /// neighbouring places, whose numbers fill whole words.
 template <class In, class Out>
 struct Preprocess {
-  static constexpr int kPlaces = 8, kWords = 3;
+  static constexpr int kPlaces = 4, kWords = 3;
   struct Channels {
     float scale[3], offset[3], pad[3];
   };
