@@ -142,6 +142,8 @@ at::Tensor max_pool(const at::Tensor& x, int64_t kernel, const SlidingWindow& wi
   return std::get<0>(call(x, kernel, window.stride, window.padding));
 }
 
-bool takes_max_pool(const at::Tensor& x) { return has_kernels(x) && x.dim() == 4 && is_element(x.scalar_type()); }
+bool takes_max_pool(const at::Tensor& x, int64_t kernel) {
+  return has_kernels(x) && x.dim() == 4 && is_element(x.scalar_type()) && kernel <= kMostPoolKernel;
+}
 
 }  // namespace osprey::kernels

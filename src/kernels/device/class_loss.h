@@ -73,26 +73,26 @@ struct SigmoidFocal {
     const int count = static_cast<int>(of.C);
     if (count == 0) return 0;
     const T* const logits = of.logits + anchor * of.C;
-    const float *const targets = of.targets + row * of.C, *const weights =
-                                                              of.weight_per_class ? of.weights + row * of.C : nullptr;
+    const float *const targets = of.targets + row * of.C, *const weights = of.weight_per_class ? of.weights + row * of.C
+                                                                                               : of.weights + row;
     SlopeOf<T>* const slopes = of.slopes != nullptr ? of.slopes + anchor * of.C : nullptr;
-    const float weight_of_anchor = weights == nullptr ? of.weights[row] : 0.0f;
+    const float weight_of_anchor = weights[0];
     float sum = 0;
-    for (int first = lane; first < count; first += kAhead * kLanes) {
-      const T* const x_at = logits + first;  // what follows is so far from here that no address has to be computed
-      const float* const target_at = targets + first;
+    for (int first = lane; first < count; first += kLanes * kAhead) {
       float x[kAhead], target[kAhead], weight[kAhead];
       OSPREY_UNROLL
       for (int i = 0; i < kAhead; ++i) {
+        const int c = first + i * kLanes;
         weight[i] = weight_of_anchor;
-        if (first + i * kLanes >= count) continue;
-        x[i] = load(x_at + i * kLanes);
-        target[i] = target_at[i * kLanes];
-        if (weights != nullptr) weight[i] = weights[first + i * kLanes];
+        if (c >= count) continue;
+        x[i] = load(logits + c);
+        target[i] = targets[c];
+        if (of.weight_per_class) weight[i] = weights[c];
       }
       OSPREY_UNROLL
       for (int i = 0; i < kAhead; ++i) {
-        if (first + i * kLanes >= count) continue;
+        const int c = first + i * kLanes;
+        if (c >= count) continue;
         float loss, slope;
         const SigmoidParts parts = sigmoid_parts(x[i]);
         if (target[i] == 0)
@@ -100,7 +100,7 @@ struct SigmoidFocal {
         else
           focal_element(x[i], target[i], parts, form, modulation, loss, slope);
         sum += weight[i] * loss;
-        if (slopes != nullptr) store(slopes + first + i * kLanes, weight[i] * slope);
+        if (slopes != nullptr) store(slopes + c, weight[i] * slope);
       }
     }
     return sum;

@@ -78,45 +78,25 @@ struct MaxPoolGradient {
   OSPREY_INLINE void operator()(int64_t number) const {
     const PlaceOfMap<kWidth> place(number, window.height, window.width, window.depth);
     const int64_t map = place.picture * window.lines * window.pixels * window.depth + place.channel;
-    const Seeing lines(window, place.y + window.above, window.lines),
-        pixels(window, place.x + window.left, window.pixels);
+    const int down = place.y + window.above, right = place.x + window.left;
     float sum[kWidth] = {};
-    for (int line = lines.first; line < lines.end; line += kAhead)
-      for (int pixel = pixels.first; pixel < pixels.end; pixel += kAhead) {
-        LargestTaps<kWidth> chosen[kAhead * kAhead];
-        Vector<T, kWidth> values[kAhead * kAhead];
+    for (int line = first_window(down); line <= down / window.stride && line < window.lines; ++line)
+      for (int pixel = first_window(right); pixel <= right / window.stride && pixel < window.pixels; ++pixel) {
+        const int64_t at = map + (line * window.pixels + pixel) * window.depth;
+        const int tap = (down - line * window.stride) * window.kernel + right - pixel * window.stride;
+        const auto chosen = *reinterpret_cast<const LargestTaps<kWidth>*>(taps + at);
+        const auto values = read<kWidth>(gradient + at);
         OSPREY_UNROLL
-        for (int i = 0; i < kAhead * kAhead; ++i) {
-          if (line + i / kAhead >= lines.end || pixel + i % kAhead >= pixels.end) continue;
-          const int64_t at = map + ((line + i / kAhead) * window.pixels + pixel + i % kAhead) * window.depth;
-          chosen[i] = *reinterpret_cast<const LargestTaps<kWidth>*>(taps + at);
-          values[i] = read<kWidth>(gradient + at);
-        }
-        OSPREY_UNROLL
-        for (int i = 0; i < kAhead * kAhead; ++i) {
-          if (line + i / kAhead >= lines.end || pixel + i % kAhead >= pixels.end) continue;
-          const int tap = (lines.distance - (line + i / kAhead) * window.stride) * window.kernel + pixels.distance -
-                          (pixel + i % kAhead) * window.stride;
-          OSPREY_UNROLL
-          for (int k = 0; k < kWidth; ++k) sum[k] += chosen[i].of[k] == tap ? values[i][k] : 0.0f;
-        }
+        for (int k = 0; k < kWidth; ++k) sum[k] += chosen.of[k] == tap ? values[k] : 0.0f;
       }
     write(result + number * kWidth, sum);
   }
 
  private:
-  static constexpr int kAhead = 2;  ///< windows of a side whose gradients are on their way together
-  /// The windows along a side that see a place.
-  struct Seeing {
-    int distance;    ///< of the place from where the first window of all begins
-    int first, end;  ///< windows
-    OSPREY_INLINE Seeing(const PoolWindow& window, int from_begin, int64_t windows)
-        : distance(from_begin),
-          first(from_begin < window.kernel ? 0 : (from_begin - window.kernel) / window.stride + 1),
-          end(from_begin / window.stride + 1) {
-      if (end > windows) end = static_cast<int>(windows);
-    }
-  };
+  /// The first window that sees a place so far from where the first of all begins.
+  OSPREY_INLINE int first_window(int distance) const {
+    return distance < window.kernel ? 0 : (distance - window.kernel) / window.stride + 1;
+  }
 };
 
 }  // namespace osprey::kernels::device

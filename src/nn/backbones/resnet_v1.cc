@@ -170,10 +170,8 @@ class ResnetV1 final : public Backbone {
     if (options.residual.stride_place != StridePlace::kAuto) return options.residual.stride_place;
     return options.keras ? StridePlace::kFirstConvolution : StridePlace::kBlockEnd;
   }
-  /// Every second place of both sides, made so that the gradient lies in memory as the map does: on a GPU as a pool of
-  /// single values, which makes the gradient in one pass, on a CPU by rows of channels.
+  /// By rows of channels, so that the gradient lies in memory as the map does.
   static at::Tensor every_second(const at::Tensor& x) {
-    if (x.is_cuda()) return max_pool(x, /*kernel=*/1, /*stride=*/2, Padding::kValid);
     const at::Tensor rows = x.permute({0, 2, 3, 1}).slice(1, 0, std::nullopt, 2).slice(2, 0, std::nullopt, 2);
     return rows.contiguous().permute({0, 3, 1, 2});
   }
