@@ -54,6 +54,13 @@ OSPREY_INLINE void round_vectors(const float* from, int64_t from_step, int64_t p
   }
 }
 
+OSPREY_INLINE void scale_each_row(const float* from, const float* factors, int64_t rows, int64_t size, float* to) {
+  for (int64_t row = 0; row < rows; ++row, from += size, to += size) {
+    const float factor = factors[row];
+    for (int64_t i = 0; i < size; ++i) to[i] = from[i] * factor;
+  }
+}
+
 OSPREY_INLINE void add_piece(const float* from, int64_t size, float* to) {
   for (int64_t i = 0; i < size; ++i) to[i] += from[i];
 }
@@ -79,6 +86,10 @@ OSPREY_DISPATCH_PAIRS(round_floats, round_vectors,
                       (const float* from, int64_t from_step, int64_t pieces, int64_t size, Bfloat16* to,
                        int64_t to_step),
                       from, from_step, pieces, size, to, to_step)
+
+OSPREY_DISPATCH(scale_rows, scale_each_row,
+                (const float* from, const float* factors, int64_t rows, int64_t size, float* to), from, factors, rows,
+                size, to)
 
 OSPREY_DISPATCH(add_floats, add_piece, (const float* from, int64_t size, float* to), from, size, to)
 

@@ -25,6 +25,9 @@ void round_floats(const float* from, int64_t size, T* to) {
   round_floats(from, /*from_step=*/0, /*pieces=*/1, size, to, /*to_step=*/0);
 }
 
+/// Rows of `size` floats, each times its factor.   to  may be `from`
+void scale_rows(const float* from, const float* factors, int64_t rows, int64_t size, float* to);
+
 /// to += from
 void add_floats(const float* from, int64_t size, float* to);
 
