@@ -1,8 +1,8 @@
 // Every operator of the library at the size a detector has it, on the CPU or on a GPU (Google Benchmark).
 // usage: operators_bench [--device=cuda] [--benchmark_filter=REGEX] [--benchmark_format=json]
 // `bytes_per_second` counts what has to be read and written at least; `of_copy` is its ratio to the rate of a plain
-// copy. On a GPU batches are larger, so that maps do not stay in its cache, and of several calls in a row only the
-// GPU's time counts.
+// copy. On a GPU batches are larger, so that maps do not stay in its cache, and eight calls in a row are timed on it;
+// the CPU starts them while eight copies run, so that its time does not count unless it takes longer than those.
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <benchmark/benchmark.h>

@@ -53,16 +53,14 @@ PaddingAmount padding_amount(Padding padding, int64_t side, int64_t kernel, int6
 at::Tensor convolve(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,
                     const ConvolutionOptions& options) {
   const int64_t per_value = weights.numel() / weights.size(0);
-  if (takes_depthwise_operation(x, weights, options)) {
-    const at::Tensor y = depthwise_operation(x, weights, biases, window_over(x, options));
+  const auto counted = [&](at::Tensor y) {
     count_multiply_adds(y.numel() * per_value);
     return y;
-  }
-  if (takes_folded_convolution(x, options)) {
-    const at::Tensor y = folded_convolution(x, weights, biases, window_over(x, options));
-    count_multiply_adds(y.numel() * per_value);
-    return y;
-  }
+  };
+  if (takes_depthwise_operation(x, weights, options))
+    return counted(depthwise_operation(x, weights, biases, window_over(x, options)));
+  if (takes_folded_convolution(x, options))
+    return counted(folded_convolution(x, weights, biases, window_over(x, options)));
   const Padded padded = pad(x, options.padding, options.kernel, options.stride, options.dilation, 0);
   if (x.is_meta()) {  // libtorch works out the shape of a convolution without values in Python only
     const auto side = [&](int64_t dimension) {
@@ -70,13 +68,9 @@ at::Tensor convolve(const at::Tensor& x, const at::Tensor& weights, const at::Te
       const int64_t extent = (options.kernel[d] - 1) * options.dilation + 1;
       return (padded.x.size(dimension + 2) + 2 * padded.symmetric[d] - extent) / options.stride + 1;
     };
-    const at::Tensor y = x.new_empty({x.size(0), weights.size(0), side(0), side(1)});
-    count_multiply_adds(y.numel() * per_value);
-    return y;
+    return counted(x.new_empty({x.size(0), weights.size(0), side(0), side(1)}));
   }
-  const at::Tensor y = convolution_operation(padded.x, weights, biases, options, padded.symmetric).front();
-  count_multiply_adds(y.numel() * per_value);
-  return y;
+  return counted(convolution_operation(padded.x, weights, biases, options, padded.symmetric).front());
 }
 
 std::vector<at::Tensor> convolve_all(at::TensorList maps, const at::Tensor& weights, const at::Tensor& biases,

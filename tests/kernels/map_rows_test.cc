@@ -15,12 +15,16 @@ using ::osprey::testing::expect_close;
 
 template <int kWidth>
 void expect_each_element_once(int64_t rows, int64_t depth, int64_t most_blocks) {
-  const RowShares<kWidth> shares(rows, depth, most_blocks);
+  constexpr int64_t kLeastRows = 4;
+  const RowShares<kWidth> shares(rows, depth, most_blocks, kLeastRows);
   std::vector<int> seen(static_cast<size_t>(rows * depth));
   for (int64_t block = 0; block < shares.blocks(); ++block)
     for (int thread = 0; thread < RowShares<kWidth>::kThreads; ++thread) {
       const auto share = shares.of(block, thread);
       if (share.channel < 0) continue;
+      if (shares.row_block(block) + 1 < shares.row_blocks) {
+        ASSERT_EQ(share.count % kLeastRows, 0);
+      }
       for (int64_t row = 0; row < share.count; ++row)
         for (int k = 0; k < kWidth; ++k) {
           const int64_t at = share.at + row * share.step + k;
@@ -32,7 +36,7 @@ void expect_each_element_once(int64_t rows, int64_t depth, int64_t most_blocks) 
 }
 
 TEST(RowShares, GiveEachElementToOneThread) {
-  for (const int64_t rows : {1, 7, 100, 1025})
+  for (const int64_t rows : {0, 1, 7, 100, 1025})
     for (const int64_t most_blocks : {1, 5, 4096}) {
       for (const int64_t depth : {1, 3, 96, 300}) expect_each_element_once<1>(rows, depth, most_blocks);
       for (const int64_t depth : {8, 24, 288, 2048}) expect_each_element_once<8>(rows, depth, most_blocks);

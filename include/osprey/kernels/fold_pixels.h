@@ -17,6 +17,7 @@ constexpr int64_t kMostFoldedChannels = 4;  ///< of a pixel
 /// throws    c10::Error for other types and shapes
 /// operator  osprey::fold_pixels
 at::Tensor fold_pixels(const at::Tensor& x, std::array<int64_t, 2> before, std::array<int64_t, 2> size);
+/// Whether it takes such pictures.
 bool takes_fold_pixels(const at::Tensor& x);
 
 }  // namespace osprey::kernels

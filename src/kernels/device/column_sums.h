@@ -31,8 +31,8 @@ struct ColumnSums {
   static constexpr int kWidth = Element::kWidth, kThreads = RowShares<kWidth>::kThreads;
   static constexpr int64_t kFloats = 32;  ///< rows that a thread sums as floats before they join the doubles
   static constexpr int64_t kLeastRows = Element::kAhead;  ///< of a thread
-  static constexpr int64_t kMostBlocks =
-      1056;  ///< each leaves sums to be added up: 8 for each multiprocessor of an H100 or H200
+  /// Each leaves sums to be added up. 8 for each multiprocessor of an H100 or H200.
+  static constexpr int64_t kMostBlocks = 1056;
   struct Shared {
     double sums[2 * kWidth][kThreads];
   };
