@@ -3,88 +3,24 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include "kernels/batch_norm_steps.h"
-#include "kernels/cpu/normalized_convolution.h"
-#include "kernels/cpu/place_tasks.h"
-#include "kernels/cpu/sliding_convolution.h"
-#include "kernels/cpu/sliding_products.h"
-#include "kernels/device/channels.h"
-#include "kernels/device/launch.h"
 #include "kernels/maps.h"
+#include "kernels/normalized_convolution_steps.h"
 #include "kernels/operator.h"
 #include "kernels/pending_steps.h"
 #include "kernels/window_of.h"
 #include "kernels/with_elements.h"
-#include "kernels/without_autocast.h"
-#include "osprey/kernels/depthwise_convolution.h"
 #include "osprey/kernels/device.h"
 
 namespace osprey::kernels {
 namespace {
 
-using Optional = std::optional<at::Tensor>;
 using Tensors = std::vector<at::Tensor>;
 using ThreeLists = std::tuple<Tensors, Tensors, Tensors>;
 using FiveListsAndWeights = std::tuple<Tensors, Tensors, Tensors, Tensors, Tensors, at::Tensor>;
 
-/// Whether the convolution is one of each channel by itself, not of all of them.
-bool is_depthwise(const at::Tensor& x, const at::Tensor& weights) {
-  return weights.size(1) == 1 && weights.size(0) == x.size(1);
-}
-
-/// Whether windows slide over the map, instead of what they see being brought together.
-bool slides_over(const at::Tensor& x, const at::Tensor& weights, const cpu::Sides& sides) {
-  return cpu::slide(sides) && cpu::slides_by_amx(x.scalar_type(), weights.size(0), weights.size(1));
-}
-
-/// Which convolution it is and how its window moves over the map.
-struct Plan {
-  Plan(const at::Tensor& x, const at::Tensor& weights, const SlidingWindow& moves)
-      : window(moves),
-        sides(x, weights, moves.stride, moves.padding),
-        depthwise(is_depthwise(x, weights)),
-        slides(slides_over(x, weights, sides)) {
-    TORCH_CHECK(depthwise || weights.size(1) == x.size(1),
-                "expected maps [B, C, H, W] and weights [C, 1, height, width] or [O, C, height, width], got ",
-                x.sizes(), " and ", weights.sizes());
-    TORCH_CHECK(is_element(x.scalar_type()) && weights.scalar_type() == at::kFloat,
-                "expected maps of float32 or half the bits and weights of float32, got ", x.toString(), " and ",
-                weights.toString());
-    TORCH_CHECK(weights.size(0) > 0, "expected weights of at least one channel, got ", weights.sizes());
-    sizes = {x.size(0), weights.size(0), sides.lines.to, sides.pixels.to};
-  }
-  SlidingWindow window;
-  cpu::Sides sides;
-  bool depthwise, slides;
-  std::vector<int64_t> sizes;  ///< of the result
-
-  bool takes_loops(const at::Tensor& x) const {
-    return device::takes_loops(x) && (depthwise || sizes[0] * sizes[2] * sizes[3] >= cpu::kLeastPlaces);
-  }
-};
-
-/// Whether windows slide over maps with these plans, all of them in one go.
-bool slide_together(const std::vector<Plan>& plans, const at::Tensor& x) {
-  return device::takes_loops(x) && std::ranges::all_of(plans, &Plan::slides);
-}
-
-/// Whether products of what windows see are the faster way. Where windows move by one, that takes tiles of bfloat16
-/// numbers; where they jump, and with few channels of the result, bringing rows together takes longer than multiplying.
-bool takes_windows(const at::Tensor& x, const at::Tensor& weights, const SlidingWindow& window) {
-  if (std::max(weights.size(2), weights.size(3)) > cpu::kMostTaps) return false;
-  if (window.stride > 1) return weights.size(0) >= 32;
-  return slides_over(x, weights, cpu::Sides(x, weights, window.stride, window.padding));
-}
-
-/// Zeros around the map, as many as the window asks for; negative ones take them away again.
-at::Tensor pad(const at::Tensor& x, const SlidingWindow& window, int64_t sign = 1) {
-  const auto& [top, bottom, left, right] = window.padding;
-  return at::constant_pad_nd(x, {sign * left, sign * right, sign * top, sign * bottom});
-}
-
 /// Of each map.
-std::vector<Plan> plans_of(at::TensorList maps, const at::Tensor& weights, const SlidingWindow& window) {
-  std::vector<Plan> result;
+std::vector<ConvolutionPlan> plans_of(at::TensorList maps, const at::Tensor& weights, const SlidingWindow& window) {
+  std::vector<ConvolutionPlan> result;
   for (const at::Tensor& map : maps) result.emplace_back(map, weights, window);
   return result;
 }
@@ -106,24 +42,10 @@ Tensors maps_of(const std::vector<PendingMap>& inputs) {
   return result;
 }
 
-cpu::Convolved convolve(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights,
-                        const Plan& plan) {
-  if (plan.takes_loops(x))
-    return plan.depthwise ? cpu::normalized_depthwise(x, affine, weights, plan.sides)
-                          : cpu::normalized_dense(x, affine, weights, plan.sides);
-  const WithoutAutocast scope;
-  const at::Tensor floats = x.to(at::kFloat), values = affine ? normalize(floats, *affine) : floats;
-  const at::Tensor y = plan.depthwise
-                           ? depthwise_convolution(values, weights, plan.window)
-                           : channels_last(at::conv2d(pad(values, plan.window), weights, {}, plan.window.stride));
-  const at::Tensor rounded = y.to(x.scalar_type());
-  return {rounded, added_up(moments(rounded))};
-}
-
 ThreeLists convolve_operator(at::TensorList given, at::TensorList mean, at::TensorList inverse_deviation,
                              at::TensorList gamma, at::TensorList beta, double low, double high, int64_t curve,
                              const at::Tensor& weights, int64_t stride, at::IntArrayRef padding, double epsilon) {
-  const std::vector<Plan> plans = plans_of(given, weights, window_of(stride, padding));
+  const std::vector<ConvolutionPlan> plans = plans_of(given, weights, window_of(stride, padding));
   std::vector<PendingMap> inputs = pending_maps(given, mean, inverse_deviation, gamma, beta, low, high, curve);
   ThreeLists results;
   auto& [ys, means, inverse_deviations] = results;
@@ -136,13 +58,7 @@ ThreeLists convolve_operator(at::TensorList given, at::TensorList mean, at::Tens
     return results;
   }
   const std::vector<std::optional<Affine>> affines = prepare(inputs);
-  std::vector<cpu::Convolved> convolved;
-  if (slide_together(plans, inputs[0].x)) {
-    convolved = cpu::normalized_sliding(maps_of(inputs), affines, weights);
-  } else {
-    for (size_t i = 0; i < inputs.size(); ++i)
-      convolved.push_back(convolve(inputs[i].x, affines[i], weights, plans[i]));
-  }
+  const std::vector<cpu::Convolved> convolved = convolve(maps_of(inputs), affines, weights, plans);
   for (const cpu::Convolved& one : convolved) {
     const auto count = static_cast<double>(one.y.numel() / one.y.size(1));
     const auto [own_mean, own_inverse_deviation] = statistics(one.moments, count, epsilon);
@@ -153,65 +69,13 @@ ThreeLists convolve_operator(at::TensorList given, at::TensorList mean, at::Tens
   return results;
 }
 
-/// The gradient of a map, that which flows through its statistics included.
-cpu::ConvolvedGradients composed_backward(const cpu::ThroughStatistics& gradient, const at::Tensor& map,
-                                          const std::optional<Affine>& affine, const at::Tensor& weights,
-                                          const Plan& plan, bool of_x) {
-  const WithoutAutocast scope;
-  const Affine plain(gradient.y, gradient.scale, {}, gradient.mean, at::ones_like(gradient.mean), Epilogue{});
-  const at::Tensor x = map.to(at::kFloat), total = spread(gradient.gradient.to(at::kFloat), gradient.y.to(at::kFloat),
-                                                          plain, gradient.slope, gradient.offset);
-  const at::Tensor values = affine ? normalize(x, *affine) : x;
-  cpu::ConvolvedGradients result;
-  if (plan.depthwise) {
-    std::tie(result.x, result.weights) = depthwise_convolution_backward(total, values, weights, plan.window, of_x);
-  } else {
-    const int64_t stride = plan.window.stride;
-    std::tie(result.x, result.weights, std::ignore) = at::convolution_backward(
-        total, pad(values, plan.window), weights, at::OptionalIntArrayRef(), {stride, stride}, /*padding=*/{0, 0},
-        /*dilation=*/{1, 1}, /*transposed=*/false, /*output_padding=*/{0, 0}, /*groups=*/1, {of_x, true, false});
-    if (of_x) result.x = channels_last(pad(result.x, plan.window, /*sign=*/-1));
-  }
-  if (affine) {
-    result.moments = added_up(gradient_moments(result.x, x, *affine));
-    const at::Tensor none = at::zeros_like(affine->mean);
-    result.x = spread(result.x, x, *affine, none, none);
-  }
-  if (of_x) result.x = result.x.to(map.scalar_type());
-  return result;
-}
-
-/// What the gradients of the statistics of y, where there are any, add to that of y: slope, offset.
-std::pair<at::Tensor, at::Tensor> through_statistics(const at::Tensor& y, const Optional& of_mean,
-                                                     const Optional& of_inverse_deviation,
-                                                     const at::Tensor& given_inverse_deviation) {
-  const at::Tensor inverse_deviation = given_inverse_deviation.contiguous();
-  const auto channels = [](const Optional& gradient) { return gradient ? gradient->contiguous() : at::Tensor(); };
-  const at::Tensor mean = channels(of_mean), deviation = channels(of_inverse_deviation),
-                   slope = at::empty_like(inverse_deviation), offset = at::empty_like(inverse_deviation);
-  device::for_each(
-      y, y.size(1),
-      device::ThroughStatisticsOf{device::data<const float>(mean), device::data<const float>(deviation),
-                                  inverse_deviation.const_data_ptr<float>(), static_cast<float>(y.numel() / y.size(1)),
-                                  slope.mutable_data_ptr<float>(), offset.mutable_data_ptr<float>()});
-  return {slope, offset};
-}
-
-cpu::ConvolvedGradients convolve_backward(const cpu::ThroughStatistics& gradient, const at::Tensor& x,
-                                          const std::optional<Affine>& affine, const at::Tensor& weights,
-                                          const Plan& plan, bool of_x) {
-  if (!plan.takes_loops(x)) return composed_backward(gradient, x, affine, weights, plan, of_x);
-  return plan.depthwise ? cpu::normalized_depthwise_backward(gradient, x, affine, weights, plan.sides, of_x)
-                        : cpu::normalized_dense_backward(gradient, x, affine, weights, plan.sides, of_x);
-}
-
 /// What flows to results of convolutions, as operators get it: lists that are empty are of parts that nothing flows to.
 struct GradientLists {
   at::TensorList y, mean, inverse_deviation, scale;
 };
 
 /// Throws c10::Error where gradients and results are not those of maps with these plans.
-void check_results(const std::vector<Plan>& plans, at::TensorList given, const GradientLists& gradients,
+void check_results(const std::vector<ConvolutionPlan>& plans, at::TensorList given, const GradientLists& gradients,
                    at::TensorList y, at::TensorList y_mean, at::TensorList y_inverse_deviation) {
   for (const at::TensorList& list : {y, y_mean, y_inverse_deviation})
     TORCH_CHECK(list.size() == given.size(), "expected results of ", given.size(), " maps, got ", list.size());
@@ -238,7 +102,7 @@ FiveListsAndWeights convolve_backward_operator(at::TensorList gradient_y, at::Te
                                                at::TensorList gamma, at::TensorList beta, double low, double high,
                                                int64_t curve, const at::Tensor& weights, int64_t stride,
                                                at::IntArrayRef padding, bool of_x) {
-  const std::vector<Plan> plans = plans_of(given, weights, window_of(stride, padding));
+  const std::vector<ConvolutionPlan> plans = plans_of(given, weights, window_of(stride, padding));
   std::vector<PendingMap> inputs = pending_maps(given, mean, inverse_deviation, gamma, beta, low, high, curve);
   check_results(plans, given, {gradient_y, gradient_mean, gradient_inverse_deviation, scale}, y, y_mean,
                 y_inverse_deviation);
@@ -258,7 +122,7 @@ FiveListsAndWeights convolve_backward_operator(at::TensorList gradient_y, at::Te
   const std::vector<std::optional<Affine>> affines = prepare(inputs);
   std::vector<cpu::ThroughStatistics> through;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const auto part = [i](at::TensorList parts) { return parts.empty() ? std::nullopt : std::optional(parts[i]); };
+    const auto part = [i](at::TensorList parts) { return parts.empty() ? at::Tensor() : parts[i]; };
     const at::Tensor own_y = channels_last(y[i]);
     const at::Tensor gradient =
         gradient_y.empty() ? at::zeros_like(own_y) : channels_last(gradient_y[i].to(own_y.scalar_type()));
@@ -268,27 +132,16 @@ FiveListsAndWeights convolve_backward_operator(at::TensorList gradient_y, at::Te
     through.push_back(
         {gradient, own_y, own_mean, scale.empty() ? at::ones_like(own_mean) : scale[i].contiguous(), slope, offset});
   }
-  std::vector<cpu::MapGradient> gradients;
-  if (slide_together(plans, inputs[0].x)) {
-    cpu::SlidingGradients all = cpu::normalized_sliding_backward(through, maps_of(inputs), affines, weights, of_x);
-    gradients = std::move(all.maps);
-    of_weights = all.weights;
-  } else {
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const cpu::ConvolvedGradients own =
-          convolve_backward(through[i], inputs[i].x, affines[i], weights, plans[i], of_x);
-      gradients.push_back(own);
-      of_weights = of_weights.defined() ? of_weights + own.weights : own.weights;
-    }
-  }
+  const cpu::SlidingGradients gradients = convolve_backward(through, maps_of(inputs), affines, weights, plans, of_x);
   // as a parameter of the trainer lies in memory, with the strides of its sizes even where these are one
   const int64_t I = weights.size(1), width = weights.size(3);
-  of_weights = channels_last(of_weights).as_strided(weights.sizes(), {I * weights.size(2) * width, 1, width * I, I});
+  of_weights =
+      channels_last(gradients.weights).as_strided(weights.sizes(), {I * weights.size(2) * width, 1, width * I, I});
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (of_x) of_maps.push_back(gradients[i].x);
+    if (of_x) of_maps.push_back(gradients.maps[i].x);
     if (!pending) continue;
     const ChannelGradients channels =
-        gradients_of_channels(inputs[i].x, gradients[i].moments, *affines[i], inverse_deviation[i]);
+        gradients_of_channels(inputs[i].x, gradients.maps[i].moments, *affines[i], inverse_deviation[i]);
     of_means.push_back(channels.mean);
     of_inverse_deviations.push_back(channels.inverse_deviation);
     of_gammas.push_back(channels.gamma);

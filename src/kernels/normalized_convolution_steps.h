@@ -1,0 +1,54 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <vector>
+
+#include "kernels/batch_norm_steps.h"
+#include "kernels/cpu/sides.h"
+#include "kernels/cpu/sliding_convolution.h"
+#include "osprey/kernels/sliding_window.h"
+
+/// What `osprey::normalized_convolution` is made of, by the loops that take it, or composed of other operators where
+/// none do. Maps are channels_last, of float32 or half the bits.
+namespace osprey::kernels {
+
+/// Which convolution it is and how its window moves over the map.
+struct ConvolutionPlan {
+  /// Throws c10::Error for maps and weights that have no such convolution.
+  ConvolutionPlan(const at::Tensor& x, const at::Tensor& weights, const SlidingWindow& window);
+
+  SlidingWindow window;
+  cpu::Sides sides;
+  bool depthwise;              ///< of each channel by itself, not of all of them
+  bool slides;                 ///< the window moves over the map, instead of what it sees being brought together
+  std::vector<int64_t> sizes;  ///< of the result
+
+  bool takes_loops(const at::Tensor& x) const;
+};
+
+/// Whether the convolution is one of each channel by itself.
+bool is_depthwise(const at::Tensor& x, const at::Tensor& weights);
+
+/// Whether products of what windows see are the faster way. Where windows move by one, that takes tiles of bfloat16
+/// numbers; where they jump, and with few channels of the result, bringing rows together takes longer than multiplying.
+bool takes_windows(const at::Tensor& x, const at::Tensor& weights, const SlidingWindow& window);
+
+/// One result for each map; `affines` are of what is pending of each, and `plans` those of each.
+std::vector<cpu::Convolved> convolve(at::TensorList maps, const std::vector<std::optional<Affine>>& affines,
+                                     const at::Tensor& weights, const std::vector<ConvolutionPlan>& plans);
+
+/// What the gradients of the statistics of y, where there are any, add to that of y.
+struct StatisticsGradient {
+  at::Tensor slope, offset;  ///< [O] float32
+};
+/// of_mean, of_inverse_deviation, inverse_deviation  [O] float32; undefined gradients are 0
+StatisticsGradient through_statistics(const at::Tensor& y, const at::Tensor& of_mean,
+                                      const at::Tensor& of_inverse_deviation, const at::Tensor& inverse_deviation);
+
+/// Gradients of each map and of the weights that they share; see cpu/normalized_convolution.h.
+cpu::SlidingGradients convolve_backward(const std::vector<cpu::ThroughStatistics>& gradients, at::TensorList maps,
+                                        const std::vector<std::optional<Affine>>& affines, const at::Tensor& weights,
+                                        const std::vector<ConvolutionPlan>& plans, bool of_x);
+
+}  // namespace osprey::kernels
