@@ -18,6 +18,8 @@ std::string fate(const proto::TrainEvalPipelineConfig& config, const FieldValue&
   static const std::map<std::string, std::string> fates = {
       {"osprey.protos.ArgMaxMatcher.use_matmul_gather", "is ignored: the result is the same"},
       {"osprey.protos.BipartiteMatcher.use_matmul_gather", "is ignored: the result is the same"},
+      {"osprey.protos.Loss.EqualizationLoss.weight", "is ignored: the original reads it and does nothing with it"},
+      {"osprey.protos.Loss.EqualizationLoss.exclude_prefixes", "is ignored, as its weight is"},
       {"osprey.protos.TrainConfig.sync_replicas", "is ignored: replicas are always synchronous"},
       {"osprey.protos.TrainConfig.replicas_to_aggregate", "is ignored: every replica takes part in every step"},
       {"osprey.protos.TrainConfig.startup_delay_steps", "is ignored: replicas start together"},

@@ -47,9 +47,7 @@ std::unique_ptr<HardExampleMiner> build_hard_example_miner(const config::ConfigN
   return std::make_unique<HardExampleMiner>(options);
 }
 
-LossSet build_losses(const config::ConfigNode<proto::Loss>& config) {
-  if (config->has_random_example_sampler()) config.unsupported("random_example_sampler");
-  if (config->has_equalization_loss()) config.unsupported("equalization_loss");
+LossSet build_losses(const config::ConfigNode<proto::Loss>& config, uint64_t seed) {
   if (config->expected_loss_weights() != proto::Loss::NONE) config.unsupported("expected_loss_weights");
   const auto weight = [&config](const char* field, double value) {
     if (!(value >= 0 && std::isfinite(value)))
@@ -66,6 +64,13 @@ LossSet build_losses(const config::ConfigNode<proto::Loss>& config) {
   if (config->has_hard_example_miner())
     set.miner = build_hard_example_miner(config.child("hard_example_miner", config->hard_example_miner()),
                                          set.classification_weight, set.localization_weight);
+  if (config->has_random_example_sampler()) {
+    const float fraction = config->random_example_sampler().positive_sample_fraction();
+    if (!(fraction > 0 && fraction <= 1))
+      config.fail("random_example_sampler.positive_sample_fraction",
+                  fmt::format("must be in (0, 1], got {}", fraction));
+    set.sampler = std::make_unique<RandomExampleSampler>(fraction, seed);
+  }
   return set;
 }
 

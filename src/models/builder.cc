@@ -8,15 +8,16 @@ namespace osprey::models {
 std::shared_ptr<DetectionModel> build_model(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root,
                                             const BuildOptions& options) {
   const auto node = root.child("model", root->model());
-  const ModelOptions model_options{.detection_restores_heads =
-                                       root->train_config().load_all_detection_checkpoint_vars()};
+  const uint64_t seed = options.seed.value_or(root->train_config().seed());
+  const ModelOptions model_options{
+      .detection_restores_heads = root->train_config().load_all_detection_checkpoint_vars(), .seed = seed};
   const auto build = [&] { return DetectionModel::Registry::instance().build(node, "model", model_options); };
   if (options.device.is_meta()) {
     const nn::ShapesOnly shapes_only;
     return build();
   }
   std::shared_ptr<DetectionModel> model = build();
-  nn::initialize_model(*model, options.seed.value_or(root->train_config().seed()));
+  nn::initialize_model(*model, seed);
   if (!options.device.is_cpu()) model->to(options.device);
   return model;
 }

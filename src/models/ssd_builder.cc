@@ -60,6 +60,7 @@ std::unique_ptr<DetectionModel> make_ssd(const SsdNode& cfg, const ModelOptions&
   options.normalize_by_num_matches = cfg->normalize_loss_by_num_matches();
   options.normalize_box_loss_by_code_size = cfg->normalize_loc_loss_by_codesize();
   options.use_confidences = cfg->use_confidences_as_targets();
+  options.evaluates_confidences = cfg->feature_extractor().type().ends_with("_keras");
   options.detection_restores_heads = model.detection_restores_heads;
 
   auto extractor = build_extractor(cfg, options);
@@ -80,7 +81,7 @@ std::unique_ptr<DetectionModel> make_ssd(const SsdNode& cfg, const ModelOptions&
                                           predictor->box_code_size(), assigner->coder().code_size()));
   return std::make_unique<SsdMetaArch>(
       SsdMetaArch::Parts{std::move(extractor), std::move(predictor), std::move(anchor_generator), std::move(assigner),
-                         losses::build_losses(cfg.child("loss", cfg->loss())),
+                         losses::build_losses(cfg.child("loss", cfg->loss()), model.seed),
                          boxes::build_post_processor(cfg.child("post_processing", cfg->post_processing()))},
       options);
 }

@@ -42,6 +42,11 @@ SsdMetaArch::SsdMetaArch(Parts parts, const SsdOptions& options) : parts_(std::m
   regularized_weights_ = nn::regularized_weights(*this);
 }
 
+void SsdMetaArch::train(bool on) {
+  DetectionModel::train(on);
+  parts_.box_predictor->train(on);
+}
+
 at::Tensor SsdMetaArch::preprocess_fused(const Batch& batch) const {
   const auto& [scale, offset] = parts_.feature_extractor->normalization();
   kernels::PreprocessOptions options;
@@ -119,11 +124,17 @@ Targets SsdMetaArch::assign_targets(const at::Tensor& anchors, const Batch& batc
   truth.weights = batch.weights;
   if (options_.has_padding) {
     const auto& [height, width] = options_.input_size;
-    const at::Tensor extent =
-        boxes::true_image_windows(batch.true_shapes, height, width).slice(1, 2, 4).to(batch.boxes.device());
+    // Divided twice, as the original does: the last bit of a box decides about matches at a threshold.
+    const at::Tensor shapes = batch.true_shapes.to(batch.boxes.device(), at::kFloat);
+    const auto share = [&](int64_t side, int64_t canvas) {
+      const at::Tensor length = shapes.select(1, side);
+      return (at::full_like(length, canvas) / length).reciprocal();
+    };
+    const at::Tensor extent = at::stack({share(0, height), share(1, width)}, 1);
     truth.boxes = batch.boxes * extent.repeat({1, 2}).unsqueeze(1);
   }
-  if (options_.use_confidences) truth.confidences = batch.confidences;
+  if (options_.use_confidences && (is_training() || options_.evaluates_confidences))
+    truth.confidences = batch.confidences;
   return parts_.target_assigner->assign(anchors, truth, encode);
 }
 
@@ -138,11 +149,27 @@ at::Tensor SsdMetaArch::box_losses(const Predictions& predictions, const Targets
   return loss(coder.decode(codes, anchors), coder.decode(targets.boxes, anchors), targets.box_weights);
 }
 
+void SsdMetaArch::keep_sampled(Targets& targets, const at::Tensor& example_keys) const {
+  auto& [rows, weights, row] = targets.classes;
+  const auto of_anchors = [&row](const at::Tensor& of_rows) { return rows_of_anchors(of_rows, row); };
+  const at::Tensor candidates = of_anchors(weights.mean(2) != 0),
+                   positives = of_anchors(rows.slice(2, has_background_column() ? 1 : 0).sum(2) != 0);
+  const at::Tensor kept = (*parts_.losses.sampler)(
+      candidates, positives, example_keys.defined() ? example_keys : at::arange(rows.size(0), row.options()));
+  // Anchors that are left out name one more row, which has no weight.
+  row = at::where(kept, row, rows.size(1));
+  rows = at::constant_pad_nd(rows, {0, 0, 0, 1});
+  weights = at::constant_pad_nd(weights, {0, 0, 0, 1});
+  targets.box_weights = targets.box_weights * kept;
+}
+
 Losses SsdMetaArch::loss(const Predictions& predictions, const Batch& batch) {
-  const auto& [classification, localization, miner, classification_weight, localization_weight] = parts_.losses;
+  const auto& [classification, localization, miner, sampler, classification_weight, localization_weight] =
+      parts_.losses;
   const boxes::BoxCoder& coder = parts_.target_assigner->coder();
   const bool loss_encodes = localization->encodes() && coder.center_size_scales() != nullptr;
-  const Targets targets = assign_targets(predictions.anchors, batch, !loss_encodes);
+  Targets targets = assign_targets(predictions.anchors, batch, !loss_encodes);
+  if (sampler) keep_sampled(targets, batch.example_keys);
   const int64_t images = predictions.box_encodings.size(0), anchors = predictions.box_encodings.size(1);
   const at::Tensor image_weights =
       batch.image_weights.defined() ? batch.image_weights : at::ones({images}, targets.box_weights.options());

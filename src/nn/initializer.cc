@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "osprey/core/example_draws.h"
 #include "osprey/kernels/parallel.h"
 
 namespace osprey::nn {
@@ -77,12 +78,6 @@ double draw(Draws& draws, const Initializer& initializer) {
 }
 
 }  // namespace
-
-uint64_t name_key(const std::string& name) {
-  uint64_t key = 14695981039346656037ull;
-  for (const unsigned char c : name) key = (key ^ c) * 1099511628211ull;
-  return key;
-}
 
 void initialize(const at::Tensor& tensor, const Initializer& initializer, const Fans& fans, const std::string& name,
                 uint64_t seed) {

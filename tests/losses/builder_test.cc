@@ -73,13 +73,8 @@ TEST(LossBuilder, ValuesOutOfRangeAreRefused) {
 }
 
 TEST(LossBuilder, WhatIsNotBuiltIsRefusedByName) {
-  for (const char* field :
-       {"random_example_sampler {}", "equalization_loss {}", "expected_loss_weights: EXPECTED_SAMPLING"}) {
-    const std::string text = kBoth + std::string(field);
-    EXPECT_THAT([&] { build(text); },
-                ThrowsMessage<ConfigError>(HasSubstr(
-                    "is not supported yet: " + std::string(field).substr(0, std::string(field).find_first_of(" :")))));
-  }
+  EXPECT_THAT([] { build(kBoth + std::string("expected_loss_weights: EXPECTED_SAMPLING")); },
+              ThrowsMessage<ConfigError>(HasSubstr("is not supported yet: expected_loss_weights")));
 }
 
 TEST(FocalLoss, IsHalfTheCrossEntropyAtGammaZeroAlphaHalf) {

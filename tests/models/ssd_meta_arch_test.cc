@@ -168,6 +168,55 @@ TEST(SsdMetaArch, DropoutFollowsTheExampleNotItsPlace) {
   EXPECT_GT(((logits(other) - whole) / size).abs().max().item<double>(), 0.01);
 }
 
+TEST(SsdMetaArch, SharedPredictorsConvertScoresInEvaluationAlone) {
+  const std::string predictor = "model.ssd.box_predictor.weight_shared_convolutional_box_predictor.";
+  const auto model = small({"model.ssd.anchor_generator.ssd_anchor_generator.reduce_boxes_in_lowest_layer=false",
+                            predictor + "score_converter=SIGMOID", predictor + "depth=8"});
+  const auto lowest = [&] { return model->predict(model->preprocess(small_batch())).class_logits.min().item<float>(); };
+  model->train();
+  EXPECT_LT(lowest(), 0);
+  model->eval();
+  EXPECT_GE(lowest(), 0);
+}
+
+TEST(SsdMetaArch, ConfidencesDecideInTrainingAndInKerassEvaluation) {
+  const std::string confidences = "model.ssd.use_confidences_as_targets=true";
+  Batch batch = small_batch();
+  batch.confidences = batch.valid.to(at::kFloat).neg();
+  for (const std::string type : {"ssd_mobilenet_v1", "ssd_mobilenet_v1_keras"}) {
+    const auto model = small({"model.ssd.feature_extractor.type=\"" + type + "\"", confidences});
+    const auto weight = [&] {
+      const at::Tensor anchors = model->predict(model->preprocess(batch)).anchors;
+      return dynamic_cast<SsdMetaArch&>(*model).assign_targets(anchors, batch).box_weights.sum().item<float>();
+    };
+    model->train();
+    EXPECT_EQ(weight(), 0) << "boxes of confidence -1 are negatives";
+    model->eval();
+    EXPECT_EQ(weight() == 0, type.ends_with("_keras"));
+  }
+}
+
+TEST(SsdMetaArch, OnlySampledAnchorsHaveLosses) {
+  // With positives alone the losses are those that background anchors of weight 0 leave.
+  const std::string sampler = "model.ssd.loss.random_example_sampler.positive_sample_fraction=";
+  const auto model = small();
+  model->train();
+  const Batch batch = small_batch();
+  const Predictions predictions = model->predict(model->preprocess(batch));
+  const auto loss_with = [&](const std::string& override) {
+    const auto other = small({override});
+    other->train();
+    return other->loss(predictions, batch);
+  };
+  const Losses all = model->loss(predictions, batch), half = loss_with(sampler + "0.5"),
+               positives = loss_with(sampler + "1"), weighted = loss_with("model.ssd.negative_class_weight=0");
+  EXPECT_TRUE(positives.terms[0].sum.equal(all.terms[0].sum)) << "negatives have no box loss";
+  EXPECT_TRUE(positives.normalizer.equal(all.normalizer));
+  EXPECT_NEAR(positives.terms[1].sum.item<double>(), weighted.terms[1].sum.item<double>(), 1e-4);
+  EXPECT_GT(half.terms[1].sum.item<double>(), positives.terms[1].sum.item<double>());
+  EXPECT_LT(half.terms[1].sum.item<double>(), all.terms[1].sum.item<double>());
+}
+
 TEST(SsdMetaArch, EveryVariableReceivesAGradient) {
   const auto model = small();
   model->train();

@@ -5,6 +5,7 @@
 #include "osprey/losses/classification_loss.h"
 #include "osprey/losses/hard_example_miner.h"
 #include "osprey/losses/localization_loss.h"
+#include "osprey/losses/random_example_sampler.h"
 
 namespace osprey::protos {
 class ClassificationLoss;
@@ -19,13 +20,15 @@ namespace osprey::losses {
 struct LossSet {
   std::unique_ptr<ClassificationLoss> classification;
   std::unique_ptr<LocalizationLoss> localization;
-  std::unique_ptr<HardExampleMiner> miner;  ///< null where none is configured
+  std::unique_ptr<HardExampleMiner> miner;        ///< null where none is configured
+  std::unique_ptr<RandomExampleSampler> sampler;  ///< likewise
   double classification_weight = 1, localization_weight = 1;
 };
 
 /// Builds the losses of a detector.
+/// seed    of the run, for anchors that are sampled
 /// throws  ConfigError for a missing or unknown choice, a value out of range, or an option that is not supported yet
-LossSet build_losses(const config::ConfigNode<proto::Loss>& config);
+LossSet build_losses(const config::ConfigNode<proto::Loss>& config, uint64_t seed = 0);
 
 std::unique_ptr<ClassificationLoss> build_classification_loss(
     const config::ConfigNode<proto::ClassificationLoss>& config);

@@ -36,6 +36,7 @@ enum class RestoreType { kClassification, kDetection, kFull };
 /// What a meta-architecture is told beside its own message.
 struct ModelOptions {
   bool detection_restores_heads = false;  ///< train_config.load_all_detection_checkpoint_vars
+  uint64_t seed = 0;                      ///< of the run
 };
 
 /// A trainable detector: the one interface that trainer, evaluator and exporter know.

@@ -23,7 +23,8 @@ struct SsdOptions {
   bool has_background_column = true;               ///< the first class column is the background's
   bool normalize_by_num_matches = true;
   bool normalize_box_loss_by_code_size = false;
-  bool use_confidences = false;           ///< the batch's confidences decide the targets
+  bool use_confidences = false;           ///< the batch's confidences decide the targets of training
+  bool evaluates_confidences = false;     ///< and those of evaluation
   bool detection_restores_heads = false;  ///< a detection checkpoint restores the predictor, too
 };
 
@@ -41,6 +42,8 @@ class SsdMetaArch : public DetectionModel {
   };
   SsdMetaArch(Parts parts, const SsdOptions& options);
 
+  /// The predictor too, whose layers alone are children of this module.
+  void train(bool on = true) override;
   ModelInput preprocess(const Batch& batch) override;
   Predictions predict(const ModelInput& input) override;
   Losses loss(const Predictions& predictions, const Batch& batch) override;
@@ -69,6 +72,8 @@ class SsdMetaArch : public DetectionModel {
   at::Tensor preprocess_fused(const Batch& batch) const;
   /// What the localisation loss says of each anchor, in the shape that it has.
   at::Tensor box_losses(const Predictions& predictions, const Targets& targets) const;
+  /// Takes the weight of all anchors but those that the sampler keeps.
+  void keep_sampled(Targets& targets, const at::Tensor& example_keys) const;
   const at::Tensor& anchors_of(const std::vector<at::Tensor>& feature_maps);
   bool has_background_column() const { return options_.has_background_column; }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include "osprey/core/example_draws.h"
 #include "osprey/nn/layer.h"
 
 namespace osprey::nn {
@@ -21,7 +22,7 @@ class Dropout : public Layer {
 
  private:
   double keep_probability_;
-  int64_t salt_ = 0;
+  ExampleDraws draws_;
 };
 
 /// Sets all that a branch adds for an example to zero at random while training and scales it up otherwise, so that the
@@ -39,7 +40,7 @@ class DropPath : public Layer {
 
  private:
   double drop_rate_;
-  int64_t salt_ = 0;
+  ExampleDraws draws_;
 };
 
 }  // namespace osprey::nn

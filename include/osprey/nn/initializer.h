@@ -41,7 +41,4 @@ struct Initializer {
 void initialize(const at::Tensor& tensor, const Initializer& initializer, const Fans& fans, const std::string& name,
                 uint64_t seed);
 
-/// A number that stands for a name in counter-based draws (FNV-1a).
-uint64_t name_key(const std::string& name);
-
 }  // namespace osprey::nn
