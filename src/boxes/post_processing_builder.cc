@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <string>
 
 #include "osprey/boxes/builder.h"
@@ -51,6 +53,15 @@ void read_calibration(const config::ConfigNode<proto::CalibrationConfig>& cfg, S
   }
 }
 
+/// With static shapes an overlap of exactly the threshold suppresses, too, and a threshold of 0 nothing, unless
+/// suppression is partitioned.
+float iou_threshold_of(const proto::BatchNonMaxSuppression& cfg) {
+  const float given = cfg.iou_threshold();
+  if (!cfg.use_static_shapes() || cfg.use_combined_nms() || cfg.soft_nms_sigma() > 0) return given;
+  if (given > 0) return std::nextafter(given, 0.0f);
+  return cfg.use_partitioned_nms() ? 0 : std::numeric_limits<float>::infinity();
+}
+
 }  // namespace
 
 NmsOptions build_nms_options(const config::ConfigNode<proto::BatchNonMaxSuppression>& cfg) {
@@ -79,7 +90,7 @@ NmsOptions build_nms_options(const config::ConfigNode<proto::BatchNonMaxSuppress
   // use_partitioned_nms and use_cpu_nms choose among implementations of the original that give the same detections.
   NmsOptions options;
   options.score_threshold = cfg->score_threshold();
-  options.iou_threshold = cfg->iou_threshold();
+  options.iou_threshold = iou_threshold_of(*cfg);
   options.max_detections_per_class = cfg->max_detections_per_class();
   options.max_total_detections = cfg->max_total_detections();
   options.soft_nms_sigma = cfg->soft_nms_sigma();

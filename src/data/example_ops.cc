@@ -101,8 +101,10 @@ void crop(Example& example, const PixelWindow& pixels, float overlap_thresh, boo
   }
   if (kept.size() != example.boxes.size()) select(example, kept);
   change_frame(example, window);
-  if (clip) clip_boxes(example);
-  prune_keypoints(example);
+  if (clip) {
+    clip_boxes(example);
+    prune_keypoints(example);
+  }
 
   const auto cut = [&](const at::Tensor& picture, int64_t first) {
     return picture.slice(first, pixels.ymin, pixels.ymax).slice(first + 1, pixels.xmin, pixels.xmax);

@@ -89,7 +89,9 @@ Taps area_taps(int64_t in, int64_t out, const ResizeOptions& options) {
     const float begin = static_cast<float>(i) * scale, end = static_cast<float>(i + 1) * scale;
     const int64_t first = static_cast<int64_t>(std::floor(begin));
     for (int64_t k = first; k < first + taps.count; ++k) {
-      const float covered = std::min(static_cast<float>(k + 1), end) - std::max(static_cast<float>(k), begin);
+      const float low = static_cast<float>(k), high = static_cast<float>(k + 1);
+      // within one pixel the difference of the ends would have lost what the scale still has
+      const float covered = low < begin && high > end ? scale : std::min(high, end) - std::max(low, begin);
       taps.index.push_back(std::clamp<int64_t>(k, 0, in - 1));
       taps.weight.push_back(std::max(covered, 0.0f) / scale);
     }

@@ -222,6 +222,15 @@ double pairwise_sum(const double* values, size_t n) {
   return pairwise_sum(values, half) + pairwise_sum(values + half, n - half);
 }
 
+/// Numpy reads what it adds up in pieces.
+double buffered_sum(const std::vector<double>& values) {
+  constexpr size_t kPiece = 8192;
+  double sum = 0;
+  for (size_t begin = 0; begin < values.size(); begin += kPiece)
+    sum += pairwise_sum(values.data() + begin, std::min(kPiece, values.size() - begin));
+  return sum;
+}
+
 CocoStats summarize(const std::vector<const Curves*>& categories) {
   // Mean over entries [begin, end) of a list that each class has; entry by entry, class by class within it.
   auto mean = [&](const auto& list, size_t begin, size_t end) {
@@ -229,8 +238,7 @@ CocoStats summarize(const std::vector<const Curves*>& categories) {
     for (size_t i = begin; i < end; ++i)
       for (const Curves* curves : categories)
         if (!list(*curves).empty()) values.push_back(list(*curves)[i]);
-    return values.empty() ? kNotAvailable
-                          : pairwise_sum(values.data(), values.size()) / static_cast<double>(values.size());
+    return values.empty() ? kNotAvailable : buffered_sum(values) / static_cast<double>(values.size());
   };
   auto precision = [&](int area, size_t begin, size_t end) {
     return mean(

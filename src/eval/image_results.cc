@@ -7,8 +7,16 @@
 namespace osprey::eval {
 namespace {
 
-BoxPx to_pixels(const float* box, double height, double width) {
-  return {box[0] * height, box[1] * width, box[2] * height, box[3] * width};
+/// In float32, as the original scales: boxes of whole pixels then have whole sides, and where the limits between sizes
+/// of objects are met exactly an object counts on both sides of them.
+BoxPx to_pixels(const float* box, int64_t height, int64_t width) {
+  const auto h = static_cast<float>(height), w = static_cast<float>(width);
+  return {box[0] * h, box[1] * w, box[2] * h, box[3] * w};
+}
+
+/// Likewise.
+float area_of(const BoxPx& box) {
+  return static_cast<float>(box.ymax - box.ymin) * static_cast<float>(box.xmax - box.xmin);
 }
 
 // One row of a tensor, contiguous; its memory lives as long as the result.
@@ -29,17 +37,19 @@ ImageGroundTruth ground_truth_of(const Batch& batch, int64_t row) {
   const at::Tensor area =
       batch.area.defined() ? row_of(batch.area, row, at::kFloat) : at::zeros({boxes.size(0)}, at::kFloat);
   ImageGroundTruth truth;
-  truth.height = static_cast<double>(sizes.const_data_ptr<int64_t>()[0]);
-  truth.width = static_cast<double>(sizes.const_data_ptr<int64_t>()[1]);
+  const int64_t height = sizes.const_data_ptr<int64_t>()[0], width = sizes.const_data_ptr<int64_t>()[1];
+  truth.height = static_cast<double>(height);
+  truth.width = static_cast<double>(width);
   const double* class_data = classes.const_data_ptr<double>();
   const int64_t num_columns = classes.dim() == 2 ? classes.size(1) : 0;
   auto add = [&](int64_t box, int64_t class_index) {
-    truth.boxes_px.push_back(to_pixels(boxes.const_data_ptr<float>() + 4 * box, truth.height, truth.width));
+    truth.boxes_px.push_back(to_pixels(boxes.const_data_ptr<float>() + 4 * box, height, width));
     truth.classes.push_back(class_index + 1);
     truth.is_crowd.push_back(crowd.const_data_ptr<bool>()[box]);
     truth.difficult.push_back(difficult.const_data_ptr<bool>()[box]);
     truth.group_of.push_back(group.const_data_ptr<bool>()[box]);
-    truth.area.push_back(area.const_data_ptr<float>()[box]);
+    const float annotated = area.const_data_ptr<float>()[box];
+    truth.area.push_back(annotated > 0 ? annotated : area_of(truth.boxes_px.back()));
   };
   for (int64_t box = 0; box < boxes.size(0); ++box) {
     if (!valid.const_data_ptr<bool>()[box]) continue;
@@ -70,7 +80,7 @@ ImageDetections detections_of(const Detections& detections, int64_t row, int64_t
       ++num_not_finite;
       continue;
     }
-    found.boxes_px.push_back(to_pixels(box, static_cast<double>(height), static_cast<double>(width)));
+    found.boxes_px.push_back(to_pixels(box, height, width));
     found.scores.push_back(score);
     found.classes.push_back(classes.const_data_ptr<int64_t>()[d] + 1);
   }

@@ -33,17 +33,16 @@ Measurement::Measurement(const std::vector<Category>& categories, const Evaluati
 }
 
 void Measurement::add(BatchFindings findings) {
+  // A sum that matches normalise is of no size of its own: a batch of fewer images, the last one, weighs less.
+  const bool normalized = findings.normalizer.has_value();
+  const double weight = normalized ? static_cast<double>(findings.images.size()) : 1;
   for (const MetricValue& loss : findings.losses) {
-    auto found = std::find_if(loss_sums_.begin(), loss_sums_.end(),
-                              [&](const MetricValue& sum) { return sum.name == loss.name; });
-    if (found == loss_sums_.end()) found = loss_sums_.insert(loss_sums_.end(), {loss.name, 0});
-    found->value += loss.value;
+    auto found =
+        std::find_if(losses_.begin(), losses_.end(), [&](const MetricValue& other) { return other.name == loss.name; });
+    if (found == losses_.end()) found = losses_.insert(losses_.end(), {loss.name, 0});
+    found->value += weight * loss.value / (normalized ? std::max(*findings.normalizer, 1.0) : 1);
   }
-  if (!findings.losses.empty()) {
-    normalized_ = findings.normalizer.has_value();
-    normalizer_ += findings.normalizer.value_or(0);
-    ++loss_batches_;
-  }
+  if (!findings.losses.empty()) loss_weight_ += weight;
   explainer_.add_broken_images(findings.broken_images);
   for (ImageFindings& image : findings.images) {
     ImageDetections found = of_categories(image.found, category_ids_);
@@ -69,11 +68,11 @@ std::string Measurement::unique(const std::string& id) {
 }
 
 std::vector<MetricValue> Measurement::losses(double regularization) const {
-  if (loss_batches_ == 0) return {};
-  std::vector<MetricValue> values = loss_sums_;
+  if (loss_weight_ == 0) return {};
+  std::vector<MetricValue> values = losses_;
   double total = regularization;
   for (MetricValue& value : values) {
-    value.value /= normalized_ ? std::max(normalizer_, 1.0) : static_cast<double>(loss_batches_);
+    value.value /= loss_weight_;
     total += value.value;
   }
   if (regularization != 0) values.push_back({"Loss/regularization_loss", regularization});

@@ -37,11 +37,9 @@ class Measurement {
   Explainer explainer_;
   std::set<std::string> ids_;
   EvaluationResult result_;
-  // Loss/* over all batches: sums and normalisers are added up, then divided once.
-  std::vector<MetricValue> loss_sums_;
-  double normalizer_ = 0;
-  bool normalized_ = false;
-  int64_t loss_batches_ = 0;
+  // Loss/* is the mean over batches, each normalised by itself.
+  std::vector<MetricValue> losses_;
+  double loss_weight_ = 0;
 };
 
 /// Detections of the classes that have a category; others are not shown anywhere.

@@ -65,7 +65,7 @@ def overlap(self, box: Tensor, boxes: Tensor, area: Tensor) -> Tensor:
     common = height * width
     own = (box[2] - box[0]) * (box[3] - box[1])
     union = own + area - common
-    return torch.where((area > 0) & (own > 0), common / union, torch.zeros_like(common))
+    return torch.where((area <= 0) | (own <= 0), torch.zeros_like(common), common / union)
 
 def walk(self, boxes: Tensor, scores: Tensor, window: Tensor) -> Tuple[Tensor, Tensor, Tensor, Tensor, int]:
     out_boxes, out_scores, out_classes = self.nothing(boxes.device)
@@ -95,7 +95,7 @@ def walk(self, boxes: Tensor, scores: Tensor, window: Tensor) -> Tuple[Tensor, T
                 row.mul_(torch.exp(-0.5 / self.soft_nms_sigma * iou * iou))
                 row.masked_fill_(~(row > self.score_threshold), -float("inf"))
             else:
-                row.masked_fill_(iou > self.iou_threshold, -float("inf"))
+                row.masked_fill_(~(iou <= self.iou_threshold), -float("inf"))
         best[c] = row.max()
         place[c] = row.argmax()
         box = self.inside(boxes[i, column], window)
@@ -139,7 +139,7 @@ def suppress(self, boxes: Tensor, scores: Tensor, window: Tensor) -> Tuple[Tenso
         corners = self.upright(picked).t().contiguous()
         area = (corners[2] - corners[0]) * (corners[3] - corners[1])
         same = (classes.unsqueeze(1) == classes).triu(1)
-        rivals = (same & (self.overlap(corners.unsqueeze(2), corners, area) > self.iou_threshold)).float()
+        rivals = (same & ~(self.overlap(corners.unsqueeze(2), corners, area) <= self.iou_threshold)).float()
         kept = torch.zeros_like(classes) > 0
         left = ~kept
         while not torch.equal(left, kept):

@@ -55,7 +55,8 @@ ForkedMap BatchNorm::forward(const kernels::PendingMap& input, const at::Tensor&
 
 void BatchNorm::keep_aside(const at::Tensor& mean, const at::Tensor& inverse_deviation, int64_t values_per_channel) {
   const auto count = static_cast<double>(values_per_channel);
-  passes_.push_back({mean.detach(), inverse_deviation.detach(), count > 1 ? count / (count - 1) : 0.0});
+  const double unbiased = options_.keep_biased ? 1 : count > 1 ? count / (count - 1) : 0;
+  passes_.push_back({mean.detach(), inverse_deviation.detach(), unbiased});
 }
 
 void BatchNorm::commit(const std::vector<BatchNorm*>& layers, const at::Tensor& proceed) {

@@ -139,7 +139,7 @@ ConvBlock::ConvBlock(const ConvBlockOptions& options, const Hyperparams& hyperpa
                           hyperparams.initializer, fans_of(options),
                           options.depthwise ? hyperparams.depthwise_regularizer : hyperparams.regularizer);
   const bool normalize = options.normalize && hyperparams.batch_norm;
-  if ((!normalize && options.bias) || hyperparams.force_use_bias)
+  if ((!normalize && options.bias && hyperparams.use_bias) || hyperparams.force_use_bias)
     biases_ = add_variable("biases", {out_depth_}, Initializer::constant(options.bias_init), {},
                            hyperparams.bias_regularizer);
   if (normalize)

@@ -7,7 +7,8 @@ namespace {
 
 using config::ConfigNode;
 
-Regularizer read_regularizer(const ConfigNode<proto::Regularizer>& node) {
+/// A weight of 0 penalises nothing: slim makes no loss of it, Keras one of 0.
+Regularizer read_regularizer(const ConfigNode<proto::Regularizer>& node, bool keras) {
   Regularizer result;
   if (node->has_l1_regularizer()) {
     result = {Regularizer::Kind::kL1, node->l1_regularizer().weight()};
@@ -16,7 +17,7 @@ Regularizer read_regularizer(const ConfigNode<proto::Regularizer>& node) {
     result = {Regularizer::Kind::kL2, node->l2_regularizer().weight()};
     if (result.weight < 0) node.fail("l2_regularizer.weight", "must be >= 0");
   }
-  return result;
+  return result.weight > 0 || keras ? result : Regularizer{};
 }
 
 /// The initializers that Keras knows by name.
@@ -88,35 +89,36 @@ Activation read_activation(proto::Hyperparams::Activation activation) {
   return Activation::kNone;
 }
 
-BatchNormOptions read_batch_norm(const ConfigNode<proto::BatchNorm>& node, bool synchronized, bool freeze) {
+BatchNormOptions read_batch_norm(const ConfigNode<proto::BatchNorm>& node, bool synchronized, bool freeze, bool keras) {
   if (!(node->decay() >= 0 && node->decay() <= 1)) node.fail("decay", "must be in [0, 1]");
   if (!(node->epsilon() > 0)) node.fail("epsilon", "must be > 0");
   return {.decay = node->decay(),
           .epsilon = node->epsilon(),
           .center = node->center(),
           .scale = node->scale(),
-          .train = node->train() && !freeze,
-          .synchronized = synchronized};
+          .train = (keras || node->train()) && !freeze,
+          .synchronized = synchronized,
+          .keep_biased = keras && synchronized};
 }
 
 }  // namespace
 
-Hyperparams read_hyperparams(const ConfigNode<proto::Hyperparams>& node, bool freeze_batch_norm) {
+Hyperparams read_hyperparams(const ConfigNode<proto::Hyperparams>& node, bool freeze_batch_norm, bool keras) {
   if (node->op() != proto::Hyperparams::CONV) node.fail("op", "must be CONV for a convolution");
   Hyperparams result;
-  result.regularizer = read_regularizer(node.child("regularizer", node->regularizer()));
+  result.regularizer = read_regularizer(node.child("regularizer", node->regularizer()), keras);
   result.initializer = read_initializer(node.child("initializer", node->initializer()));
-  if (!node->has_regularize_depthwise() || node->regularize_depthwise())
+  if (keras || !node->has_regularize_depthwise() || node->regularize_depthwise())
     result.depthwise_regularizer = result.regularizer;
   result.activation = read_activation(node->activation());
   result.force_use_bias = node->force_use_bias();
   result.batch_norm = std::nullopt;
   if (node->has_group_norm()) node.unsupported("group_norm");
   if (node->has_batch_norm())
-    result.batch_norm = read_batch_norm(node.child("batch_norm", node->batch_norm()), false, freeze_batch_norm);
+    result.batch_norm = read_batch_norm(node.child("batch_norm", node->batch_norm()), false, freeze_batch_norm, keras);
   if (node->has_sync_batch_norm())
     result.batch_norm =
-        read_batch_norm(node.child("sync_batch_norm", node->sync_batch_norm()), true, freeze_batch_norm);
+        read_batch_norm(node.child("sync_batch_norm", node->sync_batch_norm()), true, freeze_batch_norm, keras);
   return result;
 }
 

@@ -1,8 +1,8 @@
 #include <ATen/ATen.h>
-#include <fmt/format.h>
 
 #include <cmath>
 
+#include "optim/epsilon.h"
 #include "osprey/optim/builder.h"
 #include "osprey/protos/optimizer.pb.h"
 
@@ -41,9 +41,7 @@ class AdamOptimizer final : public Optimizer {
   static constexpr double kBeta1 = 0.9, kBeta2 = 0.999;
 
   std::vector<double> numbers(double learning_rate, int64_t step) const override {
-    const double t = static_cast<double>(step + 1);
-    const double correction = tf1_ ? 1 : std::sqrt(1 - std::pow(kBeta2, t)) / (1 - std::pow(kBeta1, t));
-    return {kBeta1, kBeta2, learning_rate * correction, epsilon_};
+    return {kBeta1, kBeta2, tf1_ ? learning_rate : learning_rate * correction(static_cast<float>(step + 1)), epsilon_};
   }
 
   void share_update(const at::Tensor& numbers, const at::Tensor& proceed) override {
@@ -56,6 +54,13 @@ class AdamOptimizer final : public Optimizer {
     raise(beta2_power_, kBeta2);
   }
 
+  /// In float32, as Keras has it: 1 - 0.999f is not the 0.001 that the second moments are gathered with otherwise.
+  static float correction(float t) {
+    const float beta1_power = std::pow(static_cast<float>(kBeta1), t),
+                beta2_power = std::pow(static_cast<float>(kBeta2), t);
+    return std::sqrt(1 - beta2_power) / (1 - beta1_power);
+  }
+
   double epsilon_;
   bool tf1_;
   at::Tensor beta1_power_, beta2_power_;
@@ -63,11 +68,9 @@ class AdamOptimizer final : public Optimizer {
 
 std::unique_ptr<Optimizer> make_adam_optimizer(const config::ConfigNode<proto::AdamOptimizer>& cfg,
                                                NamedTensors parameters, Arithmetic arithmetic) {
-  const double epsilon = cfg->epsilon();
-  if (!(epsilon >= 0)) cfg.fail("epsilon", fmt::format("must be >= 0, got {}", epsilon));
   return std::make_unique<AdamOptimizer>(std::move(parameters),
-                                         build_learning_rate(cfg.child("learning_rate", cfg->learning_rate())), epsilon,
-                                         arithmetic);
+                                         build_learning_rate(cfg.child("learning_rate", cfg->learning_rate())),
+                                         epsilon_of(cfg, arithmetic), arithmetic);
 }
 OSPREY_REGISTER(Optimizer, &make_adam_optimizer);
 

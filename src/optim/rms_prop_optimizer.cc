@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "optim/epsilon.h"
 #include "osprey/optim/builder.h"
 #include "osprey/protos/optimizer.pb.h"
 
@@ -40,14 +41,16 @@ class RmsPropOptimizer final : public Optimizer {
 
 std::unique_ptr<Optimizer> make_rms_prop_optimizer(const config::ConfigNode<proto::RMSPropOptimizer>& cfg,
                                                    NamedTensors parameters, Arithmetic arithmetic) {
-  const double momentum = cfg->momentum_optimizer_value(), decay = cfg->decay(), epsilon = cfg->epsilon();
+  const double momentum = cfg->momentum_optimizer_value(), decay = cfg->decay();
+  const bool tf1 = arithmetic == Arithmetic::kTf1;
   if (!(momentum >= 0 && momentum < 1))
     cfg.fail("momentum_optimizer_value", fmt::format("must be in [0, 1), got {}", momentum));
-  if (!(decay >= 0 && decay <= 1)) cfg.fail("decay", fmt::format("must be in 0..1, got {}", decay));
-  if (!(epsilon >= 0)) cfg.fail("epsilon", fmt::format("must be >= 0, got {}", epsilon));
-  const bool tf1 = arithmetic == Arithmetic::kTf1;
-  const RmsProp options{
-      .rho = tf1 ? decay : 0.9, .momentum = momentum, .epsilon = epsilon, .rate_decay = tf1 ? 0 : decay};
+  if (tf1 && !(decay >= 0 && decay <= 1)) cfg.fail("decay", fmt::format("must be in 0..1, got {}", decay));
+  if (!(decay >= 0)) cfg.fail("decay", fmt::format("must be >= 0, got {}", decay));
+  const RmsProp options{.rho = tf1 ? decay : 0.9,
+                        .momentum = momentum,
+                        .epsilon = epsilon_of(cfg, arithmetic),
+                        .rate_decay = tf1 ? 0 : decay};
   return std::make_unique<RmsPropOptimizer>(std::move(parameters),
                                             build_learning_rate(cfg.child("learning_rate", cfg->learning_rate())),
                                             options, arithmetic);

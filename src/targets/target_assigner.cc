@@ -142,7 +142,7 @@ Targets TargetAssigner::assign(const at::Tensor& anchors, const Groundtruth& tru
   if (encode && !targets.boxes.defined())
     targets.boxes = coder_->encode_matched(rows.boxes, found, float_anchors,
                                            truth.keypoints.defined() ? truth.keypoints.to(at::kFloat) : at::Tensor());
-  if (options_.use_confidences_as_targets) weigh_by_confidence(targets, options_);
+  if (options_.use_confidences_as_targets && truth.confidences.defined()) weigh_by_confidence(targets, options_);
   return targets;
 }
 

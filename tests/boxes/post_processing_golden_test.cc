@@ -19,10 +19,9 @@ at::Tensor boxes_named(const json& inputs, const std::string& name) {
   return boxes.size(2) == 1 ? boxes.squeeze(2) : boxes;
 }
 
-/// The place of every row in the order of its class's scores. The original's partitioned suppression sorts the boxes
-/// but not the additional fields, so that it returns places where the fields of the boxes are expected.
-int64_t place(const at::Tensor& scores, int64_t image, int64_t label, int64_t row) {
-  const at::Tensor own = scores[image].select(-1, label);
+/// The place of a row in the order of scores [A]. The original's partitioned suppression sorts the boxes but not the
+/// additional fields, so that it returns places where the fields of the boxes are expected.
+int64_t place(const at::Tensor& own, int64_t row) {
   return (own > own[row]).sum().item<int64_t>() + (own.slice(0, 0, row) == own[row]).sum().item<int64_t>();
 }
 
@@ -54,8 +53,13 @@ void check_post_processing(const json& inputs, const json& c, const std::string&
     const at::Tensor field = tensor(c.at("nmsed_idx_field"));  // 100 * image + row, twice
     for (int64_t i = 0; i < real; ++i) {
       int64_t row = result.indices[b][i].item<int64_t>();
-      if (parsed.message->use_partitioned_nms())
-        row = place(scores, b, result.detections.classes[b][i].item<int64_t>(), row);
+      if (parsed.message->use_partitioned_nms()) {
+        const at::Tensor valid = num_valid.defined() ? scores[b].slice(0, 0, num_valid[b].item<int64_t>()) : scores[b];
+        row = place(parsed.message->use_class_agnostic_nms()
+                        ? valid.amax(-1)
+                        : valid.select(-1, result.detections.classes[b][i].item<int64_t>()),
+                    row);
+      }
       for (int64_t k = 0; k < field.size(2); ++k)
         EXPECT_EQ(field[b][i][k].item<int64_t>(), 100 * b + row) << what << " field of detection " << i;
     }

@@ -47,6 +47,22 @@ TEST(PostProcessor, TheTrueImageIsTheTopLeftOfTheCanvas) {
                at::tensor({0.0f, 0.0f, 0.5f, 0.5f}).view({1, 4}), 0, 0, "window");
 }
 
+TEST(PostProcessor, StaticShapesSuppressFromTheThresholdOn) {
+  // The second box is half of the first one.
+  const at::Tensor boxes = at::tensor({0.0f, 0.0f, 1.0f, 1.0f, 0.0f, 0.0f, 1.0f, 0.5f}).view({1, 2, 4}),
+                   logits = at::tensor({0.9f, 0.8f}).view({1, 2, 1});
+  const auto count = [&](const std::string& fields) {
+    const PostProcessor post = processor("batch_non_max_suppression { " + fields + " }");
+    return post(boxes, logits, /*has_background=*/false, at::tensor({0.0f, 0.0f, 1.0f, 1.0f})).count.item<int64_t>();
+  };
+  EXPECT_EQ(count("iou_threshold: 0.5"), 2);
+  EXPECT_EQ(count("iou_threshold: 0.5 use_static_shapes: true"), 1);
+  EXPECT_EQ(count("iou_threshold: 0.500001 use_static_shapes: true"), 2);
+  EXPECT_EQ(count("iou_threshold: 0"), 1);
+  EXPECT_EQ(count("iou_threshold: 0 use_static_shapes: true"), 2);
+  EXPECT_EQ(count("iou_threshold: 0 use_static_shapes: true use_partitioned_nms: true"), 1);
+}
+
 TEST(PostProcessor, BadValuesAreReportedWithTheirField) {
   const auto reported = [](const char* text, const char* part) {
     EXPECT_THAT([=] { processor(text); }, ::testing::ThrowsMessage<ConfigError>(::testing::HasSubstr(part))) << text;

@@ -115,6 +115,24 @@ TEST(Evaluator, ADetectorThatIsRightScoresOneInPixelsOfTheOriginal) {
   EXPECT_THAT(text_report(result), HasSubstr("area=   all | maxDets=100 ] = 1.000"));
 }
 
+TEST(Evaluator, ASquareOnTheLimitBetweenTwoSizesHasBoth) {
+  // 32 x 32 pixels are the largest small object and the smallest one of medium size, even where the sides of the
+  // picture have no exact fractions.
+  Batch batch = batch_of_two();
+  batch.original_sizes = at::full({2, 2}, 192, at::kLong);
+  batch.boxes.select(1, 0).copy_(at::tensor({80.0f, 96.0f, 112.0f, 128.0f}) / 192);
+  const EvaluationResult result = run(truth_itself, {batch}, 2);
+  EXPECT_NEAR(result.value("DetectionBoxes_Precision/mAP (small)"), 1, 1e-9);
+  EXPECT_NEAR(result.value("DetectionBoxes_Precision/mAP (medium)"), 1, 1e-9);
+}
+
+TEST(Evaluator, LossesAreMeansOverBatchesThatAreNormalisedByThemselves) {
+  // Parrot's losses are 3 an image of weight, its matches the weights: 3 where these are at least 1, else 3 times them.
+  Batch light = batch_of_two("a", "b");
+  light.image_weights = at::full({2}, 0.25);
+  EXPECT_NEAR(run(truth_itself, {batch_of_two(), light}, 4).value("Loss/total_loss"), (3 + 1.5) / 2, 1e-6);
+}
+
 TEST(Evaluator, ImagesThatFillUpTheLastBatchDoNotCount) {
   Batch last = batch_of_two("a", "b");
   last.image_weights[1] = 0;

@@ -36,8 +36,8 @@ inline std::vector<std::filesystem::path> model_files(const std::string& prefix)
 
 /// The pipeline of a golden file, found beside it; with its input size and number of classes where the file names them.
 inline config::Pipeline golden_pipeline(const std::filesystem::path& file, const nlohmann::json& golden) {
-  const std::string name =
-      std::filesystem::path(golden.at("config").get<std::string>()).filename().replace_extension("").string();
+  std::string name = std::filesystem::path(golden.at("config").get<std::string>()).filename().string();
+  if (name.ends_with(".config")) name.resize(name.size() - std::string_view(".config").size());
   const auto data = file.parent_path().parent_path().parent_path();  // <data>/golden/models/<file>
   config::Pipeline pipeline = config::load_pipeline((data / "data" / "pipeline_configs" / (name + ".config")).string());
   // The original was built for the largest picture of a resizer without a fixed size.

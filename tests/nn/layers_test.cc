@@ -177,8 +177,8 @@ TEST(Dropout, MasksAnExampleTheSameWhereverItStands) {
   EXPECT_TRUE(at::equal(layer.forward(x, {keys}), x));
 }
 
-Hyperparams read(const std::string& text, bool freeze = false) {
-  return read_hyperparams(config::parse<proto::Hyperparams>(text, "test").node(), freeze);
+Hyperparams read(const std::string& text, bool freeze = false, bool keras = false) {
+  return read_hyperparams(config::parse<proto::Hyperparams>(text, "test").node(), freeze, keras);
 }
 
 TEST(Hyperparams, AreReadFromTheConfig) {
@@ -199,6 +199,28 @@ TEST(Hyperparams, AreReadFromTheConfig) {
   EXPECT_FALSE(read("batch_norm {}", /*freeze=*/true).batch_norm->train);
   EXPECT_FALSE(read("").batch_norm);
   EXPECT_TRUE(read("sync_batch_norm {}").batch_norm->synchronized);
+}
+
+TEST(Hyperparams, MeanSomethingElseInKeras) {
+  const auto keras = [](const std::string& text, bool freeze = false) { return read(text, freeze, /*keras=*/true); };
+  EXPECT_FALSE(read("batch_norm { train: false }").batch_norm->train);
+  EXPECT_TRUE(keras("batch_norm { train: false }").batch_norm->train);
+  EXPECT_FALSE(keras("batch_norm {}", /*freeze=*/true).batch_norm->train);
+  EXPECT_TRUE(keras("sync_batch_norm {}").batch_norm->keep_biased);
+  EXPECT_FALSE(keras("batch_norm {}").batch_norm->keep_biased);
+  const std::string nothing = "regularizer { l2_regularizer { weight: 0 } }";
+  EXPECT_EQ(read(nothing).regularizer.kind, Regularizer::Kind::kNone);
+  EXPECT_EQ(keras(nothing).regularizer.kind, Regularizer::Kind::kL2);
+}
+
+TEST(BatchNorm, MayKeepTheBiasedVariance) {
+  // Of 0, 2, 4, 6 the variance is 5 over all, 20 / 3 without bias.
+  for (const auto& [keep_biased, variance] : {std::pair(false, 20.0 / 3), {true, 5.0}}) {
+    BatchNorm layer(1, {.decay = 0, .keep_biased = keep_biased});
+    layer.forward(at::tensor({0.0f, 2.0f, 4.0f, 6.0f}).view({4, 1, 1, 1}));
+    BatchNorm::commit({&layer});
+    EXPECT_NEAR(layer.named_buffers()["moving_variance"].item<double>(), variance, 1e-5);
+  }
 }
 
 TEST(Hyperparams, NameTheFieldThatIsWrong) {

@@ -102,6 +102,27 @@ TEST(Momentum, TheRateActsAtOnceInTf1AndThroughTheBufferInTf2) {
   }
 }
 
+TEST(Adam, CorrectsItsFirstStepsInFloat32InTf2) {
+  // With a gradient of 1 and nearly no epsilon each step is the rate, up to what float32 makes of 1 - 0.999.
+  const NamedTensors parameters = {{"w", at::zeros({1}).requires_grad_(true)}};
+  const auto optimizer =
+      build("adam_optimizer { learning_rate { constant_learning_rate { learning_rate: 1 } } epsilon: 1e-8 }",
+            parameters, Arithmetic::kTf2);
+  parameters[0].second.mutable_grad() = at::ones({1});
+  optimizer->update(0);
+  EXPECT_NEAR(parameters[0].second.item<double>(), -1, 5e-7);
+}
+
+TEST(OptimizerContract, AnEpsilonOfZeroIsKerassOwnInTf2) {
+  for (const std::string name : {"adam_optimizer", "rms_prop_optimizer"}) {
+    const NamedTensors parameters = {{"w", at::ones({1}).requires_grad_(true)}};
+    const auto optimizer = build(name + " { " + kRate + " epsilon: 0 }", parameters, Arithmetic::kTf2);
+    parameters[0].second.mutable_grad() = at::zeros({1});
+    optimizer->update(0);
+    EXPECT_EQ(parameters[0].second.item<float>(), 1) << name;
+  }
+}
+
 TEST(OptimizerBuilder, ValuesOutOfRangeAndMissingPartsAreRefusedByField) {
   const std::map<std::string, std::string> wrong = {
       {"momentum_optimizer { learning_rate { constant_learning_rate {} } momentum_optimizer_value: 1 }",

@@ -27,7 +27,7 @@ struct PixelWindow {
 
 /// Cuts the window out. Boxes that do not touch it, and boxes of which less than `overlap_thresh` of their area lies
 /// inside, are dropped with all that belongs to them; the others are expressed in the window and clamped to [0, 1]
-/// where `clip` is set. Keypoints outside the window become NaN.
+/// where `clip` is set, and keypoints outside the window become NaN then.
 void crop(Example& example, const PixelWindow& window, float overlap_thresh, bool clip);
 
 /// Places the image on a canvas of height x width pixels, its corner at (top, left); the rest has `color`, one value

@@ -17,6 +17,7 @@ struct BatchNormOptions {
   double gamma_init = 1;      ///< first value of gamma
   bool train = true;          ///< false: training, too, uses the moving averages and leaves them alone
   bool synchronized = false;  ///< statistics over all replicas; one replica makes no difference
+  bool keep_biased = false;   ///< the moving variance is the biased one
 };
 
 /// Normalises each channel, then scales, shifts and activates.
@@ -24,7 +25,7 @@ struct BatchNormOptions {
 /// Variables: gamma, beta (each where it is wanted), moving_mean, moving_variance.
 /// In training mode the statistics are those of the batch. What they would make of the moving averages is kept aside
 /// until `commit`; several forward passes before one commit count as one, by the mean of their statistics. The moving
-/// variance is the unbiased one; a batch with a single value per channel counts as variance 0.
+/// variance is the unbiased one unless `keep_biased`; a batch with a single value per channel counts as variance 0.
 ///
 /// source  Ioffe and Szegedy, "Batch Normalization", ICML 2015; TensorFlow's fused_batch_norm for the variance
 class BatchNorm : public Layer {

@@ -22,13 +22,16 @@ struct Hyperparams {
   Activation activation = Activation::kRelu6;
   std::optional<BatchNormOptions> batch_norm = BatchNormOptions{};  ///< nothing: biases instead
   bool force_use_bias = false;                                      ///< biases beside the batch norm
+  bool use_bias = true;  ///< false: none where there is no batch norm, either
 };
 
 /// The hyperparams of a config. Without `batch_norm` in it there is none. Depthwise kernels are penalised like the
 /// others unless `regularize_depthwise` is set to false.
 ///
 /// freeze_batch_norm  batch norm then never uses batch statistics
+/// keras              for the original's Keras models, where `batch_norm.train` and `regularize_depthwise` change
+///                    nothing and batch norm over replicas keeps the biased variance
 /// throws             ConfigError where a value is out of range or a choice is not built
-Hyperparams read_hyperparams(const config::ConfigNode<protos::Hyperparams>& node, bool freeze_batch_norm);
+Hyperparams read_hyperparams(const config::ConfigNode<protos::Hyperparams>& node, bool freeze_batch_norm, bool keras);
 
 }  // namespace osprey::nn

@@ -18,7 +18,7 @@ struct Groundtruth {
   at::Tensor valid;    ///< [B, M] bool; false marks padding, which never changes a target. undefined: all are real
   at::Tensor weights;  ///< [B, M] float32; undefined: 1. A box of weight 0 claims no anchor and its anchors weigh 0.
   at::Tensor confidences;  ///< [B, M] or [B, M, C] float32, 1 positive, 0 unknown, -1 negative; with
-                           ///< use_confidences_as_targets
+                           ///< use_confidences_as_targets; undefined: classes decide
   at::Tensor keypoints;    ///< [B, M, K, 2] float32; only for a coder with keypoints
 };
 

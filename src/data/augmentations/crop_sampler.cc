@@ -81,8 +81,9 @@ PixelWindow sample_window(const Example& example, const CropOptions& options, Ra
     const std::optional<PixelWindow> window = window_of(rows, columns, aspect_ratio, options, draws);
     if (!window) continue;
     const bool covers = std::any_of(boxes.begin(), boxes.end(), [&](const PixelWindow& box) {
-      return area(box) >= kLeastArea && static_cast<float>(area(intersection(*window, box))) >=
-                                            options.min_object_covered * static_cast<float>(area(box));
+      return area(box) >= kLeastArea &&
+             static_cast<float>(area(intersection(*window, box))) / static_cast<float>(area(box)) >=
+                 options.min_object_covered;
     });
     if (covers) return *window;
   }

@@ -30,7 +30,8 @@ std::unique_ptr<Augmentation> make_jpeg_quality(const config::ConfigNode<proto::
   check_probability(cfg, "random_coef", cfg->random_coef());
   check_at_least(cfg, "min_jpeg_quality", cfg->min_jpeg_quality(), 0);
   if (cfg->max_jpeg_quality() < cfg->min_jpeg_quality()) cfg.fail("max_jpeg_quality", "must be >= min_jpeg_quality");
-  if (cfg->max_jpeg_quality() > 100) cfg.fail("max_jpeg_quality", "must be <= 100");
+  // the best quality is 100, and the end of the range is not drawn
+  if (cfg->max_jpeg_quality() > 101) cfg.fail("max_jpeg_quality", "must be <= 101");
   return std::make_unique<JpegQuality>(cfg->min_jpeg_quality(), cfg->max_jpeg_quality(), cfg->random_coef());
 }
 OSPREY_REGISTER(Augmentation, &make_jpeg_quality);

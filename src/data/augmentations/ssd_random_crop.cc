@@ -109,7 +109,8 @@ std::unique_ptr<Augmentation> make_ssd_crop(const ConfigNode<proto::SSDRandomCro
 }
 std::unique_ptr<Augmentation> make_ssd_crop_fixed(const ConfigNode<proto::SSDRandomCropFixedAspectRatio>& cfg) {
   if (!(cfg->aspect_ratio() > 0)) cfg.fail("aspect_ratio", "must be > 0");
-  return std::make_unique<SsdRandomCropFixedAspectRatio>(operations_of(cfg, cfg->aspect_ratio()), cfg->aspect_ratio());
+  const float aspect_ratio = cfg->operations_size() > 0 ? cfg->aspect_ratio() : 1;  // the original forgets it else
+  return std::make_unique<SsdRandomCropFixedAspectRatio>(operations_of(cfg, aspect_ratio), aspect_ratio);
 }
 std::unique_ptr<Augmentation> make_ssd_crop_pad_fixed(const ConfigNode<proto::SSDRandomCropPadFixedAspectRatio>& cfg) {
   if (!(cfg->aspect_ratio() > 0)) cfg.fail("aspect_ratio", "must be > 0");

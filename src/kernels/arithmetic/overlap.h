@@ -37,11 +37,13 @@ OSPREY_INLINE float matching_overlap(const Corners& box, const Corners& anchor) 
   return common == 0.0f ? 0.0f : common / (box.area + anchor.area - common);
 }
 
-/// As suppression has it: boxes without area overlap nothing.
+/// As suppression has it: boxes without area overlap nothing. Of boxes without end it is NaN, which suppresses.
 OSPREY_INLINE float suppressing_overlap(const Corners& a, const Corners& b) {
-  if (!(a.area > 0) || !(b.area > 0)) return 0;
+  if (a.area <= 0 || b.area <= 0) return 0;
   const float common = intersection(a, b);
   return common / (a.area + b.area - common);
 }
+
+OSPREY_INLINE bool suppresses(float overlap, float threshold) { return !(overlap <= threshold); }
 
 }  // namespace osprey::kernels

@@ -103,7 +103,7 @@ struct SuppressClass {
     return static_cast<int32_t>(BestFirst::index_of(shared.best.batch[number]));
   }
   OSPREY_INLINE bool suppressed(const Corners& box, const Corners& by) const {
-    return suppressing_overlap(box, by) > iou_threshold;
+    return suppresses(suppressing_overlap(box, by), iou_threshold);
   }
 };
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "nn/backbones/make_divisible.h"
 
 namespace osprey::nn {
@@ -17,6 +19,21 @@ Hyperparams mobilenet_chain_hyperparams(const BackboneOptions& options) {
   return result;
 }
 
+/// Channels that a layer gives before the least depth has its say. In Keras those of the last convolution never grow.
+int64_t rounded_depth(const MobilenetLayer& layer, const BackboneOptions& options) {
+  const double multiplied = static_cast<double>(layer.depth) * options.depth_multiplier;
+  if (!options.keras) return make_divisible(multiplied, 8, options.min_depth);
+  if (layer.expansion == 0)
+    return layer.last && options.depth_multiplier >= 1 ? layer.depth : make_divisible(multiplied, 8, 8);
+  return make_divisible(std::floor(multiplied), 8, 8);
+}
+
+/// In Keras whatever the product is, elsewhere a multiple of eight.
+int64_t expanded_depth(int64_t depth, const MobilenetLayer& layer, const BackboneOptions& options) {
+  const double product = static_cast<double>(depth) * layer.expansion;
+  return options.keras ? static_cast<int64_t>(product) : make_divisible(product, 8, 8);
+}
+
 class MobilenetChain final : public Backbone {
  public:
   MobilenetChain(const std::string& scope, const std::vector<MobilenetLayer>& layers, const BackboneOptions& options)
@@ -24,12 +41,15 @@ class MobilenetChain final : public Backbone {
     Hyperparams hyperparams = options.hyperparams ? *options.hyperparams : mobilenet_chain_hyperparams(options);
     // The slim network insists on its batch norm; a config decides about its constants only.
     if (!hyperparams.batch_norm && !options.keras)
-      hyperparams.batch_norm = BatchNormOptions{.train = !options.freeze_batch_norm};
+      hyperparams.batch_norm = BatchNormOptions{.decay = 0.9997, .train = !options.freeze_batch_norm};
     if (!(options.keras && options.hyperparams)) hyperparams.batch_norm->center = hyperparams.batch_norm->scale = true;
+    hyperparams.use_bias = !options.keras;
+    const auto activation_of = [&](const MobilenetLayer& spec) {
+      return options.keras && options.hyperparams ? options.hyperparams->activation : spec.activation;
+    };
     int64_t depth = 3, convolutions = 0, residuals = 0;
     for (const MobilenetLayer& spec : layers) {
-      const int64_t out =
-          make_divisible(static_cast<double>(spec.depth) * options.depth_multiplier, 8, options.min_depth);
+      const int64_t rounded = rounded_depth(spec, options), out = std::max(rounded, options.min_depth);
       const Padding padding = options.use_explicit_padding && spec.kernel > 1 ? Padding::kFixed : Padding::kSame;
       Layer layer;
       const auto numbered = [](const std::string& name, int64_t number) {
@@ -37,7 +57,7 @@ class MobilenetChain final : public Backbone {
       };
       if (spec.expansion == 0) {
         Hyperparams activated = hyperparams;
-        activated.activation = spec.activation;
+        activated.activation = activation_of(spec);
         layer.convolution =
             register_module(numbered("Conv", convolutions++),
                             std::make_shared<ConvBlock>(ConvBlockOptions{.in_depth = depth,
@@ -47,16 +67,15 @@ class MobilenetChain final : public Backbone {
                                                                          .padding = padding},
                                                         activated));
       } else {
-        InvertedResidualOptions block{
-            .in_depth = depth,
-            .expanded_depth = make_divisible(static_cast<double>(depth) * spec.expansion, 8, 8),
-            .out_depth = out,
-            .kernel = spec.kernel,
-            .stride = spec.stride,
-            .fused = spec.fused,
-            .padding = padding,
-            .activation = spec.activation,
-            .residual = spec.residual};
+        InvertedResidualOptions block{.in_depth = depth,
+                                      .expanded_depth = expanded_depth(depth, spec, options),
+                                      .out_depth = out,
+                                      .kernel = spec.kernel,
+                                      .stride = spec.stride,
+                                      .fused = spec.fused,
+                                      .padding = padding,
+                                      .activation = activation_of(spec),
+                                      .residual = spec.residual && (!options.keras || depth == rounded)};
         const int64_t inner = std::max(block.expanded_depth, depth);
         if (spec.squeeze)
           block.squeeze_excite =

@@ -16,6 +16,7 @@ struct MobilenetLayer {
   bool squeeze = false;
   bool fused = false;
   bool residual = true;
+  bool last = false;  ///< the convolution at the end
 };
 
 /// A chain of such layers. Its endpoints are layer_1, layer_2, ... and, of inverted residuals, the maps behind the

@@ -11,13 +11,23 @@ namespace {
 
 struct MobilenetV1Stage {
   int64_t stride, depth;
+  bool redefined = false;  ///< the depth is not that of the paper
 };
 using MobilenetV1Stages = std::vector<MobilenetV1Stage>;
 
 /// The first is a plain 3x3 convolution, the others a depthwise 3x3 and a 1x1 convolution.
-MobilenetV1Stages mobilenet_v1_stages(int64_t depth_12, int64_t depth_13) {
-  return {{2, 32},  {1, 64},  {2, 128}, {1, 128}, {2, 256}, {1, 256},      {2, 512},
-          {1, 512}, {1, 512}, {1, 512}, {1, 512}, {1, 512}, {2, depth_12}, {1, depth_13}};
+MobilenetV1Stages mobilenet_v1_stages(const MobilenetV1Stage& stage_12, const MobilenetV1Stage& stage_13) {
+  return {{2, 32},  {1, 64},  {2, 128}, {1, 128}, {2, 256}, {1, 256}, {2, 512},
+          {1, 512}, {1, 512}, {1, 512}, {1, 512}, {1, 512}, stage_12, stage_13};
+}
+
+/// In Keras a multiplier acts twice: the network applies it, and the layers that the original hands to it once more.
+int64_t depth_of(const MobilenetV1Stage& stage, const BackboneOptions& options) {
+  const auto multiplied = [&](int64_t depth) {
+    return static_cast<int64_t>(static_cast<double>(depth) * options.depth_multiplier);
+  };
+  const int64_t given = options.keras && !stage.redefined ? multiplied(stage.depth) : stage.depth;
+  return std::max(multiplied(given), options.min_depth);
 }
 
 /// What the original uses unless the config overrides it.
@@ -34,7 +44,8 @@ Hyperparams mobilenet_v1_hyperparams(const BackboneOptions& options) {
 class MobilenetV1 final : public Backbone {
  public:
   MobilenetV1(const MobilenetV1Stages& stages, const BackboneOptions& options) {
-    const Hyperparams hyperparams = options.hyperparams ? *options.hyperparams : mobilenet_v1_hyperparams(options);
+    Hyperparams hyperparams = options.hyperparams ? *options.hyperparams : mobilenet_v1_hyperparams(options);
+    hyperparams.use_bias = !options.keras;
     const Padding padding = options.use_explicit_padding ? Padding::kFixed : Padding::kSame;
     int64_t depth = 3;
     const auto add = [&](const std::string& name, ConvBlockOptions block) {
@@ -45,8 +56,7 @@ class MobilenetV1 final : public Backbone {
     };
     for (size_t i = 0; i < stages.size(); ++i) {
       const MobilenetV1Stage& stage = stages[i];
-      const int64_t out = std::max(static_cast<int64_t>(static_cast<double>(stage.depth) * options.depth_multiplier),
-                                   options.min_depth);
+      const int64_t out = depth_of(stage, options);
       if (i == 0) {
         add("Conv2d_0", {.out_depth = out, .kernel = {3, 3}, .stride = stage.stride});
       } else {
@@ -80,13 +90,13 @@ class MobilenetV1 final : public Backbone {
 };
 
 std::unique_ptr<Backbone> make_mobilenet_v1(const BackboneOptions& options) {
-  return std::make_unique<MobilenetV1>(mobilenet_v1_stages(1024, 1024), options);
+  return std::make_unique<MobilenetV1>(mobilenet_v1_stages({2, 1024}, {1, 1024}), options);
 }
 OSPREY_REGISTER_TYPE(Backbone, "mobilenet_v1", &make_mobilenet_v1);
 
 /// Below a feature pyramid of separable convolutions, whose projection would reduce the last map at once.
 std::unique_ptr<Backbone> make_slender_mobilenet_v1(const BackboneOptions& options) {
-  return std::make_unique<MobilenetV1>(mobilenet_v1_stages(512, 256), options);
+  return std::make_unique<MobilenetV1>(mobilenet_v1_stages({2, 512, true}, {1, 256, true}), options);
 }
 OSPREY_REGISTER_TYPE(Backbone, "mobilenet_v1_fpn", &make_slender_mobilenet_v1);
 

@@ -18,7 +18,7 @@ std::vector<MobilenetLayer> layers(int64_t last_depth) {
   for (const Stage& stage : kStages)
     for (int64_t i = 0; i < stage.count; ++i)
       result.push_back({stage.expansion, stage.depth, 3, i == 0 ? stage.stride : 1, Activation::kRelu6});
-  result.push_back({0, last_depth, 1, 1, Activation::kRelu6});
+  result.push_back({.depth = last_depth, .activation = Activation::kRelu6, .last = true});
   return result;
 }
 

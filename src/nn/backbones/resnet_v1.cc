@@ -26,8 +26,8 @@ constexpr Version kVersions[] = {{18, {2, 2, 2, 2}, false},  {34, {3, 4, 6, 3}, 
 /// What the original uses unless the config overrides it.
 Hyperparams resnet_v1_hyperparams(const BackboneOptions& options) {
   Hyperparams result;
-  result.regularizer = {Regularizer::Kind::kL2, 0.0001};
-  result.initializer = Initializer::variance_scaling(2, Initializer::Mode::kFanIn, false);
+  result.regularizer = {Regularizer::Kind::kL2, options.keras ? 0.0002 : 0.0001};  // Keras's own has no half in it
+  result.initializer = Initializer::variance_scaling(options.keras ? 1 : 2, Initializer::Mode::kFanIn, false);
   result.activation = Activation::kRelu;
   result.batch_norm = BatchNormOptions{.train = !options.freeze_batch_norm};
   return result;
@@ -37,6 +37,7 @@ Hyperparams resnet_v1_hyperparams(const BackboneOptions& options) {
 /// closer to the layers than its configs; in Keras they decide about those, too.
 Hyperparams hyperparams_of(const BackboneOptions& options) {
   Hyperparams result = options.hyperparams ? *options.hyperparams : resnet_v1_hyperparams(options);
+  result.use_bias = !options.keras;
   if (result.batch_norm && !(options.keras && options.hyperparams)) {
     result.batch_norm->decay = 0.997;
     result.batch_norm->epsilon = 1e-5;

@@ -1,6 +1,7 @@
 #include "nn/extractors/options.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 namespace osprey::nn {
 namespace {
@@ -52,8 +53,8 @@ Normalization normalization(const ExtractorNode& node, const Normalization& of_t
 bool is_keras(const ExtractorNode& node) { return node->type().ends_with("_keras"); }
 
 Hyperparams neck_hyperparams(const ExtractorNode& node, const FeatureExtractorOptions& options) {
-  Hyperparams result =
-      read_hyperparams(node.child("conv_hyperparams", node->conv_hyperparams()), options.freeze_batch_norm);
+  Hyperparams result = read_hyperparams(node.child("conv_hyperparams", node->conv_hyperparams()),
+                                        options.freeze_batch_norm, is_keras(node));
   const bool without_offset = result.batch_norm && !result.batch_norm->center;
   // slim does not know it; Keras's layers also have biases where the batch norm has no offset
   result.force_use_bias = is_keras(node) && (result.force_use_bias || without_offset);
@@ -72,7 +73,7 @@ BackboneOptions backbone_options(const ExtractorNode& node, const FeatureExtract
   result.residual = residual_options(node);
   if (node->override_base_feature_extractor_hyperparams()) {
     result.hyperparams = neck_hyperparams(node, options);
-    result.hyperparams->force_use_bias = false;  // Keras's networks say themselves that they have no biases
+    result.hyperparams->force_use_bias = false;  // Keras's networks say themselves whether they have biases
     const auto& batch_norm = result.hyperparams->batch_norm;
     if (result.residual.zero_init_last_batch_norm && !(batch_norm && (batch_norm->scale || !result.keras)))
       node.fail("residual_network.zero_init_last_batch_norm", "needs a batch norm in conv_hyperparams, with scale");
@@ -138,7 +139,13 @@ std::unique_ptr<FeatureExtractor> multi_resolution_extractor(const ExtractorNode
 std::unique_ptr<FeatureExtractor> pyramid_extractor(const ExtractorNode& node, const FeatureExtractorOptions& options,
                                                     const PyramidSetting& setting) {
   if (node->has_bifpn()) node.fail("bifpn", "is not used by " + node->type());
-  const auto fpn = node.child("fpn", node->fpn());
+  static const std::decay_t<decltype(node->fpn())> defaults;
+  const auto fpn = node.child("fpn", setting.reads_fpn ? node->fpn() : defaults);
+  if (!setting.reads_fpn &&
+      (node->fpn().min_level() != fpn->min_level() || node->fpn().max_level() != fpn->max_level() ||
+       node->fpn().additional_layer_depth() != fpn->additional_layer_depth()))
+    SPDLOG_WARN("{}: {} does not read it: levels {} to {}, depth {}", node.path_of("fpn"), node->type(),
+                fpn->min_level(), fpn->max_level(), fpn->additional_layer_depth());
   const int64_t last = setting.first_level + static_cast<int64_t>(setting.endpoints.size()) - 1;
   if (fpn->min_level() < setting.first_level || fpn->min_level() > last)
     fpn.fail("min_level", fmt::format("must be in [{}, {}] for {}", setting.first_level, last, node->type()));
@@ -157,7 +164,7 @@ std::unique_ptr<FeatureExtractor> pyramid_extractor(const ExtractorNode& node, c
   }
   neck.depth = std::max<int64_t>(static_cast<int64_t>(fpn->additional_layer_depth() * node->depth_multiplier()),
                                  node->min_depth());
-  neck.use_explicit_padding = node->use_explicit_padding();
+  neck.use_explicit_padding = node->use_explicit_padding() && setting.reads_padding;
   neck.use_depthwise = node->use_depthwise() && setting.separable;
   neck.keras = is_keras(node);
   std::shared_ptr<Backbone> backbone =

@@ -63,6 +63,8 @@ struct PyramidSetting {
   int64_t first_coarse = 0;            ///< number of the first of them
   bool counts_from_last = false;  ///< levels that end below the last one are nevertheless made of the last endpoints
   bool separable = true;          ///< false: convolutions are plain ones, whatever use_depthwise says
+  bool reads_padding = true;      ///< false: use_explicit_padding changes nothing
+  bool reads_fpn = true;          ///< false: levels and depth are the defaults of `fpn`, whatever it says
   Normalization normalization = kMinusOneToOne;
   int64_t min_image_side = 33;
 };

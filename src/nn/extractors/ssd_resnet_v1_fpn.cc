@@ -11,13 +11,16 @@ namespace {
 template <int kDepth>
 std::unique_ptr<FeatureExtractor> make_ssd_resnet_v1_fpn(const ExtractorNode& node,
                                                          const FeatureExtractorOptions& options) {
-  if (node->use_explicit_padding()) node.fail("use_explicit_padding", "must be false for " + node->type());
+  if (node->use_explicit_padding() && !is_keras(node))
+    node.fail("use_explicit_padding", "must be false for " + node->type());
   return pyramid_extractor(node, options,
                            {.backbone = fmt::format("resnet_v1_{}", kDepth),
                             .endpoints = {"block1", "block2", "block3", "block4"},
                             .coarse_scope = "bottom_up_block",
                             .first_coarse = 5,
                             .separable = false,
+                            .reads_padding = false,
+                            .reads_fpn = !is_keras(node),
                             .normalization = kMinusImageNetMean,
                             .min_image_side = 129});
 }

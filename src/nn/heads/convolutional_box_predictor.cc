@@ -131,7 +131,7 @@ std::unique_ptr<BoxPredictor> make_convolutional_box_predictor(
   if (cfg->min_depth() > cfg->max_depth()) cfg.fail("min_depth", "must not exceed max_depth");
   if (cfg->num_layers_before_predictor() < 0) cfg.fail("num_layers_before_predictor", "must be >= 0");
   if (cfg->kernel_size() < 1) cfg.fail("kernel_size", "must be >= 1");
-  if (cfg->box_code_size() < 4) cfg.fail("box_code_size", "must be >= 4");
+  if (cfg->box_code_size() < 1) cfg.fail("box_code_size", "must be >= 1");
   const double keep = cfg->dropout_keep_probability();
   if (cfg->use_dropout() && !(keep > 0 && keep <= 1)) cfg.fail("dropout_keep_probability", "must be in (0, 1]");
   ConvolutionalOptions options{.min_depth = cfg->min_depth(),
@@ -140,7 +140,7 @@ std::unique_ptr<BoxPredictor> make_convolutional_box_predictor(
                                .kernel = cfg->kernel_size(),
                                .code_size = cfg->box_code_size(),
                                .use_depthwise = cfg->use_depthwise(),
-                               .sigmoid = cfg->apply_sigmoid_to_scores(),
+                               .sigmoid = cfg->apply_sigmoid_to_scores() && !model.keras,  // Keras's does not know it
                                .keep_probability = cfg->use_dropout() ? keep : 1,
                                .class_bias = cfg->class_prediction_bias_init()};
   if (cfg->has_box_encodings_clip_range()) {
@@ -149,7 +149,7 @@ std::unique_ptr<BoxPredictor> make_convolutional_box_predictor(
     options.clip = {range.min(), range.max()};
   }
   Hyperparams hyperparams =
-      read_hyperparams(cfg.child("conv_hyperparams", cfg->conv_hyperparams()), model.freeze_batch_norm);
+      read_hyperparams(cfg.child("conv_hyperparams", cfg->conv_hyperparams()), model.freeze_batch_norm, model.keras);
   const bool without_offset = hyperparams.batch_norm && !hyperparams.batch_norm->center;
   // slim does not know it; Keras's layers also have biases where the batch norm has no offset
   hyperparams.force_use_bias = model.keras && (hyperparams.force_use_bias || without_offset);

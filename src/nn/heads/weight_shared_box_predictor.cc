@@ -158,10 +158,14 @@ class WeightSharedBoxPredictor final : public BoxPredictor {
 /// config's.
 Settings read_settings(const config::ConfigNode<proto::WeightSharedConvolutionalBoxPredictor>& cfg,
                        const BoxPredictorOptions& model) {
-  Hyperparams given = read_hyperparams(cfg.child("conv_hyperparams", cfg->conv_hyperparams()), model.freeze_batch_norm);
+  Hyperparams given =
+      read_hyperparams(cfg.child("conv_hyperparams", cfg->conv_hyperparams()), model.freeze_batch_norm, model.keras);
   if (!model.keras) given.force_use_bias = false;  // slim does not know it
   Settings settings{given, given, given, {}};
   if (!model.keras) settings.tower.activation = Activation::kRelu6;
+  // In Keras they are normalised by `batch_norm` alone.
+  if (model.keras && given.batch_norm && given.batch_norm->synchronized)
+    for (Hyperparams* part : {&settings.projections, &settings.tower}) part->batch_norm.reset();
   if (!model.keras || !cfg->use_depthwise()) return settings;
   const KerasSeparable tower = keras_separable(settings.tower, cfg->apply_conv_hyperparams_pointwise());
   settings.tower = tower.hyperparams;
@@ -180,7 +184,7 @@ std::unique_ptr<BoxPredictor> make_weight_shared_box_predictor(
   if (cfg->num_layers_before_predictor() > 0 && cfg->depth() < 1) cfg.fail("depth", "must be >= 1");
   if (cfg->kernel_size() < 1) cfg.fail("kernel_size", "must be >= 1");
   if (cfg->use_depthwise() && cfg->kernel_size() == 1) cfg.fail("kernel_size", "must be > 1 with use_depthwise");
-  if (cfg->box_code_size() < 4) cfg.fail("box_code_size", "must be >= 4");
+  if (cfg->box_code_size() < 1) cfg.fail("box_code_size", "must be >= 1");
   const double keep = cfg->dropout_keep_probability();
   if (cfg->use_dropout() && !(keep > 0 && keep <= 1)) cfg.fail("dropout_keep_probability", "must be in (0, 1]");
   if (std::set<int64_t>(model.anchors_per_location.begin(), model.anchors_per_location.end()).size() != 1)

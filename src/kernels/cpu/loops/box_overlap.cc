@@ -19,13 +19,14 @@ OSPREY_INLINE void compare(const BoxColumns& many, size_t index, size_t count, f
   };
   const Corners one = box(index);
   *result = false;
-  if (!(one.area > 0)) return;
+  if (one.area <= 0) return;
   for (size_t end = count; end > 0 && !*result;) {
     const size_t begin = end > kBlock ? end - kBlock : 0;
     int above = 0;
     for (size_t j = begin; j < end; ++j) {
       const float common = intersection(one, box(j));
-      above |= static_cast<int>(areas[j] > 0) & static_cast<int>(common / (one.area + areas[j] - common) > threshold);
+      above |= static_cast<int>(!(areas[j] <= 0)) &
+               static_cast<int>(suppresses(common / (one.area + areas[j] - common), threshold));
     }
     *result = above != 0;
     end = begin;
