@@ -229,6 +229,11 @@ class Loop {
 
 RunOutcome run(const TrainerParts& parts, const TrainerOptions& options) { return Loop(parts, options).run(); }
 
+int64_t steps_within(int64_t asked, int64_t batches) {
+  if (batches <= 0) return asked;
+  return asked > 0 ? std::min(asked, batches) : batches;
+}
+
 int64_t steps_for(double epochs, int64_t num_examples, int64_t batch_size) {
   return static_cast<int64_t>(std::ceil(epochs * static_cast<double>(num_examples) / static_cast<double>(batch_size)));
 }

@@ -30,7 +30,9 @@ std::unique_ptr<data::BatchSource> training_source(const Assembly& assembly, con
 
 int64_t total_steps(const Assembly& assembly, int64_t num_examples) {
   const proto::TrainConfig& train = assembly.train();
-  return train.has_num_epochs() ? steps_for(train.num_epochs(), num_examples, assembly.batch_size) : train.num_steps();
+  const int64_t asked =
+      train.has_num_epochs() ? steps_for(train.num_epochs(), num_examples, assembly.batch_size) : train.num_steps();
+  return steps_within(asked, assembly.train_reader().num_epochs() * num_examples / assembly.batch_size);
 }
 
 std::string plan_text(int64_t num_steps, int64_t batch_size, int64_t num_examples) {

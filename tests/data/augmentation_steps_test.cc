@@ -154,7 +154,7 @@ TEST(JpegQuality, TheShareThatIsLeftAloneStaysAndBadValuesAreNamed) {
   expect_refused("random_jpeg_quality { random_coef: -1 }", "random_coef");
   expect_refused("random_jpeg_quality { min_jpeg_quality: -1 }", "min_jpeg_quality");
   expect_refused("random_jpeg_quality { min_jpeg_quality: 50 max_jpeg_quality: 40 }", "max_jpeg_quality");
-  expect_refused("random_jpeg_quality { max_jpeg_quality: 101 }", "max_jpeg_quality");
+  expect_refused("random_jpeg_quality { max_jpeg_quality: 102 }", "max_jpeg_quality");  // 101 is not drawn itself
 }
 
 TEST(PatchGaussian, NoiseStaysInASquareAroundItsPixel) {

@@ -251,6 +251,13 @@ TEST(Trainer, AFiniteSourceThatEndsEarlyIsReported) {
               ThrowsMessage<DataError>(HasSubstr("ended after batch 2")));
 }
 
+TEST(Trainer, AReaderThatEndsEndsTheRun) {
+  EXPECT_EQ(steps_within(100, 30), 30);
+  EXPECT_EQ(steps_within(100, 300), 100);
+  EXPECT_EQ(steps_within(0, 30), 30);
+  EXPECT_EQ(steps_within(100, 0), 100);
+}
+
 TEST(Trainer, EpochsAreRoundedUpToSteps) {
   EXPECT_EQ(steps_for(320, 500, 8), 20000);
   EXPECT_EQ(steps_for(1, 10, 4), 3);

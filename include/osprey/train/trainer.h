@@ -75,6 +75,9 @@ RunOutcome run(const TrainerParts& parts, const TrainerOptions& options);
 /// Steps for `epochs` passes over the data, rounded up.
 int64_t steps_for(double epochs, int64_t num_examples, int64_t batch_size);
 
+/// As many steps as are asked for, or as there are batches for. 0 asks for no end; there is no limit to 0 batches.
+int64_t steps_within(int64_t asked, int64_t batches);
+
 /// Says at the start what would otherwise be found out late: that the learning-rate schedule is over, so that every
 /// step still to come would train at rate 0. A rate of 0 at the very end of a schedule is normal.
 ///

@@ -2,6 +2,7 @@
 // Howard et al., "MobileNets: Efficient Convolutional Neural Networks for Mobile Vision Applications", 2017, table 1.
 #include <fmt/format.h>
 
+#include "nn/backbones/unused_layers.h"
 #include "osprey/nn/backbone.h"
 #include "osprey/nn/convolution.h"
 #include "osprey/nn/keras_names.h"
@@ -46,6 +47,7 @@ class MobilenetV1 final : public Backbone {
   MobilenetV1(const MobilenetV1Stages& stages, const BackboneOptions& options) {
     Hyperparams hyperparams = options.hyperparams ? *options.hyperparams : mobilenet_v1_hyperparams(options);
     hyperparams.use_bias = !options.keras;
+    unused_.emplace(hyperparams, options);
     const Padding padding = options.use_explicit_padding ? Padding::kFixed : Padding::kSame;
     int64_t depth = 3;
     const auto add = [&](const std::string& name, ConvBlockOptions block) {
@@ -69,8 +71,9 @@ class MobilenetV1 final : public Backbone {
   Endpoints forward(const at::Tensor& images, const std::set<std::string>& wanted, const Context&) override {
     Endpoints endpoints;
     FeatureMap x = images;
+    auto pass = unused_->pass(is_training());
     for (const auto& [name, block] : blocks_) {
-      if (endpoints.size() == wanted.size()) break;
+      if (!pass.runs(endpoints.size() < wanted.size())) break;
       x = block->forward(x);
       if (wanted.count(name) > 0) x = endpoints[name] = x.values();
     }
@@ -87,6 +90,7 @@ class MobilenetV1 final : public Backbone {
 
  private:
   std::vector<std::pair<std::string, std::shared_ptr<ConvBlock>>> blocks_;
+  std::optional<UnusedLayers> unused_;
 };
 
 std::unique_ptr<Backbone> make_mobilenet_v1(const BackboneOptions& options) {

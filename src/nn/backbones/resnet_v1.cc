@@ -8,6 +8,7 @@
 // numbers.
 #include <fmt/format.h>
 
+#include "nn/backbones/unused_layers.h"
 #include "osprey/nn/backbone.h"
 #include "osprey/nn/convolution.h"
 #include "osprey/nn/keras_names.h"
@@ -103,6 +104,7 @@ class ResnetV1 final : public Backbone {
   ResnetV1(const Version& version, const BackboneOptions& options)
       : scope_(fmt::format("resnet_v1_{}", version.depth)), stride_place_(stride_place(options)) {
     const Hyperparams hyperparams = hyperparams_of(options);
+    unused_.emplace(hyperparams, options);
     const bool keras = options.keras;
     const auto scaled = [&](int64_t depth) {
       return std::max(static_cast<int64_t>(static_cast<double>(depth) * options.depth_multiplier), options.min_depth);
@@ -144,7 +146,8 @@ class ResnetV1 final : public Backbone {
     Endpoints endpoints;
     const auto once = [](const at::Tensor& map) { return ForkedMap{map, map}; };
     ForkedMap x = once(max_pool(root_->forward(images), 3, 2, Padding::kSame));
-    for (size_t b = 0; b < blocks_.size() && endpoints.size() < wanted.size(); ++b) {
+    auto pass = unused_->pass(is_training());
+    for (size_t b = 0; b < blocks_.size() && pass.runs(endpoints.size() < wanted.size()); ++b) {
       if (b > 0 && stride_place_ == StridePlace::kBlockEnd) x = once(every_second(x.map));
       for (const auto& unit : blocks_[b].units) x = unit->forward(x);
       if (wanted.count(blocks_[b].name) > 0) endpoints[blocks_[b].name] = x.map;
@@ -181,6 +184,7 @@ class ResnetV1 final : public Backbone {
   StridePlace stride_place_;
   std::shared_ptr<ConvBlock> root_;
   std::vector<Block> blocks_;
+  std::optional<UnusedLayers> unused_;
 };
 
 template <size_t kIndex>
