@@ -53,6 +53,7 @@ std::shared_ptr<nn::FeatureExtractor> build_extractor(const SsdNode& cfg, const 
 
 std::unique_ptr<DetectionModel> make_ssd(const SsdNode& cfg, const ModelOptions& model) {
   check(cfg);
+  const bool keras = cfg->feature_extractor().type().ends_with("_keras");
   SsdOptions options;
   options.num_classes = cfg->num_classes();
   read_input(cfg, options);
@@ -60,7 +61,7 @@ std::unique_ptr<DetectionModel> make_ssd(const SsdNode& cfg, const ModelOptions&
   options.normalize_by_num_matches = cfg->normalize_loss_by_num_matches();
   options.normalize_box_loss_by_code_size = cfg->normalize_loc_loss_by_codesize();
   options.use_confidences = cfg->use_confidences_as_targets();
-  options.evaluates_confidences = cfg->feature_extractor().type().ends_with("_keras");
+  options.evaluates_confidences = keras;
   options.detection_restores_heads = model.detection_restores_heads;
 
   auto extractor = build_extractor(cfg, options);
@@ -70,7 +71,7 @@ std::unique_ptr<DetectionModel> make_ssd(const SsdNode& cfg, const ModelOptions&
   head.depths = extractor->depths();
   head.anchors_per_location = anchor_generator->num_anchors_per_location();
   head.freeze_batch_norm = cfg->freeze_batchnorm();
-  head.keras = cfg->feature_extractor().type().ends_with("_keras");
+  head.keras = keras;
   if (head.depths.size() != head.anchors_per_location.size())
     cfg.fail("anchor_generator", fmt::format("is made for {} feature maps, but the feature extractor gives {}",
                                              head.anchors_per_location.size(), head.depths.size()));

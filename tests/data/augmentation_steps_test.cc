@@ -6,6 +6,7 @@
 #include "augmentation_support.h"
 #include "osprey/base/error.h"
 #include "osprey/data/color_ops.h"
+#include "osprey/data/example_ops.h"
 #include "osprey/data/resize.h"
 
 namespace osprey::data {
@@ -155,6 +156,28 @@ TEST(JpegQuality, TheShareThatIsLeftAloneStaysAndBadValuesAreNamed) {
   expect_refused("random_jpeg_quality { min_jpeg_quality: -1 }", "min_jpeg_quality");
   expect_refused("random_jpeg_quality { min_jpeg_quality: 50 max_jpeg_quality: 40 }", "max_jpeg_quality");
   expect_refused("random_jpeg_quality { max_jpeg_quality: 102 }", "max_jpeg_quality");  // 101 is not drawn itself
+}
+
+TEST(Crop, KeypointsOutsideAreForgottenOnlyWhereBoxesAreClipped) {
+  // Window [2, 2, 8, 8] of 10 x 10 pixels: a point at 0.1 is (1 - 2) / 6 of it, one at 0.5 its middle.
+  for (const bool clip : {false, true}) {
+    Example example;
+    example.image = at::zeros({10, 10, 3}, at::kByte);
+    example.boxes = {{0.1f, 0.1f, 0.6f, 0.6f}};
+    example.classes = {0};
+    example.keypoints = at::tensor({0.1f, 0.1f, 0.5f, 0.5f}).view({1, 2, 2});
+    crop(example, {2, 2, 8, 8}, /*overlap_thresh=*/0.1f, clip);
+    const float outside = clip ? NAN : -1.0f / 6;
+    expect_close(example.keypoints, at::tensor({outside, outside, 0.5f, 0.5f}).view({1, 2, 2}), 0, 1e-6, "keypoints");
+  }
+}
+
+TEST(Resize, AreaKeepsLongEnlargementsExact) {
+  // Wherever an output pixel lies within one input pixel, it is that pixel: column 889 of 1333 in the last of three.
+  const at::Tensor row = at::tensor({255.0f, 100.0f, 255.0f}).view({1, 3, 1}).expand({1, 3, 3}).contiguous();
+  const at::Tensor wide = resize(row, 1, 1333, {.method = ResizeMethod::kArea});
+  EXPECT_NEAR(wide[0][889][0].item<float>(), 255, 1e-3);
+  EXPECT_NEAR(wide[0][600][0].item<float>(), 100, 1e-3);
 }
 
 TEST(PatchGaussian, NoiseStaysInASquareAroundItsPixel) {

@@ -12,7 +12,7 @@ namespace osprey::boxes {
 /// Limits and thresholds of the suppression; post_processing.proto describes each.
 struct NmsOptions {
   float score_threshold = 0;   ///< candidates score strictly more
-  float iou_threshold = 0.6f;  ///< strictly more overlap with a better box suppresses; in [0, 1]
+  float iou_threshold = 0.6f;  ///< strictly more overlap with a better box suppresses; in [0, 1], or infinity
   int64_t max_detections_per_class = 100;
   int64_t max_total_detections = 100;  ///< D, the rows of the result
   float soft_nms_sigma = 0;            ///< > 0: scores decay by exp(-iou^2 / (2 sigma)) and iou_threshold is not used

@@ -44,6 +44,7 @@ OSPREY_INLINE float suppressing_overlap(const Corners& a, const Corners& b) {
   return common / (a.area + b.area - common);
 }
 
+/// Whether an overlap of a box with a better one drops it.
 OSPREY_INLINE bool suppresses(float overlap, float threshold) { return !(overlap <= threshold); }
 
 }  // namespace osprey::kernels
