@@ -31,6 +31,7 @@
 #include "osprey/kernels/pointwise_convolution.h"
 #include "osprey/kernels/preprocess.h"
 #include "osprey/kernels/sliding_convolution.h"
+#include "osprey/kernels/squeeze_excite.h"
 
 namespace {
 
@@ -484,6 +485,28 @@ void add_maps() {
         };
       },
       5 * 4 * values);
+  const auto of_pictures = [] { return at::rand({images, 128}, floats()); };
+  add(
+      "squeeze", [=] { return [map = pending()] { kernels::squeeze(map); }; }, 4 * values);
+  add(
+      "squeeze_backward",
+      [=] {
+        const auto map = pending();
+        return boxed("squeeze_backward", {channels_last(at::randn_like(map.x)), of_pictures(), map.x, map.mean,
+                                          map.inverse_deviation, map.gamma, map.beta, 0.0, 6.0, int64_t{0}});
+      },
+      3 * 4 * values);
+  add(
+      "excite", [=] { return [map = pending(), gates = of_pictures()] { kernels::excite(map, gates); }; },
+      2 * 4 * values);
+  add(
+      "excite_backward",
+      [=] {
+        const auto map = pending();
+        return boxed("excite_backward", {channels_last(at::randn_like(map.x)), map.x, map.mean, map.inverse_deviation,
+                                         map.gamma, map.beta, 0.0, 6.0, int64_t{0}, of_pictures()});
+      },
+      3 * 4 * values);
   const auto of_sum = [] { return channels_last(at::randn({images, 128, 75, 75}, floats())); };
   add(
       "pending_sum", [=] { return [map = pending(), addend = of_sum()] { kernels::pending_sum(map, addend); }; },

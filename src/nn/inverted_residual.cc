@@ -49,8 +49,8 @@ at::Tensor InvertedResidual::forward(const FeatureMap& x, const Context& context
   FeatureMap inner = given;
   if (expand_) inner = expansion == nullptr ? expand_->forward(inner) : expand_->forward_last(inner);
   if (expansion != nullptr) inner = *expansion = inner.values();
-  if (depthwise_) inner = squeeze_excite_ ? depthwise_->forward_last(inner) : depthwise_->forward(inner);
-  if (squeeze_excite_) inner = squeeze_excite_->forward(inner.values());
+  if (depthwise_) inner = depthwise_->forward(inner);
+  if (squeeze_excite_) inner = squeeze_excite_->forward(inner);
   if (residual_ && !drop_) return project_->forward_plus(inner, given.values(), Activation::kNone).map;
   const at::Tensor y = project_->forward_last(inner);
   return residual_ ? drop_->forward(y, context) + given.values() : y;

@@ -1,5 +1,11 @@
 #include "osprey/nn/squeeze_excite.h"
 
+#include <ATen/ATen.h>
+
+#include "nn/convolution_operation.h"
+#include "osprey/kernels/batch_norm_activation.h"
+#include "osprey/kernels/squeeze_excite.h"
+
 namespace osprey::nn {
 
 SqueezeExcite::SqueezeExcite(const SqueezeExciteOptions& options, const Hyperparams& hyperparams)
@@ -16,12 +22,27 @@ SqueezeExcite::SqueezeExcite(const SqueezeExciteOptions& options, const Hyperpar
           ConvBlockOptions{.in_depth = options.squeezed_depth, .out_depth = options.depth, .activate = false}, plain));
 }
 
-at::Tensor SqueezeExcite::forward(const at::Tensor& x) {
-  const at::Tensor mean = x.is_meta() ? x.new_empty({x.size(0), x.size(1), 1, 1}) : x.mean({2, 3}, /*keepdim=*/true);
-  const at::Tensor weights = expand_->forward(reduce_->forward(mean));
-  if (x.is_meta()) return x;
+at::Tensor SqueezeExcite::gates(const at::Tensor& means) {
+  const at::Tensor weights = expand_->forward(reduce_->forward(means));
+  if (weights.is_meta()) return weights;
   const bool hard = gate_ == SqueezeExciteOptions::Gate::kHardSigmoid;
-  return x * (hard ? at::hardtanh(weights + 3, 0, 6) * 0.16667 : at::sigmoid(weights));
+  return hard ? at::hardtanh(weights + 3, 0, 6) * 0.16667 : at::sigmoid(weights);
+}
+
+at::Tensor SqueezeExcite::forward(const FeatureMap& x) {
+  kernels::PendingMap map = x.pending();
+  map.x = as_autocast(map.x);
+  if (map.x.is_meta()) {
+    gates(map.x.new_empty({map.x.size(0), map.x.size(1), 1, 1}));
+    return map.x;
+  }
+  if (takes_own_operators() && kernels::fuses_batch_norm(map.x)) {
+    const kernels::Squeezed squeezed = kernels::squeeze(map);
+    const at::Tensor of_pictures = gates(squeezed.means.unflatten(1, {-1, 1, 1}));
+    return kernels::excite(squeezed.map, of_pictures.flatten(1).to(at::kFloat));
+  }
+  const at::Tensor values = x.values();
+  return values * gates(values.mean({2, 3}, /*keepdim=*/true));
 }
 
 }  // namespace osprey::nn

@@ -72,6 +72,10 @@ SAMPLES = {
     "pending_values_backward": (maps(), maps(), *pending()),
     "pending_sum": (maps().requires_grad_(), *pending()[:-3], maps().requires_grad_(), 0.0, 6.0),
     "pending_sum_backward": (maps(), maps(), maps(), maps(), *pending()[:-3], 0.0, 6.0),
+    "squeeze": (maps().requires_grad_(), *pending()),
+    "squeeze_backward": (maps(), torch.rand(2, 19), maps(), *pending()),
+    "excite": (maps().requires_grad_(), *pending(), torch.rand(2, 19, requires_grad=True)),
+    "excite_backward": (maps(), maps(), *pending(), torch.rand(2, 19)),
     "update_parameters": ([torch.rand(500)], [torch.rand(500)], [torch.rand(500)], [], 0, torch.tensor([0.9, 1.0, -0.1]), None),
     "finish_gradients": ([torch.randn(900), torch.randn(3, 4)], [torch.randn(900), torch.randn(3, 4)], torch.tensor([[0.0, 0.1], [0.2, 0.0]]),
                          torch.tensor(3.0)),
@@ -86,6 +90,10 @@ MORE = [
     ("batch_norm_activation", (maps().requires_grad_(), None, channels(), None, 1e-3, 0.0, 6.0, 1)),
     ("batch_norm_activation_backward", (maps(), None, maps(), torch.rand(19), None, None, torch.rand(19), torch.rand(19), 0.0, 6.0, 1)),
     ("pending_sum_backward", (maps(), None, None, maps(), *pending()[:-3], 0.0, 6.0)),
+    ("squeeze", (maps().requires_grad_(), None, None, None, None, 0.0, 6.0, 0)),
+    ("squeeze_backward", (None, torch.rand(2, 19), maps(), None, None, None, None, 0.0, 6.0, 0)),
+    ("excite", (maps().requires_grad_(), None, None, None, None, 0.0, 6.0, 0, torch.rand(2, 19, requires_grad=True))),
+    ("excite_backward", (maps(), maps(), None, None, None, None, 0.0, 6.0, 0, torch.rand(2, 19))),
 ]
 
 registered = {name.split("::")[1].split(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("osprey::")}

@@ -391,6 +391,35 @@ std::vector<Sample> samples() {
                                     std::vector<int64_t>{1, 1, 0, 1}};
                      }});
     }
+  for (const Kind& kind : kinds)
+    for (const int64_t depth : {19, 24})           // kernels for devices read up to 8 channels at once
+      for (const int64_t curve : {-1, 0, 1, 2}) {  // the first: nothing is pending
+        const auto [type, relative] = kind;
+        const auto of_map = [=](Stack stack, const std::vector<IValue>& more = {}) {
+          const auto channel = [=](double from) { return curve < 0 ? IValue() : IValue(at::rand({depth}) + from); };
+          for (const IValue& value : Stack{map(type, depth), channel(-0.5), channel(0.5), channel(0.5), IValue(), 0.0,
+                                           6.0, std::max<int64_t>(curve, 0)})
+            stack.push_back(value);
+          stack.insert(stack.end(), more.begin(), more.end());
+          return stack;
+        };
+        const auto of_pictures = [=] { return IValue(at::rand({3, depth})); };
+        const double of_sums = std::max(relative, 1e-4);
+        all.push_back({"squeeze", [=] { return of_map({}); }, 1e-5, 1e-5});
+        all.push_back({"squeeze_backward",
+                       [=] {
+                         return of_map({map(type, depth), of_pictures()});
+                       },
+                       relative, of_sums});
+        all.push_back({"excite", [=] { return of_map({}, {of_pictures()}); }, relative, relative});
+        all.push_back(
+            {"excite_backward", [=] { return of_map({map(type, depth)}, {of_pictures()}); }, relative, of_sums});
+      }
+  all.push_back({"squeeze_backward", [=] {
+                   return Stack{IValue(), at::rand({3, 19}), map(at::kFloat), IValue(),
+                                IValue(), IValue(),          IValue(),        0.0,
+                                0.0,      int64_t{0}};
+                 }});
   return all;
 }
 

@@ -11,6 +11,7 @@
 #include "osprey/kernels/normalized_convolution.h"
 #include "osprey/kernels/pointwise_convolution.h"
 #include "osprey/kernels/sliding_convolution.h"
+#include "osprey/kernels/squeeze_excite.h"
 
 namespace osprey::kernels {
 namespace {
@@ -47,6 +48,11 @@ TEST(SecondDerivative, IsRefusedByAllThatHasAFirstOne) {
       {"batch_norm_activation", x, [&] { return batch_norm_activation(x, {}, {}, 1e-3, {}).y; }},
       {"pending_values", x, [&] { return pending_values(pending); }},
       {"pending_sum", x, [&] { return pending_sum(pending, addend); }},
+      {"squeeze", x, [&] { return squeeze(pending).means; }},
+      {"excite", x,
+       [&] {
+         return excite(pending, at::ones({1, 16}));
+       }},
       {"decode_boxes", boxes, [&] { return decode_boxes(boxes, anchors, {}); }},
       {"a loss", boxes, [&] { return smooth_l1_loss(boxes, at::zeros_like(boxes), of_boxes, 1); }}};
   for (const Differentiable& one : all) {

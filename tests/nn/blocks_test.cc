@@ -2,6 +2,7 @@
 // convolutions in half precision.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <set>
 
@@ -52,6 +53,22 @@ TEST(SqueezeExcite, WeighsChannelsByTheirMeans) {
         gate == SqueezeExciteOptions::Gate::kSigmoid ? at::sigmoid(outer) : at::clamp(outer + 3, 0, 6) * 0.16667;
     expect_close(block.forward(x), x * weights, 1e-6, 1e-6, "gated map");
   }
+}
+
+TEST(SqueezeExcite, TakesMapsThatAreStillToBeNormalized) {
+  SqueezeExcite block({.depth = 6, .squeezed_depth = 2}, plain());
+  initialize_model(block, 3);
+  at::manual_seed(5);
+  const kernels::PendingMap pending{.x = ramp({2, 6, 3, 5}).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_(),
+                                    .mean = at::rand({6}),
+                                    .inverse_deviation = at::rand({6}),
+                                    .epilogue = {.curve = kernels::Epilogue::Curve::kSwish}};
+  const auto gradient = [&](const at::Tensor& y) {
+    return torch::autograd::grad({y.square().sum()}, {pending.x}).front();
+  };
+  const at::Tensor y = block.forward(FeatureMap(pending)), expected = block.forward(FeatureMap(pending).values());
+  expect_close(y, expected, 1e-6, 1e-6, "gated map");
+  expect_close(gradient(y), gradient(expected), 1e-5, 1e-6, "gradient");
 }
 
 TEST(SeparableConvBlock, IsADepthwiseAndAPointwiseConvolution) {

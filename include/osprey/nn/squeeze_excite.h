@@ -26,10 +26,13 @@ class SqueezeExcite : public torch::nn::Module {
   /// hyperparams  their batch norm and activation are not looked at
   SqueezeExcite(const SqueezeExciteOptions& options, const Hyperparams& hyperparams);
 
-  /// x  [B, depth, H, W]
-  at::Tensor forward(const at::Tensor& x);
+  /// x  [B, depth, H, W], of which batch norm and activation may be pending
+  at::Tensor forward(const FeatureMap& x);
 
  private:
+  /// means  [B, depth, 1, 1], as what comes of them
+  at::Tensor gates(const at::Tensor& means);
+
   SqueezeExciteOptions::Gate gate_;
   std::shared_ptr<ConvBlock> reduce_, expand_;
 };

@@ -1,103 +1,25 @@
 #include "kernels/cpu/loops/batch_norm_rows.h"
 
-#include <type_traits>
-
-#include "kernels/arithmetic/curve.h"
+#include "kernels/cpu/loops/channel_rows.h"
 #include "kernels/cpu/loops/dispatch.h"
-#include "kernels/cpu/loops/lanes.h"
 #include "kernels/cpu/loops/product_panels.h"
 
 namespace osprey::kernels::cpu {
 namespace {
 
-/// Calls `body(how many, first row)` for four rows at a time, which read what a channel has once, then for single ones.
-template <class Body>
-OSPREY_INLINE void for_rows(int64_t begin, int64_t end, const Body& body) {
-  int64_t row = begin;
-  for (; row + 4 <= end; row += 4) body(std::integral_constant<int, 4>(), row);
-  for (; row < end; ++row) body(std::integral_constant<int, 1>(), row);
-}
-
-/// What is the same for all rows of some channels. (Held in registers: the compiler would read it again after each
-/// number that is written, which might have changed it.)
-template <class N>
-using OfChannels = Few<FloatsLike<N>>;
-
-/// What a batch norm has for some channels.
-template <class N>
-struct Normalizing {
-  OfChannels<N> mean, scale, shift;
-  OSPREY_INLINE Normalizing(const ChannelAffine& affine, int64_t c)
-      : mean(affine.mean + c), scale(affine.scale + c), shift(affine.shift + c) {}
-};
-
-/// Calls work.operator()<kind of numbers>(channel, for_each_row), as many channels at a time as a register holds; it
-/// calls for_each_row(of_row) once, which calls of_row(row) for some rows.
-template <class Numbers, class Work>
-OSPREY_INLINE void for_numbers(int64_t rows, int64_t depth, const Work& work) {
-  for_rows(
-      0, rows, [&](auto some, int64_t row) __attribute__((always_inline)) {
-        for_lanes<Numbers>(
-            depth, [&]<class N>(int64_t c) __attribute__((always_inline)) {
-              work.template operator()<N>(
-                  c, [&](const auto& of_row) __attribute__((always_inline)) {
-#pragma GCC unroll 4
-                    for (int r = 0; r < decltype(some)::value; ++r) of_row(row + r);
-                  });
-            });
-      });
-}
-
-/// The same with of_row(row, a, b), of which what has been added to the floats a and b joins the doubles of each
-/// channel. (Rows take turns with two of each: the shorter a sum, the less is lost of its digits.)
-template <class Numbers, class Work>
-OSPREY_INLINE void with_sums(int64_t rows, int64_t depth, float* scratch, double* first, double* second,
-                             const Work& work) {
-  constexpr int64_t kRows = 128;  // that are summed as floats before they join the doubles
-  float *const a = scratch, *const b = scratch + depth;
-  for (int64_t begin = 0; begin < rows; begin += kRows) {
-    const int64_t end = begin + kRows < rows ? begin + kRows : rows;
-    for (int64_t c = 0; c < depth; ++c) a[c] = b[c] = 0;
-    for_rows(
-        begin, end, [&](auto some, int64_t row) __attribute__((always_inline)) {
-          for_lanes<Numbers>(
-              depth, [&]<class N>(int64_t c) __attribute__((always_inline)) {
-                using Sums = Few<FloatsLike<N>>;
-                Sums of_a[2], of_b[2];
-                each<N>([&](int i)
-                            __attribute__((always_inline)) { of_a[0][i] = of_a[1][i] = of_b[0][i] = of_b[1][i] = 0; });
-                work.template operator()<N>(
-                    c, [&](const auto& of_row) __attribute__((always_inline)) {
-#pragma GCC unroll 4
-                      for (int r = 0; r < decltype(some)::value; ++r) of_row(row + r, of_a[r % 2], of_b[r % 2]);
-                    });
-                Sums sum_a(a + c), sum_b(b + c);
-                each<N>([&](int i) __attribute__((always_inline)) {
-                  sum_a[i] += of_a[0][i] + of_a[1][i];
-                  sum_b[i] += of_b[0][i] + of_b[1][i];
-                });
-                sum_a.put(a + c);
-                sum_b.put(b + c);
-              });
-        });
-    for (int64_t c = 0; c < depth; ++c) first[c] += a[c];
-    for (int64_t c = 0; c < depth; ++c) second[c] += b[c];
-  }
-}
-
 template <class Numbers>
 OSPREY_INLINE void moments(const typename Numbers::Element* x, int64_t rows, int64_t depth, int64_t step,
                            const float* center, float* scratch, double* sum, double* square) {
   with_sums<Numbers>(
-      rows, depth, scratch, sum,
-      square, [=]<class N>(int64_t c, const auto& for_each_row) __attribute__((always_inline)) {
+      rows, depth, scratch,
+      std::array{sum, square}, [=]<class N>(int64_t c, const auto& for_each_row) __attribute__((always_inline)) {
         const OfChannels<N> from(center + c);
-        for_each_row([&](int64_t row, auto& a, auto& b) __attribute__((always_inline)) {
+        for_each_row([&](int64_t row, auto& sums) __attribute__((always_inline)) {
           const Few<N> numbers(x + row * step + c);
           each<N>([&](int i) __attribute__((always_inline)) {
             const float d = numbers[i] - from[i];
-            a[i] += d;
-            b[i] += d * d;
+            sums[0][i] += d;
+            sums[1][i] += d * d;
           });
         });
       });
@@ -156,17 +78,17 @@ OSPREY_INLINE void gradient_moments(const typename Numbers::Element* gradient, c
   with_curve(
       affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
         with_sums<Numbers>(
-            rows, depth, scratch, sum,
-            product, [=]<class N>(int64_t c, const auto& for_each_row) __attribute__((always_inline)) {
+            rows, depth, scratch,
+            std::array{sum, product}, [=]<class N>(int64_t c, const auto& for_each_row) __attribute__((always_inline)) {
               const Normalizing<N> of(affine, c);
-              for_each_row([&](int64_t row, auto& a, auto& b) __attribute__((always_inline)) {
+              for_each_row([&](int64_t row, auto& sums) __attribute__((always_inline)) {
                 const int64_t at = row * depth + c;
                 const Few<N> numbers(x + at), wanted(gradient + at);
                 each<N>([&](int i) __attribute__((always_inline)) {
                   const float centered = numbers[i] - of.mean[i];
                   const float g = curve.back(centered * of.scale[i] + of.shift[i], wanted[i]);
-                  a[i] += g;
-                  b[i] += g * centered;
+                  sums[0][i] += g;
+                  sums[1][i] += g * centered;
                 });
               });
             });
@@ -225,10 +147,10 @@ OSPREY_INLINE void take_back(const typename Gradient<Numbers>::Element* gradient
   with_curve(
       affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
         with_sums<Numbers>(
-            rows, depth, scratch, sum,
-            product, [=]<class N>(int64_t c, const auto& for_each_row) __attribute__((always_inline)) {
+            rows, depth, scratch,
+            std::array{sum, product}, [=]<class N>(int64_t c, const auto& for_each_row) __attribute__((always_inline)) {
               const Normalizing<N> of(affine, c);
-              for_each_row([&](int64_t row, auto& a, auto& b) __attribute__((always_inline)) {
+              for_each_row([&](int64_t row, auto& sums) __attribute__((always_inline)) {
                 const int64_t at = row * step + c;
                 const Few<N> numbers(x + at);
                 const Few<Gradient<N>> wanted(gradient + row * depth + c);
@@ -237,8 +159,8 @@ OSPREY_INLINE void take_back(const typename Gradient<Numbers>::Element* gradient
                   const float centered = numbers[i] - of.mean[i];
                   const float g = curve.back(centered * of.scale[i] + of.shift[i], wanted[i]);
                   made[i] = of.scale[i] * g;
-                  a[i] += g;
-                  b[i] += g * centered;
+                  sums[0][i] += g;
+                  sums[1][i] += g * centered;
                 });
                 made.put(result + at);
               });
@@ -273,18 +195,18 @@ OSPREY_INLINE void take_back_sum_of(const typename Numbers::Element* gradient, c
                                     double* sum, double* product, typename Numbers::Element* result) {
   const Clamp clamp{affine.epilogue.low, affine.epilogue.high};
   with_sums<Numbers>(
-      rows, depth, scratch, sum,
-      product, [=]<class N>(int64_t c, const auto& for_each_row) __attribute__((always_inline)) {
+      rows, depth, scratch,
+      std::array{sum, product}, [=]<class N>(int64_t c, const auto& for_each_row) __attribute__((always_inline)) {
         const OfChannels<N> mean(affine.mean + c);
-        for_each_row([&](int64_t row, auto& a, auto& b) __attribute__((always_inline)) {
+        for_each_row([&](int64_t row, auto& sums) __attribute__((always_inline)) {
           const int64_t at = row * depth + c;
-          const Few<N> made_of(x + at), sums(y + at), wanted(gradient + at), more((kAgain ? again : gradient) + at);
+          const Few<N> made_of(x + at), made_y(y + at), wanted(gradient + at), more((kAgain ? again : gradient) + at);
           Few<N> made;
           each<N>([&](int i) __attribute__((always_inline)) {
-            const float g = clamp.back(sums[i], kAgain ? wanted[i] + more[i] : wanted[i]);
+            const float g = clamp.back(made_y[i], kAgain ? wanted[i] + more[i] : wanted[i]);
             made[i] = g;
-            a[i] += g;
-            b[i] += g * (made_of[i] - mean[i]);
+            sums[0][i] += g;
+            sums[1][i] += g * (made_of[i] - mean[i]);
           });
           made.put(result + at);
         });
