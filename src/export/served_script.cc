@@ -7,6 +7,8 @@ namespace osprey {
 // class by itself and sorting afterwards. Few pairs are enough to fill it. `suppress` compares the best of them with
 // each other at once and takes more only where too many of them fall; `walk`, one pair after the other, is for scores
 // that change on the way (soft-NMS) and for lists too long to compare at once.
+//
+// `stretch` resizes along the first dimension, of which whole slices are gathered: copies of memory as it lies.
 const char* const kServedScript = R"script(
 def content_size(self, height: int, width: int) -> Tuple[int, int]:
     if self.max_dimension == 0:
@@ -20,25 +22,25 @@ def content_size(self, height: int, width: int) -> Tuple[int, int]:
         w = int(torch.round(scale * float(width)).item())
     return h, w
 
-def taps(self, size_in: int, size_out: int, device: Device) -> Tuple[Tensor, Tensor, Tensor]:
-    scale = torch.tensor(float(size_in), device=device) / float(size_out)
-    at = torch.arange(size_out, device=device).float() * scale
-    low = torch.clamp(at.floor().long(), max=size_in - 1)
-    return low, torch.clamp(low + 1, max=size_in - 1), at - low.float()
+def stretch(self, x: Tensor, size_out: int) -> Tensor:
+    scale = torch.tensor(float(x.size(0)), device=x.device) / float(size_out)
+    at = torch.arange(size_out, device=x.device).float() * scale
+    low = torch.clamp(at.floor().long(), max=x.size(0) - 1)
+    part = (at - low.float()).view([size_out, 1, 1, 1])
+    first = x.index_select(0, low).float()
+    second = x.index_select(0, torch.clamp(low + 1, max=x.size(0) - 1)).float()
+    return second.sub_(first).mul_(part).add_(first)
 
 def resize(self, images: Tensor) -> Tuple[Tensor, int, int]:
     h, w = self.content_size(images.size(1), images.size(2))
-    x = images.permute(0, 3, 1, 2).float()
+    x = images.permute(0, 3, 1, 2)
     if h != images.size(1) or w != images.size(2):
-        left, right, part = self.taps(x.size(3), w, x.device)
-        x_left = x.index_select(3, left)
-        x = x_left + (x.index_select(3, right) - x_left) * part
-        top, bottom, part = self.taps(x.size(2), h, x.device)
-        part = part.unsqueeze(1)
-        x_top = x.index_select(2, top)
-        x = x_top + (x.index_select(2, bottom) - x_top) * part
-        x = torch.clamp(torch.floor(x + 0.5), 0.0, 255.0)
-    x = torch.constant_pad_nd(x, [0, self.width - w, 0, self.height - h], 0.0)
+        columns = self.stretch(images.permute(2, 0, 1, 3).contiguous(), w)
+        rows = self.stretch(columns.permute(2, 1, 0, 3).contiguous(), h)
+        x = rows.add_(0.5).floor_().clamp_(0.0, 255.0).permute(1, 3, 0, 2)
+    x = x.float()
+    if h != self.height or w != self.width:
+        x = torch.constant_pad_nd(x, [0, self.width - w, 0, self.height - h], 0.0)
     return x.contiguous(memory_format=2), h, w
 
 def areas(self, boxes: Tensor) -> Tensor:
