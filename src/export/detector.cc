@@ -7,8 +7,12 @@
 
 #include "export/cpu_convolutions.h"
 #include "export/model_card.h"
+#include "export/served_module.h"
 #include "osprey/base/error.h"
+#include "osprey/boxes/non_max_suppression.h"
+#include "osprey/boxes/post_processing.h"
 #include "osprey/config/label_map.h"
+#include "osprey/core/detections.h"
 
 namespace osprey {
 namespace {
@@ -55,10 +59,35 @@ struct Detector::Impl {
         labels(load_labels(where + "/label_map.pbtxt")),
         module(load_module(where + "/model.pt", device, card.batch_size)) {}
 
-  std::vector<Detection> found(const c10::Dict<c10::IValue, c10::IValue>& output, int64_t row, double min_score) const {
-    const auto of = [&](const char* name) { return output.at(name).toTensor()[row].to(at::kCPU).contiguous(); };
-    const at::Tensor boxes = of("detection_boxes"), scores = of("detection_scores"), classes = of("detection_classes");
-    const int64_t count = static_cast<int64_t>(of("num_detections").item<float>());
+  /// images  [B, H, W, 3] uint8
+  Detections run(const at::Tensor& images) const { return device.is_cpu() ? run_in_parts(images) : run_whole(images); }
+
+  Detections run_whole(const at::Tensor& images) const {
+    const auto output = module.forward({images.to(device)}).toGenericDict();
+    const auto of = [&](const char* name) { return output.at(name).toTensor().to(at::kCPU); };
+    return {of("detection_boxes"), of("detection_scores"), of("detection_classes").to(at::kLong) - 1,
+            of("num_detections").to(at::kLong)};
+  }
+
+  /// The same on a CPU, where the suppression of a model in training is faster than that of the file, which is made of
+  /// libtorch's operations.
+  Detections run_in_parts(const at::Tensor& images) const {
+    const auto resized = module.get_method("resize")({images}).toTuple();
+    const auto side = [&](size_t i) { return resized->elements()[i].toInt(); };
+    const at::Tensor canvas = resized->elements()[0].toTensor(),
+                     shapes = at::tensor({side(1), side(2)}, at::kLong).repeat({images.size(0), 1});
+    const auto candidates = module.attr("net").toModule().forward({canvas, shapes}).toTuple();
+    const at::Tensor boxes = candidates->elements()[0].toTensor(), scores = candidates->elements()[1].toTensor();
+    return boxes::batch_non_max_suppression(boxes.size(2) == 1 ? boxes.squeeze(2) : boxes, scores,
+                                            served_nms_options(module),
+                                            boxes::true_image_windows(shapes, canvas.size(2), canvas.size(3)))
+        .detections;
+  }
+
+  std::vector<Detection> found(const Detections& all, int64_t row, double min_score) const {
+    const at::Tensor boxes = all.boxes[row].contiguous(), scores = all.scores[row].contiguous(),
+                     classes = all.classes[row].contiguous();
+    const auto count = all.count[row].item<int64_t>();
     std::vector<Detection> result;
     for (int64_t i = 0; i < count; ++i) {
       Detection detection;
@@ -66,7 +95,7 @@ struct Detector::Impl {
       if (detection.score < min_score) break;  // best first
       const float* box = boxes.data_ptr<float>() + 4 * i;
       detection.box = {box[0], box[1], box[2], box[3]};
-      detection.class_id = static_cast<int64_t>(classes.data_ptr<float>()[i]);
+      detection.class_id = classes.data_ptr<int64_t>()[i] + 1;
       const auto* item = labels.find(static_cast<int>(detection.class_id));
       detection.class_name = item ? item->shown() : std::to_string(detection.class_id);
       result.push_back(std::move(detection));
@@ -99,9 +128,9 @@ std::vector<std::vector<Detection>> Detector::detect(const std::vector<at::Tenso
       rows.push_back(images[end]);
     }
     rows.resize(batch_size(), rows.back());  // the batch has its fixed size; what fills it up is not looked at
-    const auto output = impl_->module.forward({at::stack(rows).to(impl_->device)}).toGenericDict();
+    const Detections all = impl_->run(at::stack(rows));
     for (size_t i = begin; i < end; ++i)
-      result.push_back(impl_->found(output, static_cast<int64_t>(i - begin), min_score));
+      result.push_back(impl_->found(all, static_cast<int64_t>(i - begin), min_score));
     begin = end;
   }
   return result;

@@ -96,4 +96,18 @@ torch::jit::Module served_module(models::DetectionModel& model, const ServedResi
   return served;
 }
 
+boxes::NmsOptions served_nms_options(const torch::jit::Module& served) {
+  const auto number = [&](const char* name) { return static_cast<float>(served.attr(name).toDouble()); };
+  const auto flag = [&](const char* name) { return served.attr(name).toBool(); };
+  return {.score_threshold = number("score_threshold"),
+          .iou_threshold = number("iou_threshold"),
+          .max_detections_per_class = served.attr("max_per_class").toInt(),
+          .max_total_detections = served.attr("max_total").toInt(),
+          .soft_nms_sigma = number("soft_nms_sigma"),
+          .class_agnostic = flag("class_agnostic"),
+          .change_coordinate_frame = flag("to_content"),
+          .combined = !flag("prune"),
+          .padding_score = number("absent_score")};
+}
+
 }  // namespace osprey

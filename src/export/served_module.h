@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "osprey/boxes/non_max_suppression.h"
 #include "osprey/models/detection_model.h"
 #include "osprey/protos/image_resizer.pb.h"
 
@@ -20,5 +21,8 @@ struct ServedResize {
 /// memory_format  of the maps inside: channels_last or contiguous
 torch::jit::Module served_module(models::DetectionModel& model, const ServedResize& resize, int64_t batch_size,
                                  at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast);
+
+/// The suppression that a served module does, as it says itself.   throws  c10::Error where the module is another one
+boxes::NmsOptions served_nms_options(const torch::jit::Module& served);
 
 }  // namespace osprey

@@ -104,6 +104,23 @@ TEST_P(ServedModule, FindsWhatTheModelFinds) {
   EXPECT_GE(report.detections, 60) << "too few detections to show anything";
 }
 
+TEST_P(ServedModule, SaysWhichSuppressionItDoes) {
+  const auto model = evaluated_model(toy_pipeline(GetParam().changes));
+  const boxes::NmsOptions of_model = model->nms_options(),
+                          of_file = served_nms_options(served_module(*model, GetParam().resize, 1));
+  EXPECT_EQ(of_file.score_threshold, of_model.score_threshold);
+  EXPECT_EQ(of_file.iou_threshold, of_model.iou_threshold);
+  EXPECT_EQ(of_file.max_total_detections, of_model.max_total_detections);
+  EXPECT_EQ(of_file.soft_nms_sigma, of_model.soft_nms_sigma);
+  EXPECT_EQ(of_file.class_agnostic, of_model.class_agnostic);
+  EXPECT_EQ(of_file.change_coordinate_frame, of_model.change_coordinate_frame);
+  EXPECT_EQ(of_file.combined, of_model.combined);
+  EXPECT_EQ(of_file.padding_score, of_model.padding_score);
+  if (!of_model.class_agnostic) {
+    EXPECT_EQ(of_file.max_detections_per_class, of_model.max_detections_per_class);
+  }
+}
+
 /// Calls look(node) for all that a served model does.
 void for_each_node(const torch::jit::Module& served, const std::function<void(torch::jit::Node&)>& look) {
   const std::function<void(at::ArrayRef<torch::jit::Block*>)> visit = [&](at::ArrayRef<torch::jit::Block*> blocks) {
@@ -310,6 +327,17 @@ TEST(Export, FolderServesThroughTheDetector) {
   const Detector detector(folder / "exported");
   const auto one = detector.detect(pictures()[1]);
   ASSERT_FALSE(one.empty());
+  // The detector suppresses by itself what the file would suppress.
+  const auto by_file =
+      torch::jit::load(folder / "exported/model.pt").forward({pictures()[1].unsqueeze(0)}).toGenericDict();
+  const auto of_file = [&](const char* name) { return by_file.at(name).toTensor()[0]; };
+  ASSERT_EQ(static_cast<float>(one.size()), of_file("num_detections").item<float>());
+  for (size_t i = 0; i < one.size(); ++i) {
+    const auto row = static_cast<int64_t>(i);
+    EXPECT_NEAR(one[i].score, of_file("detection_scores")[row].item<float>(), 1e-4) << i;
+    EXPECT_NEAR(one[i].box.ymin, of_file("detection_boxes")[row][0].item<float>(), 1e-4) << i;
+    EXPECT_EQ(static_cast<float>(one[i].class_id), of_file("detection_classes")[row].item<float>()) << i;
+  }
   EXPECT_THAT(one.front().class_name, HasSubstr("class"));
   for (size_t i = 1; i < one.size(); ++i) EXPECT_GE(one[i - 1].score, one[i].score);
   const auto many = detector.detect(pictures());
