@@ -28,11 +28,7 @@ std::vector<ConvolutionPlan> plans_of(at::TensorList maps, const at::Tensor& wei
 /// Makes the maps that are read such as the loops take them, and gives what is pending of each.
 std::vector<std::optional<Affine>> prepare(std::vector<PendingMap>& inputs) {
   std::vector<std::optional<Affine>> result;
-  for (PendingMap& input : inputs) {
-    input.x = channels_last(input.x);
-    check_normalizable(input.x);
-    result.push_back(affine_of(input));
-  }
+  for (PendingMap& input : inputs) result.push_back(prepare(input));
   return result;
 }
 

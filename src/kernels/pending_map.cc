@@ -25,9 +25,8 @@ at::Tensor values_operator(const at::Tensor& given, const at::Tensor& mean, cons
                            const Optional& gamma, const Optional& beta, double low, double high, int64_t curve) {
   PendingMap map = pending_map(given, mean, inverse_deviation, gamma, beta, low, high, curve);
   if (given.is_meta()) return empty_map(given.sizes(), given);
-  map.x = channels_last(given);
-  check_normalizable(map.x);
-  return normalize(map.x, affine_of(map).value());
+  const Affine affine = prepare(map).value();
+  return normalize(map.x, affine);
 }
 
 ChannelGradients empty_channels(const at::Tensor& x) {
@@ -45,9 +44,7 @@ FiveTensors values_backward_operator(const at::Tensor& gradient, const at::Tenso
   };
   PendingMap map = pending_map(given, mean, inverse_deviation, gamma, beta, low, high, curve);
   if (given.is_meta()) return result(empty_map(given.sizes(), given), empty_channels(given));
-  map.x = channels_last(given);
-  check_normalizable(map.x);
-  const Affine affine = affine_of(map).value();
+  const Affine affine = prepare(map).value();
   const auto [moments, of_x] = take_back(channels_last(gradient.to(given.scalar_type())), map.x, affine);
   return result(of_x, gradients_of_channels(map.x, moments, affine, inverse_deviation));
 }
@@ -58,9 +55,8 @@ at::Tensor sum_operator(const at::Tensor& given, const at::Tensor& mean, const a
   check_like(given, addend, "an addend");
   PendingMap map = pending_map(given, mean, inverse_deviation, gamma, beta, low, high, kClamp);
   if (given.is_meta()) return empty_map(given.sizes(), given);
-  map.x = channels_last(given);
-  check_normalizable(map.x);
-  return add_normalized(map.x, affine_of(map).value(), channels_last(addend));
+  const Affine affine = prepare(map).value();
+  return add_normalized(map.x, affine, channels_last(addend));
 }
 
 FiveTensors sum_backward_operator(const at::Tensor& gradient, const Optional& again, const Optional& sum,
@@ -79,9 +75,7 @@ FiveTensors sum_backward_operator(const at::Tensor& gradient, const Optional& ag
     if (sum) of_addend = empty_map(given.sizes(), given);
     return result(empty_channels(given));
   }
-  map.x = channels_last(given);
-  check_normalizable(map.x);
-  const Affine affine = affine_of(map).value();
+  const Affine affine = prepare(map).value();
   const auto of_map = [&](const at::Tensor& part) { return channels_last(part.to(given.scalar_type())); };
   const SumGradient of_sum{of_map(gradient), again ? of_map(*again) : at::Tensor()};
   at::Tensor moments;

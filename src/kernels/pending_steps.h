@@ -4,6 +4,7 @@
 
 #include "kernels/batch_norm_steps.h"
 #include "kernels/if_defined.h"
+#include "kernels/maps.h"
 #include "osprey/kernels/pending_map.h"
 
 /// Pending maps as operators get them: in pieces.
@@ -51,6 +52,13 @@ inline std::vector<PendingMap> pending_maps(at::TensorList x, at::TensorList mea
 inline std::optional<Affine> affine_of(const PendingMap& map) {
   if (!map.mean.defined()) return std::nullopt;
   return Affine(map.x, map.gamma, map.beta, map.mean, map.inverse_deviation, map.epilogue);
+}
+
+/// The same of a map that is going to be read; it becomes such as passes over it take it.
+inline std::optional<Affine> prepare(PendingMap& map) {
+  map.x = channels_last(map.x);
+  check_normalizable(map.x);
+  return affine_of(map);
 }
 
 }  // namespace osprey::kernels

@@ -23,15 +23,13 @@ using FiveTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, a
 /// The map as the passes over it take it, and what is pending of it: where nothing is, a batch norm that changes
 /// nothing.
 struct ReadMap {
-  explicit ReadMap(const PendingMap& map) : x(channels_last(map.x)) {
-    check_normalizable(x);
-    PendingMap read = map;
-    read.x = x;
-    if (!read.mean.defined()) {
-      read.mean = at::zeros({x.size(1)}, x.options().dtype(at::kFloat));
-      read.inverse_deviation = at::ones_like(read.mean);
+  explicit ReadMap(PendingMap map) {
+    if (!map.mean.defined()) {
+      map.mean = at::zeros({map.x.size(1)}, map.x.options().dtype(at::kFloat));
+      map.inverse_deviation = at::ones_like(map.mean);
     }
-    affine = affine_of(read);
+    affine = prepare(map);
+    x = map.x;
   }
   at::Tensor x;
   std::optional<Affine> affine;
@@ -86,7 +84,7 @@ TwoTensors excite_backward_operator(const at::Tensor& gradient, const at::Tensor
   TORCH_CHECK(gradient.sizes() == x.sizes(), "expected a gradient of size ", x.sizes(), ", got ", gradient.sizes());
   check_of_pictures(x, gates, "gates");
   const PendingMap map = pending_map(x, mean, inverse_deviation, gamma, beta, low, high, curve);
-  if (x.is_meta()) return {empty_map(x.sizes(), x), at::empty_like(gates)};
+  if (x.is_meta()) return {empty_map(x.sizes(), x), at::empty(gates.sizes(), gates.options())};
   const ReadMap read(map);
   return take_back_gates(channels_last(gradient.to(x.scalar_type())), read.x, *read.affine, gates.contiguous());
 }

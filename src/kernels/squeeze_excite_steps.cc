@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "kernels/cpu/line_tasks.h"
@@ -23,9 +24,8 @@ struct RowsOfPicture {
 
 template <class Work>  // work(rows)
 void for_rows_of_pictures(const at::Tensor& x, Work work) {
-  const int64_t width = x.size(3), depth = x.size(1), height = x.size(2);
-  cpu::for_lines(x.size(0), height, [&](int64_t task, int64_t picture, int64_t begin, int64_t end) {
-    work(RowsOfPicture{task, picture, (picture * height + begin) * width * depth, (end - begin) * width});
+  cpu::for_lines(x.size(0), x.size(2), [&](int64_t task, int64_t picture, int64_t begin, int64_t end) {
+    work(RowsOfPicture{task, picture, Picture(x, picture).at(begin), (end - begin) * x.size(3)});
   });
 }
 
@@ -39,7 +39,13 @@ at::Tensor sums_of_pictures(const at::Tensor& x, Work work) {
     std::vector<float> scratch(static_cast<size_t>(depth));
     work(rows, scratch.data(), sums + rows.task * depth);
   });
-  return tasks == 1 ? parts.select(1, 0) : parts.sum(1);
+  const at::Tensor result = at::zeros({x.size(0), depth}, at::kDouble);
+  auto* total = result.mutable_data_ptr<double>();
+  const double* part = sums;
+  for (int64_t picture = 0; picture < x.size(0); ++picture, total += depth)
+    for (int64_t task = 0; task < tasks; ++task, part += depth)
+      for (int64_t c = 0; c < depth; ++c) total[c] += part[c];
+  return result;
 }
 
 /// How the rows of each picture are shared by threads of a device.

@@ -22,7 +22,7 @@ SqueezeExcite::SqueezeExcite(const SqueezeExciteOptions& options, const Hyperpar
           ConvBlockOptions{.in_depth = options.squeezed_depth, .out_depth = options.depth, .activate = false}, plain));
 }
 
-at::Tensor SqueezeExcite::gates(const at::Tensor& means) {
+at::Tensor SqueezeExcite::gates_of(const at::Tensor& means) {
   const at::Tensor weights = expand_->forward(reduce_->forward(means));
   if (weights.is_meta()) return weights;
   const bool hard = gate_ == SqueezeExciteOptions::Gate::kHardSigmoid;
@@ -33,16 +33,17 @@ at::Tensor SqueezeExcite::forward(const FeatureMap& x) {
   kernels::PendingMap map = x.pending();
   map.x = as_autocast(map.x);
   if (map.x.is_meta()) {
-    gates(map.x.new_empty({map.x.size(0), map.x.size(1), 1, 1}));
+    gates_of(map.x.new_empty({map.x.size(0), map.x.size(1), 1, 1}));
     return map.x;
   }
-  if (takes_own_operators() && kernels::fuses_batch_norm(map.x)) {
+  // Our kernels for GPUs have not been timed, so there it is libtorch's operations.
+  if (map.x.is_cpu() && map.x.numel() > 0 && takes_own_operators() && kernels::fuses_batch_norm(map.x)) {
     const kernels::Squeezed squeezed = kernels::squeeze(map);
-    const at::Tensor of_pictures = gates(squeezed.means.unflatten(1, {-1, 1, 1}));
-    return kernels::excite(squeezed.map, of_pictures.flatten(1).to(at::kFloat));
+    const at::Tensor gates = gates_of(squeezed.means.unflatten(1, {-1, 1, 1}));
+    return kernels::excite(squeezed.map, gates.flatten(1).to(at::kFloat));
   }
   const at::Tensor values = x.values();
-  return values * gates(values.mean({2, 3}, /*keepdim=*/true));
+  return values * gates_of(values.mean({2, 3}, /*keepdim=*/true));
 }
 
 }  // namespace osprey::nn

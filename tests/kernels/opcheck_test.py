@@ -93,7 +93,7 @@ MORE = [
     ("squeeze", (maps().requires_grad_(), None, None, None, None, 0.0, 6.0, 0)),
     ("squeeze_backward", (None, torch.rand(2, 19), maps(), None, None, None, None, 0.0, 6.0, 0)),
     ("excite", (maps().requires_grad_(), None, None, None, None, 0.0, 6.0, 0, torch.rand(2, 19, requires_grad=True))),
-    ("excite_backward", (maps(), maps(), None, None, None, None, 0.0, 6.0, 0, torch.rand(2, 19))),
+    ("excite_backward", (maps(), maps(), None, None, None, None, 0.0, 6.0, 0, torch.rand(19, 2).t())),
 ]
 
 registered = {name.split("::")[1].split(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("osprey::")}

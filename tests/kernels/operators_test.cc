@@ -415,6 +415,24 @@ std::vector<Sample> samples() {
         all.push_back(
             {"excite_backward", [=] { return of_map({map(type, depth)}, {of_pictures()}); }, relative, of_sums});
       }
+  for (const int64_t depth : {35, 264}) {  // more than a block of a device has, of more lines than a task of a CPU
+    const auto large = [=] {
+      return at::randn({2, depth, 37, 5}).contiguous(at::MemoryFormat::ChannelsLast).to(at::kBFloat16);
+    };
+    const auto of_large = [=](Stack stack, const std::vector<IValue>& more = {}) {
+      const auto channel = [=](double from) { return at::rand({depth}) + from; };
+      for (const IValue& value :
+           Stack{large(), channel(-0.5), channel(0.5), IValue(), channel(-0.5), 0.0, 0.0, int64_t{1}})
+        stack.push_back(value);
+      stack.insert(stack.end(), more.begin(), more.end());
+      return stack;
+    };
+    const auto of_pictures = [=] { return IValue(at::rand({2, depth})); };
+    all.push_back({"squeeze", [=] { return of_large({}); }, 1e-5, 1e-5});
+    all.push_back({"squeeze_backward", [=] { return of_large({large(), of_pictures()}); }, 1e-2, 1e-2});
+    all.push_back({"excite", [=] { return of_large({}, {of_pictures()}); }, 1e-2, 1e-2});
+    all.push_back({"excite_backward", [=] { return of_large({large()}, {of_pictures()}); }, 1e-2, 1e-2});
+  }
   all.push_back({"squeeze_backward", [=] {
                    return Stack{IValue(), at::rand({3, 19}), map(at::kFloat), IValue(),
                                 IValue(), IValue(),          IValue(),        0.0,

@@ -136,6 +136,32 @@ TEST(SqueezeExciteOperators, KeepToThePictureWhoseMeansTheyAre) {
   EXPECT_TRUE(again[1].isnan().all().item<bool>());
 }
 
+TEST(SqueezeExciteOperators, TakeOnePictureOfOnePlace) {
+  at::manual_seed(16);
+  const at::Tensor x = at::randn({1, 5, 1, 1}), gates = at::rand({1, 5});
+  const Squeezed squeezed = squeeze({.x = x});
+  EXPECT_TRUE(at::equal(squeezed.means, x.view({1, 5})));
+  EXPECT_TRUE(at::equal(excite(squeezed.map, gates), x * gates.view({1, 5, 1, 1})));
+}
+
+TEST(SqueezeExciteOperators, GiveGradientsToThoseWhoWantThem) {
+  at::manual_seed(17);
+  Arguments of = arguments(at::kFloat, true, {.curve = Epilogue::Curve::kSwish});
+  of.map.x = of.map.x.detach();
+  const auto ours = torch::autograd::grad({squeezed_and_excited(of).sum()}, {of.map.gamma, of.shifts}),
+             theirs = torch::autograd::grad({by_libtorch(of).sum()}, {of.map.gamma, of.shifts});
+  for (size_t i = 0; i < ours.size(); ++i) expect_close(ours[i], theirs[i], 1e-4, 1e-3, "gradient");
+}
+
+TEST(SqueezeExciteOperators, AMapThatIsWrittenBeforeTheWayBackIsFoundOut) {
+  const at::Tensor x = map_of_type(at::kFloat), gates = at::rand({kPictures, kChannels}).requires_grad_();
+  const Squeezed squeezed = squeeze({.x = x});
+  const at::Tensor y = excite(squeezed.map, gates);
+  x.add_(1);
+  EXPECT_THAT([&] { torch::autograd::grad({y.sum()}, {gates}); },
+              ThrowsMessage<c10::Error>(HasSubstr("modified by an inplace operation")));
+}
+
 TEST(SqueezeExciteOperators, RefuseWhatIsNotOfTheMap) {
   const PendingMap map{.x = map_of_type(at::kFloat)};
   EXPECT_THAT(

@@ -52,6 +52,9 @@ TEST(SqueezeExcite, WeighsChannelsByTheirMeans) {
     const at::Tensor weights =
         gate == SqueezeExciteOptions::Gate::kSigmoid ? at::sigmoid(outer) : at::clamp(outer + 3, 0, 6) * 0.16667;
     expect_close(block.forward(x), x * weights, 1e-6, 1e-6, "gated map");
+    expect_close(block.forward(x.contiguous(at::MemoryFormat::ChannelsLast)), x * weights, 1e-6, 1e-6,
+                 "gated map by our operators");
+    EXPECT_EQ(block.forward(x.slice(0, 0, 0).contiguous(at::MemoryFormat::ChannelsLast)).numel(), 0);
   }
 }
 
@@ -66,7 +69,8 @@ TEST(SqueezeExcite, TakesMapsThatAreStillToBeNormalized) {
   const auto gradient = [&](const at::Tensor& y) {
     return torch::autograd::grad({y.square().sum()}, {pending.x}).front();
   };
-  const at::Tensor y = block.forward(FeatureMap(pending)), expected = block.forward(FeatureMap(pending).values());
+  const at::Tensor y = block.forward(FeatureMap(pending)),
+                   expected = block.forward(FeatureMap(pending).values().contiguous());  // by libtorch's operations
   expect_close(y, expected, 1e-6, 1e-6, "gated map");
   expect_close(gradient(y), gradient(expected), 1e-5, 1e-6, "gradient");
 }

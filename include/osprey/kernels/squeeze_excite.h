@@ -12,7 +12,8 @@ struct Squeezed {
 /// `map.x` is taken for one of the values. So the gradients of the means and of what is excited are added where they
 /// are taken back through batch norm and activation, instead of in a pass of their own.
 ///
-/// input    a map for which `fuses_batch_norm` (batch_norm_activation.h) holds, not empty; something may be pending
+/// input    of float32 or half the bits, not empty, on a device that there are kernels for; something may be pending. A
+///          map that is not channels_last is copied
 /// throws   c10::Error for other maps
 /// source   Hu et al., "Squeeze-and-Excitation Networks", CVPR 2018, equation 2
 /// operator osprey::squeeze (the means alone), osprey::squeeze_backward
@@ -23,7 +24,7 @@ Squeezed squeeze(const PendingMap& input);
 ///
 /// map      as `squeeze` gave it
 /// gates    [B, C] float32
-/// returns  like map.x
+/// returns  of the size and type of map.x, channels_last
 /// throws   c10::Error for other sizes and types
 /// source   equation 4 there
 /// operator osprey::excite (of a map that has not been squeezed), osprey::excite_backward

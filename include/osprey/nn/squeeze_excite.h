@@ -31,7 +31,7 @@ class SqueezeExcite : public torch::nn::Module {
 
  private:
   /// means  [B, depth, 1, 1], as what comes of them
-  at::Tensor gates(const at::Tensor& means);
+  at::Tensor gates_of(const at::Tensor& means);
 
   SqueezeExciteOptions::Gate gate_;
   std::shared_ptr<ConvBlock> reduce_, expand_;

@@ -1,5 +1,7 @@
 #pragma once
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <type_traits>
 
 #include "kernels/arithmetic/curve.h"
