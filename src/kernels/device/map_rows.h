@@ -103,7 +103,7 @@ struct RowShares {
   int64_t rows, depth, rows_of_block, row_blocks;
   int column_blocks, columns, lanes;
 
-  int64_t blocks() const { return row_blocks * column_blocks; }
+  OSPREY_INLINE int64_t blocks() const { return row_blocks * column_blocks; }
   OSPREY_INLINE int64_t row_block(int64_t block) const { return block / column_blocks; }
   /// How many rows a block has.
   OSPREY_INLINE int64_t rows_of(int64_t block) const {
