@@ -6,29 +6,18 @@ pictures; prints a JSON object. tf_efficientdet_d0 has the layers of the OD API'
         python bench/peers/effdet_detectors.py tf_efficientdet_d0 --batch_size 4 [--bf16] [--channels_last] [--compile] [--device cuda]
 """
 import argparse
-import json
-import resource
-import statistics
-import time
 
 import effdet
 import torch
 
-
-def peak_mebibytes(device):
-    if device == "cuda":
-        return torch.cuda.max_memory_reserved() / 2**20
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+from timed_steps import add_flags, peak_mebibytes, report
 
 
 def main():
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("model", help="a name of effdet.config")
     flags.add_argument("--batch_size", type=int, default=4)
-    flags.add_argument("--steps", type=int, default=8)
-    flags.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    flags.add_argument("--bf16", action="store_true")
-    flags.add_argument("--channels_last", action="store_true")
+    add_flags(flags)
     flags.add_argument("--compile", action="store_true", help="torch.compile the network; anchors and losses stay eager")
     args = flags.parse_args()
 
@@ -57,34 +46,14 @@ def main():
     targets = {name: value.to(args.device) for name, value in targets.items()}
     optimizer = torch.optim.SGD(parameters, lr=1e-4, momentum=0.9, weight_decay=4e-5)
 
-    seconds = []
-    for step in range(-2, args.steps):
-        start = time.perf_counter()
+    def train():
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast(args.device, torch.bfloat16, enabled=args.bf16):
             loss = bench(pictures, targets)["loss"]
         loss.backward()
         optimizer.step()
-        if args.device == "cuda":
-            torch.cuda.synchronize()
-        if step >= 0:
-            seconds.append(time.perf_counter() - start)
-    median = statistics.median(seconds)
-    print(json.dumps({
-        "what": "train step",
-        "model": args.model,
-        "parameters": sum(parameter.numel() for parameter in parameters),
-        "batch_size": args.batch_size,
-        "size": size,
-        "device": args.device,
-        "precision": "bf16" if args.bf16 else "fp32",
-        "channels_last": args.channels_last,
-        "compiled": args.compile,
-        "threads": torch.get_num_threads(),
-        "images_per_second": args.batch_size / median,
-        "median_seconds": median,
-        "peak_memory_mib": peak_mebibytes(args.device) - before,
-    }))
+
+    report(train, args, before, what="train step", size=size, parameters=sum(parameter.numel() for parameter in parameters))
 
 
 if __name__ == "__main__":

@@ -4,19 +4,11 @@
         python bench/peers/torchvision_detectors.py retinanet_resnet50_fpn --batch_size 2 --size 640 [--infer] [--bf16] [--channels_last] [--compile] [--device cuda]
 """
 import argparse
-import json
-import resource
-import statistics
-import time
 
 import torch
 import torchvision
 
-
-def peak_mebibytes(device):
-    if device == "cuda":
-        return torch.cuda.max_memory_reserved() / 2**20
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+from timed_steps import add_flags, peak_mebibytes, report
 
 
 def made_up_targets(count, size, boxes=7):
@@ -31,11 +23,8 @@ def main():
     flags.add_argument("model", help="a function of torchvision.models.detection")
     flags.add_argument("--batch_size", type=int, default=1)
     flags.add_argument("--size", type=int, default=640)
-    flags.add_argument("--steps", type=int, default=8)
-    flags.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    add_flags(flags)
     flags.add_argument("--infer", action="store_true")
-    flags.add_argument("--bf16", action="store_true")
-    flags.add_argument("--channels_last", action="store_true")
     flags.add_argument("--compile", action="store_true", help="torch.compile the backbone and the head")
     args = flags.parse_args()
 
@@ -67,29 +56,7 @@ def main():
         loss.backward()
         optimizer.step()
 
-    seconds = []
-    for step in range(-2, args.steps):
-        start = time.perf_counter()
-        (infer if args.infer else train)()
-        if args.device == "cuda":
-            torch.cuda.synchronize()
-        if step >= 0:
-            seconds.append(time.perf_counter() - start)
-    median = statistics.median(seconds)
-    print(json.dumps({
-        "what": "inference" if args.infer else "train step",
-        "model": args.model,
-        "batch_size": args.batch_size,
-        "size": args.size,
-        "device": args.device,
-        "precision": "bf16" if args.bf16 else "fp32",
-        "channels_last": args.channels_last,
-        "compiled": args.compile,
-        "threads": torch.get_num_threads(),
-        "images_per_second": args.batch_size / median,
-        "median_seconds": median,
-        "peak_memory_mib": peak_mebibytes(args.device) - before,
-    }))
+    report(infer if args.infer else train, args, before, what="inference" if args.infer else "train step", size=args.size)
 
 
 if __name__ == "__main__":

@@ -17,17 +17,24 @@
 namespace osprey {
 namespace {
 
-torch::jit::Module load_module(const std::string& file, const at::Device& device, int64_t batch_size) {
+/// What a file serves, and the suppression that is part of it.
+struct Served {
+  torch::jit::Module module;
+  boxes::NmsOptions nms;
+};
+
+Served load_served(const std::string& file, const at::Device& device, int64_t batch_size) {
   if (!std::filesystem::exists(file)) throw DataError(file + ": no such file; a served model's folder holds it");
   try {
     torch::jit::Module module = torch::jit::load(file, device);
     module.eval();
+    const boxes::NmsOptions nms = served_nms_options(module);
     if (device.is_cpu()) {
       const int64_t height = module.attr("height").toInt(), width = module.attr("width").toInt();
       prepare_for_cpu(module.attr("net").toModule(),
                       at::zeros({batch_size, 3, height, width}).contiguous(at::MemoryFormat::ChannelsLast));
     }
-    return module;
+    return {module, nms};
   } catch (const c10::Error& error) {
     throw DataError(file + ": cannot be loaded: " + error.what_without_backtrace());
   } catch (const std::exception& error) {  // of the convolution library
@@ -50,20 +57,20 @@ struct Detector::Impl {
   at::Device device;
   ModelCard card;
   config::LabelMap labels;
-  mutable torch::jit::Module module;
+  mutable Served served;
 
   Impl(const std::string& where, const std::string& device_name)
       : folder(where),
         device(device_name),
         card(read_model_card(where + "/model_card.json")),
         labels(load_labels(where + "/label_map.pbtxt")),
-        module(load_module(where + "/model.pt", device, card.batch_size)) {}
+        served(load_served(where + "/model.pt", device, card.batch_size)) {}
 
   /// images  [B, H, W, 3] uint8
   Detections run(const at::Tensor& images) const { return device.is_cpu() ? run_in_parts(images) : run_whole(images); }
 
   Detections run_whole(const at::Tensor& images) const {
-    const auto output = module.forward({images.to(device)}).toGenericDict();
+    const auto output = served.module.forward({images.to(device)}).toGenericDict();
     const auto of = [&](const char* name) { return output.at(name).toTensor().to(at::kCPU); };
     return {of("detection_boxes"), of("detection_scores"), of("detection_classes").to(at::kLong) - 1,
             of("num_detections").to(at::kLong)};
@@ -72,14 +79,13 @@ struct Detector::Impl {
   /// The same on a CPU, where the suppression of a model in training is faster than that of the file, which is made of
   /// libtorch's operations.
   Detections run_in_parts(const at::Tensor& images) const {
-    const auto resized = module.get_method("resize")({images}).toTuple();
+    const auto resized = served.module.get_method("resize")({images}).toTuple();
     const auto side = [&](size_t i) { return resized->elements()[i].toInt(); };
     const at::Tensor canvas = resized->elements()[0].toTensor(),
                      shapes = at::tensor({side(1), side(2)}, at::kLong).repeat({images.size(0), 1});
-    const auto candidates = module.attr("net").toModule().forward({canvas, shapes}).toTuple();
+    const auto candidates = served.module.attr("net").toModule().forward({canvas, shapes}).toTuple();
     const at::Tensor boxes = candidates->elements()[0].toTensor(), scores = candidates->elements()[1].toTensor();
-    return boxes::batch_non_max_suppression(boxes.size(2) == 1 ? boxes.squeeze(2) : boxes, scores,
-                                            served_nms_options(module),
+    return boxes::batch_non_max_suppression(boxes.size(2) == 1 ? boxes.squeeze(2) : boxes, scores, served.nms,
                                             boxes::true_image_windows(shapes, canvas.size(2), canvas.size(3)))
         .detections;
   }

@@ -141,8 +141,8 @@ std::pair<at::Tensor, at::Tensor> take_back_gates(const at::Tensor& gradient, co
     }
     with_width<T>(x, {wanted, in, out}, [&](auto width) {
       device::with_curve_of_kernel<width>(affine.channels.epilogue, [&](auto curve) {
-        sums = sums_of_pictures_on_device(
-            x, device::GateGradients<T, width, decltype(curve)>{wanted, in, affine.channels, curve, factors, out});
+        sums = sums_of_pictures_on_device(x, device::PictureGradients<T, width, decltype(curve), device::ThroughGate>{
+                                                 wanted, in, affine.channels, curve, factors, out});
       });
     });
   });
@@ -173,10 +173,10 @@ std::pair<at::Tensor, at::Tensor> take_back_means(const at::Tensor& of_values, c
     }
     with_width<T>(x, {wanted, in, out}, [&](auto width) {
       device::with_curve_of_kernel<width>(affine.channels.epilogue, [&](auto curve) {
-        moments =
-            parts_of_pictures_on_device(
-                x, device::OffsetGradients<T, width, decltype(curve)>{wanted, in, affine.channels, curve, offset, out})
-                .flatten(0, 1);
+        moments = parts_of_pictures_on_device(x,
+                                              device::PictureGradients<T, width, decltype(curve), device::ThroughMean>{
+                                                  wanted, in, affine.channels, curve, offset, out})
+                      .flatten(0, 1);
       });
     });
   });

@@ -3,10 +3,10 @@
 
 namespace osprey::kernels::device {
 
-#define OSPREY_FOR_CURVE(T, kWidth, Curve)                        \
-  OSPREY_FOR_GPU(PictureSums<ValueSums<T, kWidth, Curve>>);       \
-  OSPREY_FOR_GPU(PictureSums<GateGradients<T, kWidth, Curve>>);   \
-  OSPREY_FOR_GPU(PictureSums<OffsetGradients<T, kWidth, Curve>>); \
+#define OSPREY_FOR_CURVE(T, kWidth, Curve)                                      \
+  OSPREY_FOR_GPU(PictureSums<ValueSums<T, kWidth, Curve>>);                     \
+  OSPREY_FOR_GPU(PictureSums<PictureGradients<T, kWidth, Curve, ThroughGate>>); \
+  OSPREY_FOR_GPU(PictureSums<PictureGradients<T, kWidth, Curve, ThroughMean>>); \
   OSPREY_FOR_GPU(Gate<T, kWidth, Curve>)
 #define OSPREY_FOR_TYPE(T)                    \
   OSPREY_FOR_CURVE(T, 1, AnyCurve);           \

@@ -66,82 +66,61 @@ struct ValueSums {
   OSPREY_INLINE void finish(int64_t, int64_t, double&, double&) const {}
 };
 
-/// Sum of the gradients of gated values times the values; writes down the gradients of the values, times the gates.
-template <class T, int kWidthOf, class Curve>
-struct GateGradients {
-  static constexpr int kWidth = kWidthOf, kAhead = 2;
-  const T *gradient, *x;
-  ChannelAffine affine;
-  Curve curve;
-  const float* gates;  ///< [pictures, depth]
-  T* of_values;
-
-  OSPREY_INLINE GateGradients of_picture(int64_t number, int64_t elements, int64_t depth) const {
-    const int64_t first = number * elements;
-    return {gradient + first, x + first, affine, curve, gates + number * depth, of_values + first};
+/// A gradient of gated values, with the gate as the factor of a picture's channel, taken back to the values: sum of the
+/// gradients times the values.
+struct ThroughGate {
+  template <class Curve>
+  OSPREY_INLINE static float back(const Curve& curve, float centered, float scale, float shift, float gradient,
+                                  float gate, float& sum, float&) {
+    sum += gradient * curve.value(centered * scale + shift);
+    return gradient * gate;
   }
-  struct Channels {
-    const GateGradients& of;
-    OfChannels<kWidth> mean, scale, shift, gates;
-    OSPREY_INLINE RowPair<T, kWidth> read(int64_t at) const {
-      return {device::read<kWidth>(of.gradient + at), device::read<kWidth>(of.x + at)};
-    }
-    OSPREY_INLINE void add(int64_t at, const RowPair<T, kWidth>& row, float* a, float*) const {
-      float result[kWidth];
-      OSPREY_UNROLL
-      for (int k = 0; k < kWidth; ++k) {
-        a[k] += row.other[k] * of.curve.value((row.x[k] - mean[k]) * scale[k] + shift[k]);
-        result[k] = row.other[k] * gates[k];
-      }
-      write(of.of_values + at, result);
-    }
-  };
-  template <class Run>
-  OSPREY_INLINE void with_channels(int64_t channel, Run run) const {
-    run(Channels{*this, OfChannels<kWidth>(affine.mean + channel), OfChannels<kWidth>(affine.scale + channel),
-                 OfChannels<kWidth>(affine.shift + channel), OfChannels<kWidth>(gates + channel)});
+};
+/// A gradient of values, to which that of their mean is added, taken back to x: sum of g and of g * (x - mean).
+struct ThroughMean {
+  template <class Curve>
+  OSPREY_INLINE static float back(const Curve& curve, float centered, float scale, float shift, float gradient,
+                                  float of_mean, float& sum, float& product) {
+    const float g = curve.back(centered * scale + shift, gradient + of_mean);
+    sum += g;
+    product += g * centered;
+    return scale * g;
   }
-  OSPREY_INLINE void finish(int64_t, int64_t, double&, double&) const {}
 };
 
-/// With g = gradient + offset of the picture's channel, that of the value, taken back through the curve: sum of g and
-/// of g * (x - mean); writes down scale * g.
-template <class T, int kWidthOf, class Curve>
-struct OffsetGradients {
+/// Sums that one of them makes of a gradient and its map; what it returns is written down.
+template <class T, int kWidthOf, class Curve, class Through>
+struct PictureGradients {
   static constexpr int kWidth = kWidthOf, kAhead = 2;
   const T *gradient, *x;
   ChannelAffine affine;
   Curve curve;
-  const float* offset;  ///< [pictures, depth]
+  const float* of_pictures;  ///< [pictures, depth]: gates, or gradients of means
   T* result;
 
-  OSPREY_INLINE OffsetGradients of_picture(int64_t number, int64_t elements, int64_t depth) const {
+  OSPREY_INLINE PictureGradients of_picture(int64_t number, int64_t elements, int64_t depth) const {
     const int64_t first = number * elements;
-    return {gradient + first, x + first, affine, curve, offset + number * depth, result + first};
+    return {gradient + first, x + first, affine, curve, of_pictures + number * depth, result + first};
   }
   struct Channels {
-    const OffsetGradients& of;
-    OfChannels<kWidth> mean, scale, shift, offset;
+    const PictureGradients& all;
+    OfChannels<kWidth> mean, scale, shift, of_picture;
     OSPREY_INLINE RowPair<T, kWidth> read(int64_t at) const {
-      return {device::read<kWidth>(of.gradient + at), device::read<kWidth>(of.x + at)};
+      return {device::read<kWidth>(all.gradient + at), device::read<kWidth>(all.x + at)};
     }
     OSPREY_INLINE void add(int64_t at, const RowPair<T, kWidth>& row, float* a, float* b) const {
-      float result[kWidth];
+      float written[kWidth];
       OSPREY_UNROLL
-      for (int k = 0; k < kWidth; ++k) {
-        const float centered = row.x[k] - mean[k];
-        const float g = of.curve.back(centered * scale[k] + shift[k], row.other[k] + offset[k]);
-        a[k] += g;
-        b[k] += g * centered;
-        result[k] = scale[k] * g;
-      }
-      write(of.result + at, result);
+      for (int k = 0; k < kWidth; ++k)
+        written[k] =
+            Through::back(all.curve, row.x[k] - mean[k], scale[k], shift[k], row.other[k], of_picture[k], a[k], b[k]);
+      write(all.result + at, written);
     }
   };
   template <class Run>
   OSPREY_INLINE void with_channels(int64_t channel, Run run) const {
     run(Channels{*this, OfChannels<kWidth>(affine.mean + channel), OfChannels<kWidth>(affine.scale + channel),
-                 OfChannels<kWidth>(affine.shift + channel), OfChannels<kWidth>(offset + channel)});
+                 OfChannels<kWidth>(affine.shift + channel), OfChannels<kWidth>(of_pictures + channel)});
   }
   OSPREY_INLINE void finish(int64_t, int64_t, double&, double&) const {}
 };
