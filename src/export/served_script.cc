@@ -147,7 +147,7 @@ def suppress(self, boxes: Tensor, scores: Tensor, window: Tensor) -> Tuple[Tenso
         while not torch.equal(left, kept):
             kept = left
             left = torch.mv(rivals.t(), kept.float()) == 0
-        if self.max_per_class < self.max_total:
+        if self.prune or self.max_per_class < self.max_total:
             kept = kept & (torch.mv(same.float().t(), kept.float()) < self.max_per_class)
         clipped = self.inside(picked, window)
         if self.prune:
