@@ -46,8 +46,8 @@ class ServedModel {
       throw osprey::DataError(fmt::format(
           "--model {}: neither what export_model wrote (model.pt) nor a training's folder (pipeline.config) is there",
           path.string()));
-    if (fs::is_regular_file(path) &&
-        (path.filename() == "checkpoint" || path.extension() == ".config" || path.extension() == ".json"))
+    if (fs::is_regular_file(path) && (path.filename() == "checkpoint" || path.extension() == ".config" ||
+                                      path.extension() == ".json" || path.extension() == ".onnx"))
       throw osprey::ConfigError(
           fmt::format("--model: {} is no model; give its folder, {}, or a checkpoint (ckpt-<step>.osprey)",
                       path.string(), run.empty() ? "." : run.string()));
@@ -61,7 +61,7 @@ class ServedModel {
     try {
       const auto pipeline = osprey::config::load_pipeline((run / "pipeline.config").string());
       osprey::config::check(pipeline, osprey::config::Purpose::kExport);
-      osprey::export_model(pipeline, path.string(), folder_.string(), {.parity_images = 1});
+      osprey::export_model(pipeline, path.string(), folder_.string(), {.onnx = false, .parity_images = 1});
     } catch (...) {
       std::error_code ignored;
       fs::remove_all(own_, ignored);

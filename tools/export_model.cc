@@ -16,7 +16,8 @@ int main(int argc, char** argv) {
   app.add_option("--checkpoint,--trained_checkpoint_prefix,--trained_checkpoint_dir", checkpoint,
                  "Checkpoint file or prefix, Osprey's or TensorFlow's, or a model directory (its newest)")
       ->required();
-  app.add_option("--output_dir,--output_directory", output_dir, "Folder for model.pt and what belongs to it")
+  app.add_option("--output_dir,--output_directory", output_dir,
+                 "Folder for model.pt, model.onnx and what belongs to them")
       ->required();
   app.add_option("--batch_size", options.batch_size, "Pictures per call of the served model")
       ->check(osprey::cli::at_least(1))
@@ -28,6 +29,7 @@ int main(int argc, char** argv) {
                  "How maps lie in memory inside the served model; contiguous and channels_first are the same")
       ->check(CLI::IsMember({"channels_last", "contiguous", "channels_first"}))
       ->capture_default_str();
+  app.add_flag("--onnx,!--noonnx", options.onnx, "Write model.onnx beside model.pt")->capture_default_str();
   app.add_option("--input_type", input_type, "Form of the input; uint8 pictures are the one there is")
       ->check(CLI::IsMember({"image_tensor"}))
       ->capture_default_str();
@@ -49,5 +51,10 @@ int main(int argc, char** argv) {
             output_dir, report.images - report.left_to_rounding,
             report.real_images ? "evaluation pictures" : "pictures of noise", report.detections,
             report.max_box_difference, report.max_score_difference));
+        if (!options.onnx) return;
+        if (report.without_onnx.empty())
+          osprey::cli::print(fmt::format("{}/model.onnx is the same for ONNX runtimes\n", output_dir));
+        else
+          SPDLOG_WARN("no model.onnx: {}", report.without_onnx);
       });
 }

@@ -7,9 +7,11 @@
 #include <torch/csrc/jit/serialization/import.h>
 
 #include <filesystem>
+#include <optional>
 #include <sstream>
 
 #include "export/model_card.h"
+#include "export/onnx/model.h"
 #include "export/parity.h"
 #include "export/served_module.h"
 #include "osprey/base/atomic_file.h"
@@ -110,6 +112,16 @@ class UncheckedFile {
   fs::path path_;
 };
 
+/// The bytes of model.onnx; nothing, and why, where ONNX lacks what the model does.
+std::optional<std::string> onnx_bytes(const torch::jit::Module& served, int64_t batch_size, std::string& why_not) {
+  try {
+    return onnx_model(served, batch_size);
+  } catch (const ConfigError& error) {
+    why_not = error.what();
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 ExportReport export_model(const config::Pipeline& pipeline, const std::string& checkpoint,
@@ -139,10 +151,14 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
   if (failed) throw DataError(output_dir + ": cannot be created: " + failed.message());
   const fs::path folder(output_dir);
   const UncheckedFile unchecked(folder / ".model.pt.unchecked");
+  std::optional<std::string> onnx;
+  std::string without_onnx;
   {
+    const torch::jit::Module made = served_module(*model, resize, options.batch_size, options.memory_format);
     std::ostringstream bytes;  // libtorch's own writer of files ends the program where the disk is full
-    served_module(*model, resize, options.batch_size, options.memory_format).save(bytes);
+    made.save(bytes);
     write_whole(unchecked.path(), std::move(bytes).str());
+    if (options.onnx) onnx = onnx_bytes(made, options.batch_size, without_onnx);
   }
 
   bool real = true;
@@ -151,6 +167,7 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
   torch::jit::Module served = torch::jit::load(unchecked.path().string());
   ExportReport report = compare(*model, *resizer, served, options.batch_size, pictures, options.parity_tolerance);
   report.real_images = real;
+  report.without_onnx = without_onnx;
 
   ModelCard card;
   card.model_type = ssd->feature_extractor().type();
@@ -169,9 +186,12 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
   card.parity_detections = report.detections;
   card.max_box_difference = report.max_box_difference;
   card.max_score_difference = report.max_score_difference;
+  card.has_onnx = onnx.has_value();
   write_whole(folder / "pipeline.config", config::effective_text(*pipeline.message));
   config::write_label_map(labels, (folder / "label_map.pbtxt").string());
   write_whole(folder / "model_card.json", to_json(card));
+  fs::remove(folder / "model.onnx", failed);  // one of an earlier export is not of this model
+  if (onnx) write_whole(folder / "model.onnx", *onnx);
   fs::rename(unchecked.path(), folder / "model.pt", failed);
   if (failed) throw DataError((folder / "model.pt").string() + ": cannot be written: " + failed.message());
   return report;

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "export/onnx/graph.h"
 #include "osprey/base/error.h"
 #include "osprey/base/json_text.h"
 
@@ -13,6 +14,7 @@ namespace osprey {
 std::string to_json(const ModelCard& card) {
   nlohmann::ordered_json json;
   json["format"] = "TorchScript";
+  if (card.has_onnx) json["onnx"] = {{"file", "model.onnx"}, {"opset", kOnnxOpset}};
   json["osprey_version"] = OSPREY_VERSION;
   json["model_type"] = card.model_type;
   json["step"] = card.step;
@@ -62,6 +64,7 @@ ModelCard read_model_card(const std::string& file) {
     card.parity_detections = json.at("parity").at("detections");
     card.max_box_difference = json.at("parity").at("max_box_difference");
     card.max_score_difference = json.at("parity").at("max_score_difference");
+    card.has_onnx = json.contains("onnx");
     return card;
   } catch (const nlohmann::json::exception& error) {
     throw DataError(file + ": is no model card: " + error.what());

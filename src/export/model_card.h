@@ -17,6 +17,7 @@ struct ModelCard {
   bool moving_averages = false;
   int64_t parity_images = 0, parity_detections = 0;
   double max_box_difference = 0, max_score_difference = 0;
+  bool has_onnx = false;  ///< whether model.onnx is there, too
 };
 
 /// The card as JSON, with the form of inputs and outputs beside the fields above.

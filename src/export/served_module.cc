@@ -96,6 +96,11 @@ torch::jit::Module served_module(models::DetectionModel& model, const ServedResi
   return served;
 }
 
+ServedResize served_resize(const torch::jit::Module& served) {
+  const auto of = [&](const char* name) { return served.attr(name).toInt(); };
+  return {of("height"), of("width"), of("min_dimension"), of("max_dimension")};
+}
+
 boxes::NmsOptions served_nms_options(const torch::jit::Module& served) {
   const auto number = [&](const char* name) { return static_cast<float>(served.attr(name).toDouble()); };
   const auto flag = [&](const char* name) { return served.attr(name).toBool(); };

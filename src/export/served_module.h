@@ -22,7 +22,9 @@ struct ServedResize {
 torch::jit::Module served_module(models::DetectionModel& model, const ServedResize& resize, int64_t batch_size,
                                  at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast);
 
-/// The suppression that a served module does, as it says itself.   throws  c10::Error where the module is another one
+/// How a served module resizes, and the suppression that it does, as it says itself.
+/// throws  c10::Error where the module is another one
+ServedResize served_resize(const torch::jit::Module& served);
 boxes::NmsOptions served_nms_options(const torch::jit::Module& served);
 
 }  // namespace osprey

@@ -13,6 +13,8 @@
 
 #include "../src/export/cpu_convolutions.h"
 #include "../src/export/model_card.h"
+#include "../src/export/onnx/graph.h"
+#include "../src/export/onnx/model.h"
 #include "../src/export/parity.h"
 #include "../src/export/served_module.h"
 #include "osprey/base/error.h"
@@ -25,6 +27,7 @@
 #include "osprey/export/latency.h"
 #include "osprey/models/builder.h"
 #include "support/golden.h"
+#include "support/onnx.h"
 #include "support/temp_dir.h"
 
 namespace osprey {
@@ -45,12 +48,16 @@ config::Pipeline toy_pipeline(std::vector<std::string> changes = {}) {
   return config::load_pipeline(OSPREY_SOURCE_DIR "/configs/quickstart.config", changes);
 }
 
-std::shared_ptr<models::DetectionModel> evaluated_model(const config::Pipeline& pipeline, uint64_t seed = 0) {
+/// box_spread  how much further boxes are from their anchors than those of fresh predictors
+std::shared_ptr<models::DetectionModel> evaluated_model(const config::Pipeline& pipeline, uint64_t seed = 0,
+                                                        double box_spread = 1) {
   auto model = models::build_model(pipeline.root(), {.seed = seed});
   // Fresh predictors score all anchors alike; ties would make the order of suppression a matter of rounding.
   const at::NoGradGuard no_gradients;
-  for (const auto& [name, variable] : models::variables(*model))
+  for (const auto& [name, variable] : models::variables(*model)) {
     if (name.find("ClassPredictor.weights") != std::string::npos) at::Tensor(variable).mul_(50);
+    if (name.find("BoxEncodingPredictor.weights") != std::string::npos) at::Tensor(variable).mul_(box_spread);
+  }
   model->eval();
   return model;
 }
@@ -89,6 +96,7 @@ struct Variant {
   ServedResize resize;
   int64_t batch_size;
   at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;
+  double box_spread = 1;
 };
 
 void PrintTo(const Variant& variant, std::ostream* out) { *out << variant.name; }
@@ -97,7 +105,7 @@ class ServedModule : public ::testing::TestWithParam<Variant> {};
 
 TEST_P(ServedModule, FindsWhatTheModelFinds) {
   const config::Pipeline pipeline = toy_pipeline(GetParam().changes);
-  const auto model = evaluated_model(pipeline);
+  const auto model = evaluated_model(pipeline, 0, GetParam().box_spread);
   torch::jit::Module served = served_module(*model, GetParam().resize, GetParam().batch_size, GetParam().memory_format);
   const ExportReport report = compare(*model, *resizer_of(pipeline), served, GetParam().batch_size, pictures(), 1e-4);
   EXPECT_EQ(report.images, 3);
@@ -118,6 +126,62 @@ TEST_P(ServedModule, SaysWhichSuppressionItDoes) {
   EXPECT_EQ(of_file.padding_score, of_model.padding_score);
   if (!of_model.class_agnostic) {
     EXPECT_EQ(of_file.max_detections_per_class, of_model.max_detections_per_class);
+  }
+}
+
+/// The detections of picture b in what a served module or ONNX Runtime gave, best first: class, score, four corners.
+std::vector<std::array<float, 6>> rows(const std::map<std::string, at::Tensor>& output, int64_t b) {
+  std::vector<std::array<float, 6>> result;
+  const auto of = [&](const char* name) { return output.at(name)[b]; };
+  for (int64_t i = 0; i < of("num_detections").item<int64_t>(); ++i) {
+    const at::Tensor box = of("detection_boxes")[i];
+    result.push_back({of("detection_classes")[i].item<float>(), of("detection_scores")[i].item<float>(),
+                      box[0].item<float>(), box[1].item<float>(), box[2].item<float>(), box[3].item<float>()});
+  }
+  return result;
+}
+
+TEST_P(ServedModule, AsOnnxFindsTheSame) {
+  if (!testing::has_onnx_runtime()) GTEST_SKIP() << testing::kNoOnnxRuntime;
+  const auto model = evaluated_model(toy_pipeline(GetParam().changes), 0, GetParam().box_spread);
+  torch::jit::Module served = served_module(*model, GetParam().resize, GetParam().batch_size, GetParam().memory_format);
+  if (model->nms_options().soft_nms_sigma > 0) {
+    EXPECT_THAT([&] { onnx_model(served, GetParam().batch_size); },
+                ::testing::ThrowsMessage<ConfigError>(HasSubstr("soft_nms_sigma")));
+    return;
+  }
+  const std::string file = onnx_model(served, GetParam().batch_size);
+  for (const at::Tensor& picture : pictures()) {
+    std::vector<at::Tensor> batch{picture};
+    while (static_cast<int64_t>(batch.size()) < GetParam().batch_size) batch.push_back(picture.flip(0));
+    const at::Tensor images = at::stack(batch);
+    std::map<std::string, at::Tensor> by_file;
+    for (const auto& item : served.forward({images}).toGenericDict())
+      by_file[item.key().toStringRef()] = item.value().toTensor();
+    const std::map<std::string, at::Tensor> by_onnx = testing::run_onnx(file, {{"input_tensor", images}});
+    ASSERT_EQ(by_onnx.size(), by_file.size());
+    for (const auto& [name, value] : by_file) ASSERT_EQ(by_onnx.at(name).sizes(), value.sizes()) << name;
+    for (int64_t b = 0; b < GetParam().batch_size; ++b) {
+      const auto expected = rows(by_file, b), found = rows(by_onnx, b);
+      ASSERT_EQ(found.size(), expected.size());
+      // Scores that are alike to within rounding may come in another order, and the last may be another of those.
+      const float last = expected.empty() ? 0 : expected.back()[1];
+      for (size_t i = 0; i < expected.size(); ++i) {
+        EXPECT_NEAR(found[i][1], expected[i][1], 1e-5) << i;
+        const auto same = [&](const auto& other) {
+          for (size_t k = 0; k < 6; ++k)
+            if (std::abs(other[k] - expected[i][k]) > 1e-4) return false;
+          return true;
+        };
+        EXPECT_TRUE(std::any_of(found.begin(), found.end(), same) || expected[i][1] <= last + 1e-5) << i;
+      }
+      for (const char* name : {"detection_boxes", "detection_scores", "detection_classes"}) {
+        const auto beyond = [&](const auto& output) {
+          return output.at(name)[b].slice(0, static_cast<int64_t>(expected.size()));
+        };
+        EXPECT_TRUE(beyond(by_onnx).equal(beyond(by_file))) << name << " of rows that stand for nothing";
+      }
+    }
   }
 }
 
@@ -154,6 +218,13 @@ INSTANTIATE_TEST_SUITE_P(
                       Variant{"SoftSuppression", {kNms + "soft_nms_sigma=0.3"}, {96, 96, 0, 0}, 1},
                       Variant{"ClassAgnostic", {kNms + "use_class_agnostic_nms=true"}, {96, 96, 0, 0}, 1},
                       Variant{"FewPerClass", {kNms + "max_detections_per_class=8"}, {96, 96, 0, 0}, 1},
+                      Variant{"ManyLieOutside",
+                              {"model.ssd.num_classes=1", kNms + "iou_threshold=1", kNms + "max_total_detections=60",
+                               kNms + "max_detections_per_class=60"},
+                              {96, 96, 0, 0},
+                              1,
+                              at::MemoryFormat::ChannelsLast,
+                              2000},
                       Variant{"FewAreLeft", {kNms + "iou_threshold=0.02"}, {96, 96, 0, 0}, 1},
                       Variant{"LongList",
                               {kNms + "max_total_detections=1500", kNms + "max_detections_per_class=1500"},
@@ -321,7 +392,8 @@ TEST(Export, FolderServesThroughTheDetector) {
   const ExportReport report = export_model(pipeline, folder / "ckpt-5", folder / "exported");
   EXPECT_GT(report.detections, 0);
   EXPECT_FALSE(report.real_images) << "the quickstart's records are not there in a test";
-  for (const char* name : {"model.pt", "model_card.json", "label_map.pbtxt", "pipeline.config"})
+  EXPECT_EQ(report.without_onnx, "");
+  for (const char* name : {"model.pt", "model.onnx", "model_card.json", "label_map.pbtxt", "pipeline.config"})
     EXPECT_TRUE(fs::exists(folder / (std::string("exported/") + name))) << name;
 
   const Detector detector(folder / "exported");
@@ -356,6 +428,25 @@ TEST(Export, FolderServesThroughTheDetector) {
   torch::jit::Module("another.Model").save(folder / "exported/model.pt");
   EXPECT_THAT([&] { Detector another(folder / "exported"); },
               ::testing::ThrowsMessage<DataError>(HasSubstr("exported/model.pt: cannot be loaded")));
+}
+
+TEST(Export, AFolderHasNoOnnxFileOfAnotherModel) {
+  const TempDir folder;
+  const config::Pipeline plain = toy_pipeline(), soft = toy_pipeline({kNms + "soft_nms_sigma=0.3"});
+  save_run(*evaluated_model(plain, 3), folder);
+  const auto card = [&] { return testing::read_json(folder / "exported/model_card.json"); };
+  export_model(plain, folder / "ckpt-5", folder / "exported");
+  EXPECT_TRUE(fs::exists(folder / "exported/model.onnx"));
+  EXPECT_EQ(card().at("onnx").at("opset"), kOnnxOpset);
+
+  const ExportReport report = export_model(soft, folder / "ckpt-5", folder / "exported");
+  EXPECT_THAT(report.without_onnx, HasSubstr("soft_nms_sigma"));
+  EXPECT_FALSE(fs::exists(folder / "exported/model.onnx"));
+  EXPECT_FALSE(card().contains("onnx"));
+
+  export_model(plain, folder / "ckpt-5", folder / "exported");
+  EXPECT_EQ(export_model(plain, folder / "ckpt-5", folder / "exported", {.onnx = false}).without_onnx, "");
+  EXPECT_FALSE(fs::exists(folder / "exported/model.onnx"));
 }
 
 TEST(Export, TheFolderOfTheTrainingIsLeftAsItIs) {

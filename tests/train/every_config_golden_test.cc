@@ -19,6 +19,7 @@
 #include "osprey/export/detector.h"
 #include "osprey/export/exporter.h"
 #include "support/golden.h"
+#include "support/onnx.h"
 #include "support/temp_dir.h"
 
 namespace osprey::train {
@@ -120,6 +121,16 @@ std::string learn(Assembly& assembly, data::BatchSource& source) {
   return fmt::format("loss {:.4g} -> {:.4g} in {} steps", first, loss, steps);
 }
 
+/// ONNX Runtime finds with the file what libtorch finds with the other: as many, with the same scores.
+void expect_onnx_serves(const std::string& folder, const at::Tensor& picture,
+                        const c10::Dict<c10::IValue, c10::IValue>& expected) {
+  if (!osprey::testing::has_onnx_runtime()) return;
+  const auto found = osprey::testing::run_onnx(osprey::testing::read_file(folder + "/model.onnx"),
+                                               {{"input_tensor", picture.unsqueeze(0)}});
+  for (const char* name : {"num_detections", "detection_scores"})
+    osprey::testing::expect_close(found.at(name), expected.at(name).toTensor(), 0, 1e-3, name);
+}
+
 /// The detector runs the exported file, and scores a picture as the file itself does where rounding does not decide;
 /// the bound is a tenth of what a score printed with two digits shows.
 void expect_detector_serves(const std::string& folder, bool to_the_score) {
@@ -131,6 +142,7 @@ void expect_detector_serves(const std::string& folder, bool to_the_score) {
   const at::NoGradGuard no_gradients;
   const auto expected = file.forward({picture.unsqueeze(0)}).toGenericDict();
   EXPECT_NEAR(found[0].score, expected.at("detection_scores").toTensor().max().item<float>(), 1e-3);
+  expect_onnx_serves(folder, picture, expected);
 }
 
 void expect_whole_way(const fs::path& file, const Pictures& pictures) {

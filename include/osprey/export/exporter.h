@@ -12,6 +12,7 @@ namespace osprey {
 struct ExportOptions {
   int64_t batch_size = 1;  ///< of the served model; pictures of one batch share their size
   at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;  ///< of the maps inside; or Contiguous
+  bool onnx = true;                                                 ///< write model.onnx as well
   int64_t parity_images = 4;       ///< how many pictures the check takes from eval_input_reader
   double parity_tolerance = 1e-3;  ///< largest difference of a score, or of a coordinate as a fraction of the picture
 };
@@ -24,6 +25,7 @@ struct ExportReport {
   int64_t left_to_rounding =
       0;                    ///< pictures on which they differ, by no more than noise of 1e-5 moves the checkpoint's own
   bool real_images = true;  ///< false: the evaluation records cannot be read, noise was compared instead
+  std::string without_onnx;  ///< why there is no model.onnx although it was asked for
 };
 
 /// Writes a folder that serves a trained model, and checks it:
@@ -31,9 +33,11 @@ struct ExportReport {
 ///                    gives a dictionary of floats: num_detections [B], detection_boxes [B, D, 4] (normalised ymin,
 ///                    xmin, ymax, xmax), detection_scores [B, D], detection_classes [B, D] (ids of the label map,
 ///                    from 1)
+///   model.onnx       the same for ONNX runtimes: input `input_tensor`, outputs of the names above. Passes ONNX's own
+///                    checker, but nothing here runs it. Left out where ONNX lacks something, as soft suppression
 ///   pipeline.config, label_map.pbtxt, model_card.json
-/// Resize, normalisation, decoding and suppression are inside. The file is loaded again from disk and must find what
-/// the checkpoint finds; it gets its final name only then.
+/// Resize, normalisation, decoding and suppression are inside. model.pt is loaded again from disk and must find what
+/// the checkpoint finds; the files get their final names only then.
 ///
 /// checkpoint  file, prefix or folder (its newest); moving averages are exported where eval_config asks for them
 /// throws  ConfigError: the config asks for what cannot be exported, or output_dir is that of the training;

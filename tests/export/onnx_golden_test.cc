@@ -1,0 +1,117 @@
+// The network of every public config, as ONNX, gives what it gives in libtorch.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "../src/export/onnx/model.h"
+#include "../src/export/onnx/network.h"
+#include "../src/export/served_module.h"
+#include "osprey/config/pipeline.h"
+#include "osprey/config/support.h"
+#include "osprey/models/builder.h"
+#include "support/golden.h"
+#include "support/onnx.h"
+
+namespace osprey {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace osprey::testing;
+
+/// The config with a small canvas, wider than high, that every level of a pyramid halves.
+config::Pipeline small(const fs::path& file) {
+  return config::load_pipeline(
+      file.string(), std::vector<std::string>{
+                         "graph_rewriter=", "model.ssd.image_resizer={fixed_shape_resizer {height: 256 width: 384}}"});
+}
+
+/// Weights with which maps have numbers of all sizes from their first level to their last.
+void randomize(models::DetectionModel& model) {
+  at::manual_seed(1);
+  for (const auto& [name, variable] : models::variables(model)) {
+    at::Tensor values(variable);
+    if (values.dim() == 4)
+      values.normal_(0, std::sqrt(1.5 / static_cast<double>(values.numel() / values.size(0))));
+    else if (name.ends_with("moving_mean"))
+      values.normal_(0, 0.1);
+  }
+}
+
+/// Only the network: from the canvas to boxes and scores of all anchors.
+std::string network_alone(const torch::jit::Module& served, const at::Tensor& images, const at::Tensor& shapes) {
+  OnnxGraph graph("network");
+  const auto input = [&](const char* name, const at::Tensor& value) {
+    std::vector<OnnxGraph::Dimension> shape(value.sizes().begin(), value.sizes().end());
+    return graph.input(name, value.scalar_type(), shape);
+  };
+  const std::vector<OnnxValue> outputs =
+      add_network(graph, *served.attr("net").toModule().get_method("forward").graph(),
+                  {input("images", images), input("shapes", shapes)});
+  graph.output("boxes", outputs.at(0), at::kFloat, {int64_t{1}, "anchors", "columns", int64_t{4}});
+  graph.output("scores", outputs.at(1), at::kFloat, {int64_t{1}, "anchors", "classes"});
+  return graph.file();
+}
+
+/// Boxes and scores of all anchors. Boxes of random weights may be as large as float32 can say.
+struct Outputs {
+  at::Tensor boxes, scores;
+};
+Outputs outputs(const at::Tensor& boxes, const at::Tensor& scores) { return {boxes.clamp(-10, 10), scores}; }
+
+/// Root of the mean squared difference.
+double distance(const at::Tensor& a, const at::Tensor& b) {
+  return (a.to(at::kDouble) - b.to(at::kDouble)).square().mean().sqrt().item<double>();
+}
+
+/// Whether the network's scores differ by so much more than rounding moves them that they show something.
+bool expect_the_same(const config::Pipeline& pipeline) {
+  const auto model = models::build_model(pipeline.root());
+  const at::NoGradGuard no_gradients;
+  randomize(*model);
+  model->eval();
+  const auto [height, width] = model->input_size();
+  const torch::jit::Module served = served_module(*model, {height, width, 0, 0}, 1);
+  EXPECT_NO_THROW(onnx_model(served, 1)) << "ONNX's checker, on the whole";
+  const at::Tensor images = at::randint(0, 256, {1, 3, height, width}, at::kFloat),
+                   shapes = at::tensor({height - 13, width - 50}, at::kLong).unsqueeze(0);
+  const auto in_libtorch = [&](const at::Tensor& pictures) {
+    const auto both = torch::jit::Module(served.attr("net").toModule()).forward({pictures, shapes}).toTuple();
+    return outputs(both->elements()[0].toTensor(), both->elements()[1].toTensor());
+  };
+  const auto by_onnx = run_onnx(network_alone(served, images, shapes), {{"images", images}, {"shapes", shapes}});
+  const Outputs found = outputs(by_onnx.at("boxes"), by_onnx.at("scores")), expected = in_libtorch(images),
+                moved = in_libtorch(images * (1 + 1e-5 * at::randn_like(images)));
+  // Some networks of random weights make much of rounding; so they do of a pixel that is a little brighter.
+  constexpr double kRounding = 1e-7;  // of the outputs themselves
+  EXPECT_LE(distance(found.boxes, expected.boxes), distance(moved.boxes, expected.boxes) + kRounding);
+  EXPECT_LE(distance(found.scores, expected.scores), distance(moved.scores, expected.scores) + kRounding);
+  return expected.scores.std().item<float>() > 100 * distance(moved.scores, expected.scores);
+}
+
+class Onnx : public ::testing::TestWithParam<int> {};
+
+constexpr int kParts = 4;  // for several processors
+
+TEST_P(Onnx, HoldsTheNetworkOfEveryConfig) {
+  if (!test_data()) GTEST_SKIP() << kNoTestData;
+  if (!has_onnx_runtime()) GTEST_SKIP() << kNoOnnxRuntime;
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(*test_data() / "data/pipeline_configs"))
+    files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  int seen = 0, telling = 0;
+  for (size_t i = static_cast<size_t>(GetParam()); i < files.size(); i += kParts) {
+    SCOPED_TRACE(files[i].filename().string());
+    if (!config::load_pipeline(files[i].string()).message->model().has_ssd()) continue;
+    const config::Pipeline pipeline = small(files[i]);
+    if (!config::unsupported_choices(pipeline, config::Purpose::kExport).refused.empty()) continue;
+    telling += expect_the_same(pipeline);
+    ++seen;
+  }
+  EXPECT_GE(2 * telling, seen);
+}
+INSTANTIATE_TEST_SUITE_P(Parts, Onnx, ::testing::Range(0, kParts));
+
+}  // namespace
+}  // namespace osprey

@@ -1,0 +1,22 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <string>
+
+namespace osprey::testing {
+
+/// Whether ONNX Runtime is there: in the Python environment that scripts/setup.sh --tests makes.
+bool has_onnx_runtime();
+
+/// Use: if (!has_onnx_runtime()) GTEST_SKIP() << kNoOnnxRuntime;
+inline constexpr const char* kNoOnnxRuntime = "no ONNX Runtime: scripts/setup.sh --tests makes the Python environment";
+
+/// What ONNX Runtime makes of inputs, by the names that the model gives them.
+///
+/// model   the bytes of an ONNX file
+/// inputs  uint8, int64 or float32
+/// throws  std::runtime_error where it cannot load or run the model; what it says is on stderr
+std::map<std::string, at::Tensor> run_onnx(const std::string& model, const std::map<std::string, at::Tensor>& inputs);
+
+}  // namespace osprey::testing
