@@ -36,7 +36,37 @@ struct Flags {
   int64_t ps_tasks = 0;
   double replica_timeout = 300;
   bool dry_run = false, print_config = false, clone_on_cpu = false;
+  std::optional<int64_t> sample_1_of_n;
 };
+
+/// Flags that the original's trainers take: some are obeyed, some have nothing to do here, and the rest say what does
+/// it.
+void add_flags_of_the_original(CLI::App& app, Flags& flags) {
+  const std::string group = "Compatibility";
+  app.add_option("--sample_1_of_n_eval_examples", flags.sample_1_of_n,
+                 "Evaluates every n-th example only (eval_input_reader[i].sample_1_of_n_examples)")
+      ->check(osprey::cli::at_least(1))
+      ->group(group);
+  for (const char* name : {"--record_summaries", "--run_once"})
+    app.add_flag(
+           name, [](int64_t) {}, "Changes nothing")
+        ->group(group);
+  const auto refused = [&](const std::string& name, const std::string& why, const std::string& harmless = "false") {
+    const auto refuse = [name, why, harmless](const std::string& value) {
+      if (value != harmless) throw CLI::ValidationError(name, why);
+    };
+    app.add_option_function<std::string>(name, refuse, "Is refused: " + why)
+        ->expected(0, 1)
+        ->default_str("true")
+        ->group(group);
+  };
+  refused("--checkpoint_dir", "eval_detector evaluates the checkpoints of a folder");
+  refused("--eval_timeout", "eval_detector --watch waits for checkpoints");
+  refused("--use_tpu", "there are no TPUs here; --device names a GPU or the CPU");
+  refused("--tpu_name", "there are no TPUs here; --device names a GPU or the CPU");
+  refused("--num_workers", "--num_clones and --worker_replicas say how many processes train together", "1");
+  refused("--eval_on_train_data", "eval_input_reader may name the training records");
+}
 
 void add_flags(CLI::App& app, Flags& flags) {
   osprey::cli::add_config_flags(app, flags.config);
@@ -131,6 +161,7 @@ void add_flags(CLI::App& app, Flags& flags) {
       ->group("Trying out");
   app.add_flag("--print_config", flags.print_config, "Prints the config after all overrides and ends")
       ->group("Trying out");
+  add_flags_of_the_original(app, flags);
   osprey::cli::accept_logging_flags(app);
 }
 
@@ -214,8 +245,12 @@ osprey::config::Pipeline pipeline_of(const Flags& flags) {
   overrides.assignments = assignments(flags);
   const std::string& file = flags.config.pipeline_config;
   osprey::config::Pipeline pipeline = osprey::config::load_pipeline(file, overrides);
-  if (!flags.resnet_depth) return pipeline;
-  overrides.assignments.push_back(depth_assignment(pipeline, *flags.resnet_depth));
+  if (!flags.resnet_depth && !flags.sample_1_of_n) return pipeline;
+  if (flags.resnet_depth) overrides.assignments.push_back(depth_assignment(pipeline, *flags.resnet_depth));
+  if (flags.sample_1_of_n)
+    for (int i = 0; i < pipeline.message->eval_input_reader_size(); ++i)
+      overrides.assignments.push_back(
+          fmt::format("eval_input_reader[{}].sample_1_of_n_examples={}", i, *flags.sample_1_of_n));
   return osprey::config::load_pipeline(file, overrides);
 }
 

@@ -22,6 +22,13 @@ for master in localhost localhost: localhost:x localhost:29611xyz localhost:0 lo
   refused "must be HOST:PORT" train_detector --model_dir "$folder/run" --use_fake_data --train_batch_size 4 --num_clones 2 --master $master
 done
 
+# Flags of the original's trainers.
+refused "eval_detector" train_detector --model_dir "$folder/run" --checkpoint_dir "$folder/run"
+refused "no TPUs" train_detector --model_dir "$folder/run" --use_tpu
+refused "--num_clones" train_detector --model_dir "$folder/run" --num_workers 2
+shown=$("$bin/train_detector" --pipeline_config "$config" --print_config --use_tpu=false --record_summaries --sample_1_of_n_eval_examples 5)
+[[ $shown == *"sample_1_of_n_examples: 5"* ]] || { echo "--sample_1_of_n_eval_examples: $shown"; exit 1; }
+
 # What is only listed otherwise.
 ignored=(--set 'graph_rewriter={quantization {delay: 3}}')
 "$bin/inspect_pipeline" --pipeline_config "$config" "${ignored[@]}" >/dev/null
