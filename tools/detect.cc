@@ -97,7 +97,11 @@ struct Source {
   std::string name() const { return records ? fmt::format("{}:{}", file.string(), record) : file.string(); }
 };
 
-bool is_record_file(const fs::path& file) { return file.filename().string().find(".record") != std::string::npos; }
+/// By the names that record files go by: "test.record", "val-00000-of-00032.tfrecord", "val.record-00000-of-00010".
+bool is_record_file(const fs::path& file) {
+  const std::string name = file.filename().string();
+  return name.find(".record") != std::string::npos || name.find(".tfrecord") != std::string::npos;
+}
 
 /// The pictures behind files, folders (by the usual endings) and record files; a file named on the command line is
 /// taken as it is.

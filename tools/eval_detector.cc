@@ -5,6 +5,9 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <thread>
@@ -13,6 +16,7 @@
 #include "osprey/base/error.h"
 #include "osprey/checkpoint/directory.h"
 #include "osprey/config/pipeline.h"
+#include "osprey/config/resolve.h"
 #include "osprey/config/validate.h"
 #include "osprey/eval/checkpoint_evaluator.h"
 #include "osprey/eval/event_writer.h"
@@ -92,6 +96,7 @@ class Evaluation {
           "{}: no training is there, for it has no pipeline.config; --pipeline_config names one that lies elsewhere",
           checkpoints_.string()));
     pipeline_ = osprey::config::load_pipeline(config, flags.config.overrides);
+    osprey::config::derive_num_classes(*pipeline_.message);
     osprey::config::check(pipeline_, osprey::config::Purpose::kEvaluate);
     osprey::config::require_configured_paths(pipeline_, {"eval_input_reader"});
     if (flags.sample_1_of_n > 0)
@@ -160,13 +165,22 @@ class Evaluation {
     last_step_ = step;
   }
 
-  // Evaluates each new checkpoint, the newest when several have come; ends at the config's last step, or when none came
-  // for eval_timeout seconds.
+  // Steps of the training that is watched, as it said itself when it began (or went on); those of the config where it
+  // has not begun.
+  int64_t planned_steps() const {
+    std::ifstream info(checkpoints_ / "run_info.json");
+    const nlohmann::json run = nlohmann::json::parse(info, nullptr, /*allow_exceptions=*/false);
+    const int64_t said = run.is_object() ? run.value("num_steps", int64_t{0}) : 0,
+                  steps = said > 0 ? said : static_cast<int64_t>(pipeline_.message->train_config().num_steps());
+    return steps > 0 ? steps : std::numeric_limits<int64_t>::max();
+  }
+
+  // Evaluates each new checkpoint, the newest when several have come; ends at the training's last step, or when none
+  // came for eval_timeout seconds.
   void watch() {
-    const int64_t last = static_cast<int64_t>(pipeline_.message->train_config().num_steps());
     auto waiting_since = Clock::now();
     SPDLOG_INFO("watching {} for checkpoints", checkpoints_.string());
-    while (last == 0 || last_step_ < last) {
+    while (last_step_ < planned_steps()) {
       const std::optional<Entry> newest = osprey::checkpoint::latest(checkpoints_);
       if (newest && newest->step > last_step_) {
         evaluate(newest->file);
@@ -210,7 +224,7 @@ int main(int argc, char** argv) {
   auto* all = app.add_flag("--all", flags.all, "Evaluates every checkpoint in the directory")
                   ->group("Checkpoints")
                   ->excludes(one);
-  app.add_flag("--watch", flags.watch, "Evaluates each new checkpoint until the config's num_steps")
+  app.add_flag("--watch", flags.watch, "Evaluates each new checkpoint until the last step of the training")
       ->group("Checkpoints")
       ->excludes(one)
       ->excludes(all);

@@ -1,5 +1,6 @@
 // Shows what a pipeline config means, without data and without training anything.
 #include "cli/cli.h"
+#include "osprey/config/resolve.h"
 #include "osprey/config/validate.h"
 #include "osprey/models/inspection.h"
 
@@ -13,6 +14,7 @@ int main(int argc, char** argv) {
   return osprey::cli::run(app, "inspect_pipeline --pipeline_config pipeline.config --json", argc, argv, [&] {
     using namespace osprey;
     const auto pipeline = config::load_pipeline(flags.pipeline_config, flags.overrides);
+    config::derive_num_classes(*pipeline.message);
     config::validate(pipeline);
     if (!json) cli::print(models::config_report(pipeline));
     config::require_supported(pipeline, config::Purpose::kInspect);

@@ -4,8 +4,10 @@
 #include <google/protobuf/message.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "osprey/base/cpu.h"
+#include "osprey/config/label_map.h"
 
 // This is where deprecated fields get their meaning.
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -46,11 +48,16 @@ int64_t num_classes(const Config& config) {
   return chosen.GetReflection()->GetInt32(chosen, field.number);
 }
 
-void set_num_classes(Config& config, int count) {
+void derive_num_classes(Config& config) {
   const ClassField field = class_field(config.model());
-  if (field.number == nullptr) return;
+  if (field.number == nullptr || num_classes(config) > 0) return;
+  std::vector<std::string> files{config.train_input_reader().label_map_path()};
+  for (const proto::InputReader& reader : config.eval_input_reader()) files.push_back(reader.label_map_path());
+  const auto file = std::find_if(files.begin(), files.end(),
+                                 [](const std::string& path) { return std::filesystem::is_regular_file(path); });
+  if (file == files.end()) return;
   auto* chosen = config.model().GetReflection()->MutableMessage(config.mutable_model(), field.model);
-  chosen->GetReflection()->SetInt32(chosen, field.number, count);
+  chosen->GetReflection()->SetInt32(chosen, field.number, load_label_map(*file).max_id());
 }
 
 ArithmeticChoice arithmetic(const Config& config) {

@@ -149,7 +149,10 @@ class Loader final : public RecordSource {
         report.dropped = put(loaded.batch, row, example, running, parts_.shape, *parts_.options.resizer);
         return;
       } catch (const BadRecord& error) {
-        if (parts_.fail_on_bad) throw;
+        if (parts_.fail_on_bad && parts_.options.training) throw;
+        if (parts_.fail_on_bad)
+          throw DataError(fmt::format("{}; {}.corrupt_image_policy: SKIP leaves such records out", error.what(),
+                                      parts_.reader));
         report.bad.emplace_back(record, error.what());
       }
       if (!parts_.options.training) return;

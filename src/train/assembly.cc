@@ -104,7 +104,7 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
   if (!options.use_fake_data || std::filesystem::exists(result.pipeline.message->train_input_reader().label_map_path()))
     result.label_map = label_map_of(result.pipeline.message->train_input_reader());
   if (result.label_map) {
-    derive_classes(result.pipeline, *result.label_map);
+    config::derive_num_classes(*result.pipeline.message);
     std::vector<ClassCount> places;
     if (const int64_t classes = config::num_classes(*result.pipeline.message); classes > 0)
       places.push_back({"config", classes,

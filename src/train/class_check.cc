@@ -3,13 +3,8 @@
 #include <fmt/format.h>
 
 #include "osprey/base/error.h"
-#include "osprey/config/resolve.h"
 
 namespace osprey::train {
-
-void derive_classes(config::Pipeline& pipeline, const config::LabelMap& map) {
-  if (config::num_classes(*pipeline.message) < 1) config::set_num_classes(*pipeline.message, map.max_id());
-}
 
 void check_classes(const std::vector<ClassCount>& places) {
   bool agree = true;

@@ -9,10 +9,13 @@
 #include "osprey/config/static_shapes.h"
 #include "osprey/config/support.h"
 #include "osprey/config/validate.h"
+#include "support/temp_dir.h"
 
 namespace osprey::config {
 namespace {
 
+using osprey::testing::TempDir;
+using osprey::testing::write_file;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -306,17 +309,27 @@ TEST(Resolve, ArithmeticFollowsTheExtractorTheVersionOrTheField) {
   EXPECT_EQ(choice("train_config { fine_tune_checkpoint_version: V2 } arithmetic: TF1"), Config::TF1);
 }
 
-TEST(Resolve, TheNumberOfClassesIsThatOfTheChosenModel) {
-  const auto after_setting = [](const std::string& text, int64_t before) {
+TEST(Resolve, TheNumberOfClassesIsThatOfTheChosenModelOrOfTheFirstLabelMapThatIsThere) {
+  const TempDir folder;
+  write_file(folder / "seven.pbtxt", "item { id: 7 name: 'seven' }");
+  write_file(folder / "two.pbtxt", "item { id: 2 name: 'two' }");
+  const auto reader = [&](const char* name) { return " { label_map_path: '" + folder / name + "' }"; };
+  const std::string seven = " eval_input_reader" + reader("seven.pbtxt"),
+                    two = " train_input_reader" + reader("two.pbtxt"),
+                    missing = " train_input_reader" + reader("missing.pbtxt");
+  const auto derived = [](const std::string& text) {
     const auto pipeline = pipeline_of(text);
-    EXPECT_EQ(num_classes(*pipeline.message), before) << text;
-    set_num_classes(*pipeline.message, 7);
-    return effective_text(*pipeline.message);
+    derive_num_classes(*pipeline.message);
+    return num_classes(*pipeline.message);
   };
-  EXPECT_EQ(after_setting("", 0), "");
-  EXPECT_EQ(after_setting("model { ssd { } }", 0), "model {\n  ssd {\n    num_classes: 7\n  }\n}\n");
-  EXPECT_THAT(after_setting("model { faster_rcnn { num_classes: 3 } }", 3), HasSubstr("num_classes: 7"));
-  EXPECT_THAT(after_setting("model { experimental_model { } }", 0), Not(HasSubstr("num_classes")));
+  EXPECT_EQ(derived(seven), 0) << "no model";
+  EXPECT_EQ(derived("model { experimental_model { } }" + seven), 0) << "a model that has no such field";
+  EXPECT_EQ(derived("model { ssd { } }"), 0) << "no label map";
+  EXPECT_EQ(derived("model { ssd { } }" + seven), 7);
+  EXPECT_EQ(derived("model { ssd { } }" + two + seven), 2);
+  EXPECT_EQ(derived("model { ssd { } }" + missing + seven), 7);
+  EXPECT_EQ(derived("model { faster_rcnn { num_classes: 3 } }" + seven), 3);
+  EXPECT_EQ(derived("model { faster_rcnn { } }" + seven), 7);
 }
 
 TEST(Resolve, BoxRowsComeFromTheReaderThenFromTheTrainConfig) {

@@ -241,7 +241,8 @@ TEST(Loader, EvaluationEndsAtABadRecordUnlessToldToSkip) {
   TempDir dir;
   const std::string path = write_records(dir, 3, {1});
   EXPECT_THAT([&] { source(path, options(3, false), "shuffle: false")->next(); },
-              ThrowsMessage<DataError>(AllOf(HasSubstr("train.record: record 1"), HasSubstr("'1'"))));
+              ThrowsMessage<DataError>(AllOf(HasSubstr("train.record: record 1"), HasSubstr("'1'"),
+                                             HasSubstr("corrupt_image_policy: SKIP"))));
   const auto skipping = source(path, options(3, false), "shuffle: false corrupt_image_policy: SKIP");
   EXPECT_TRUE(at::equal(skipping->next()->image_weights, at::tensor({1.f, 0.f, 1.f})));
   EXPECT_EQ(skipping->num_skipped(), 1);

@@ -20,6 +20,8 @@ for model in exported exported/model.pt run run/ckpt-2.osprey run/ckpt-2; do
   [ -e expected.json ] || cp found.json expected.json
   cmp found.json expected.json || { echo "$model: finds something else than exported"; exit 1; }
 done
+cp data/test.record data/same.tfrecord
+"$bin/detect" --model exported --min_score 0 --output_dir drawn-tfrecord data/same.tfrecord | sed '/"drawn"/d; s/same.tfrecord/test.record/' | cmp - expected.json
 grep -q '"score"' expected.json || { echo "nothing was found at all"; exit 1; }
 [ "$(find drawn-run -name '*.jpg' | wc -l)" = 3 ] || { echo "not every picture was drawn"; exit 1; }
 [ -z "$(ls tmp)" ] || { echo "left behind: $(ls tmp)"; exit 1; }

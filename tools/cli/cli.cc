@@ -194,7 +194,7 @@ void write_file(const std::string& file, const std::string& bytes) {
 void accept_logging_flags(CLI::App& app) {
   app.add_flag(
          "--logtostderr,--alsologtostderr",
-         [](int64_t) { SPDLOG_INFO("the log goes to stderr anyway; --logtostderr is not needed"); },
+         [](int64_t) { SPDLOG_INFO("the log goes to stderr anyway; no flag is needed for that"); },
          "Accepted; the log goes to stderr anyway")
       ->group("Compatibility");
 }

@@ -9,8 +9,11 @@ namespace osprey::config {
 /// `num_classes` of the chosen model (ssd, faster_rcnn, ...); 0 where it is not set, or the model has none.
 int64_t num_classes(const proto::TrainEvalPipelineConfig& config);
 
-/// Sets it, where the chosen model has it.
-void set_num_classes(proto::TrainEvalPipelineConfig& config, int count);
+/// Where the chosen model has it and it is not set, sets it to the largest id of the first label map of the readers,
+/// that for training before those for evaluation, whose file is there.
+///
+/// throws  ConfigError where that file is no label map
+void derive_num_classes(proto::TrainEvalPipelineConfig& config);
 
 /// Whose optimizer and batch-norm arithmetic a run follows; never AUTO.
 struct ArithmeticChoice {

@@ -16,9 +16,6 @@ struct ClassCount {
   std::string where;  ///< field or file
 };
 
-/// Sets `num_classes` of the model from the label map where the config leaves it out.
-void derive_classes(config::Pipeline& pipeline, const config::LabelMap& map);
-
 /// throws ConfigError with a table of three columns where the places do not agree
 void check_classes(const std::vector<ClassCount>& places);
 
