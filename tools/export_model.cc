@@ -55,7 +55,8 @@ int main(int argc, char** argv) {
             report.max_box_difference, report.max_score_difference));
         if (!options.onnx) return;
         if (report.without_onnx.empty())
-          osprey::cli::print(fmt::format("{}/model.onnx is the same for ONNX runtimes\n", output_dir));
+          osprey::cli::print(
+              fmt::format("{}/model.onnx is the same for ONNX runtimes; it was checked, but not run\n", output_dir));
         else
           SPDLOG_WARN("no model.onnx: {}", report.without_onnx);
       });

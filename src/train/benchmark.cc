@@ -10,6 +10,7 @@
 #include "osprey/base/error.h"
 #include "osprey/base/json_text.h"
 #include "osprey/data/input_paths.h"
+#include "osprey/data/loader.h"
 #include "osprey/train/job.h"
 #include "train/assembly.h"
 #include "train/run_arithmetic.h"
@@ -115,6 +116,18 @@ double sum(const std::vector<double>& values, size_t begin) {
   return result;
 }
 
+/// Which part of the loader's work each of its stages is; nothing where it does not say.
+nlohmann::ordered_json input_shares(const data::BatchSource& source) {
+  const auto* records = dynamic_cast<const data::RecordSource*>(&source);
+  const data::StageSeconds stages = records != nullptr ? records->stage_seconds() : data::StageSeconds();
+  const double all = stages.read + stages.decode + stages.augment + stages.collate;
+  if (all == 0) return {};
+  return {{"read", stages.read / all},
+          {"decode", stages.decode / all},
+          {"augment", stages.augment / all},
+          {"collate", stages.collate / all}};
+}
+
 }  // namespace
 
 std::string benchmark(config::Pipeline pipeline, const JobOptions& options, int64_t count, const std::string& trace) {
@@ -152,6 +165,7 @@ std::string benchmark(config::Pipeline pipeline, const JobOptions& options, int6
   result["median_step_seconds"] = median;
   result["images_per_second"] = static_cast<double>(count * assembly.batch_size) / total;
   result["data_wait"] = sum(stopwatch.data_seconds, warmup) / total;
+  if (const auto shares = input_shares(*source); !shares.empty()) result["input_shares"] = shares;
   result["peak_memory_bytes"] = peak_memory(assembly);
   if (!trace.empty()) result["traced_steps"] = kTracedSteps;
   if (outcome.kernels_per_step > 0) result["kernels_per_step"] = outcome.kernels_per_step;

@@ -7,6 +7,7 @@
 
 #include "osprey/base/error.h"
 #include "osprey/config/pipeline.h"
+#include "osprey/data/create_records.h"
 #include "osprey/train/job.h"
 #include "support/temp_dir.h"
 
@@ -40,6 +41,27 @@ TEST(Benchmark, TracesStepsThatAreNotAmongThoseTimed) {
   }
   EXPECT_EQ(preprocessed, traced_steps);
   EXPECT_GE(optimized, traced_steps);
+}
+
+TEST(Benchmark, SaysWhichStageOfTheLoaderTakesHowMuch) {
+  EXPECT_FALSE(nlohmann::json::parse(steps(1, "")).contains("input_shares")) << "made-up pictures are not loaded";
+  const testing::TempDir folder;
+  data::CreateRecordsOptions shapes;
+  shapes.format = data::CreateRecordsOptions::Format::kShapes;
+  shapes.num_images = 4;
+  shapes.output = folder / "train.record";
+  shapes.label_map = folder / "label_map.pbtxt";
+  data::create_records(shapes);
+  const auto pipeline = config::load_pipeline(
+      OSPREY_SOURCE_DIR "/configs/quickstart.config",
+      config::Overrides{.assignments = {"train_config.batch_size=2"}, .data_dir = folder.path().string()});
+  const nlohmann::json shares = nlohmann::json::parse(benchmark(pipeline, {.device = "cpu"}, 2, "")).at("input_shares");
+  double sum = 0;
+  for (const char* stage : {"read", "decode", "augment", "collate"}) {
+    EXPECT_GT(shares.at(stage).get<double>(), 0) << stage;
+    sum += shares.at(stage).get<double>();
+  }
+  EXPECT_NEAR(sum, 1, 1e-9);
 }
 
 TEST(Benchmark, SaysWhereNoTraceCanBeWritten) {

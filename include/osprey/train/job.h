@@ -38,6 +38,7 @@ std::string dry_run(config::Pipeline pipeline, const JobOptions& options);
 
 /// Times `steps` steps after a warm-up and writes nothing but the trace. Returns one line of JSON: `steps`,
 /// `batch_size`, `precision`, `threads`, `replicas`, `median_step_seconds`, `images_per_second`, `data_wait`,
+/// `input_shares` (which part of the loader's work is to read, decode, augment and collate; not for made-up pictures),
 /// `peak_memory_bytes` (the most that was resident minus what was before the model was built), `first_step_seconds`,
 /// and `kernels_per_step` where the step was recorded as a CUDA graph, `traced_steps` where there is a trace.
 /// trace   a file for what the CPU and GPUs of the first replica do in five more steps, which are not among those timed
