@@ -32,20 +32,24 @@ void link_or_copy(const fs::path& from, const fs::path& to) {
 
 }  // namespace
 
-BestKeeper::BestKeeper(const fs::path& model_dir, std::string metric, bool higher_is_better)
-    : folder_(model_dir / "best"), metric_(std::move(metric)), higher_is_better_(higher_is_better) {
+bool MetricGoal::beats(double value, const std::optional<double>& best) const {
+  if (!std::isfinite(value)) return false;
+  return !best || (higher_is_better ? value > *best + min_delta : value < *best - min_delta);
+}
+
+BestKeeper::BestKeeper(const fs::path& model_dir, MetricGoal goal)
+    : folder_(model_dir / "best"), goal_(std::move(goal)) {
   std::ifstream in(folder_ / "best.json");
   if (!in) return;
   const nlohmann::json record = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
   // A value of another metric cannot be compared with; the first offer starts anew.
-  if (record.is_object() && record.value("metric", "") == metric_ && record.contains("value") &&
+  if (record.is_object() && record.value("metric", "") == metric() && record.contains("value") &&
       record["value"].is_number())
     best_ = record["value"].get<double>();
 }
 
 bool BestKeeper::offer(const fs::path& file, int64_t step, double value) {
-  if (!std::isfinite(value)) return false;
-  if (best_ && !(higher_is_better_ ? value > *best_ : value < *best_)) return false;
+  if (!goal_.beats(value, best_)) return false;
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) throw DataError(fmt::format("{}: cannot be made: {}", folder_.string(), error.message()));
@@ -57,7 +61,7 @@ bool BestKeeper::offer(const fs::path& file, int64_t step, double value) {
   index.all.push_back({index.newest, 0});
   write_whole(folder_ / "checkpoint", index.text());
   write_whole(folder_ / "best.json",
-              json_text(nlohmann::json({{"metric", metric_}, {"value", value}, {"step", step}}), /*indent=*/2) + "\n");
+              json_text(nlohmann::json({{"metric", metric()}, {"value", value}, {"step", step}}), /*indent=*/2) + "\n");
   for (const Entry& entry : former)
     if (entry.step != step) fs::remove(entry.file, error);
   best_ = value;

@@ -39,6 +39,23 @@ at::Device device_of(const JobOptions& options) {
   return kernels::named_device(fmt::format("cuda:{}", place.local_rank));
 }
 
+void check_early_stopping(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root,
+                          const config::ConfigNode<proto::TrainConfig>& train) {
+  const auto stopping = train.child("early_stopping", train->early_stopping());
+  if (stopping->metric().empty()) stopping.fail("metric", "must name a metric");
+  if (stopping->patience_evaluations() < 1) stopping.fail("patience_evaluations", "must be >= 1, got 0");
+  if (!(stopping->min_delta() >= 0))
+    stopping.fail("min_delta", fmt::format("must be >= 0, got {}", stopping->min_delta()));
+  if (root->eval_input_reader_size() == 0)
+    train.fail("early_stopping", "needs evaluations within training, but there is no eval_input_reader");
+  const proto::CheckpointConfig& saved = train->checkpoint();
+  if (!root->eval_config().has_eval_every_n_epochs() && root->eval_config().eval_every_n_steps() == 0 &&
+      saved.every_n_steps() == 0 && saved.every_n_secs() == 0)
+    train.fail("early_stopping",
+               "needs evaluations before the last step; set eval_config.eval_every_n_steps, or "
+               "train_config.checkpoint.every_n_steps");
+}
+
 /// What training alone asks for.
 void check_train_config(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root) {
   if (!root->has_train_config()) root.fail("train_config", "is missing");
@@ -49,6 +66,7 @@ void check_train_config(const config::ConfigNode<proto::TrainEvalPipelineConfig>
   if (train->sync_replicas() && train->has_startup_delay_steps() && train->startup_delay_steps() != 0)
     train.fail("startup_delay_steps",
                fmt::format("must be 0 with sync_replicas, got {}", train->startup_delay_steps()));
+  if (train->has_early_stopping()) check_early_stopping(root, train);
 }
 
 template <class Action>

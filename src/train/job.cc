@@ -118,6 +118,23 @@ std::string already_done(int64_t step, int64_t num_steps) {
   return fmt::format("already at step {} >= num_steps {}, nothing to do", step, num_steps);
 }
 
+/// What `keep_best` or `early_stopping` asks for.
+template <class Config>
+checkpoint::MetricGoal goal_of(const Config& config, double min_delta = 0) {
+  return {config.metric(), config.mode() == proto::CheckpointConfig::KeepBest::MAX, min_delta};
+}
+
+/// Whether the run has ended early before; the chief alone knows, and tells all.
+bool stopped_before(const std::optional<EarlyStopping>& early_stopping, Replicas* replicas) {
+  const std::string reason = early_stopping ? early_stopping->reason() : "";
+  if (!reason.empty())
+    SPDLOG_INFO(
+        "stopped early before: {}; nothing to do (a larger train_config.early_stopping.patience_evaluations, "
+        "or no early_stopping, goes on)",
+        reason);
+  return replicas != nullptr ? replicas->largest(reason.empty() ? 0 : 1) != 0 : !reason.empty();
+}
+
 /// Makes sure that all replicas train the same on the same, and gives them what the chief has found in the model
 /// directory.
 void take_state_of_chief(Replicas& replicas, Assembly& assembly, const JobOptions& options) {
@@ -168,8 +185,16 @@ RunOutcome train(config::Pipeline pipeline, const JobOptions& options) {
   const int64_t num_steps = total_steps(assembly, source->num_examples());
   if (num_steps > 0 && state.step >= num_steps) {
     if (is_chief) SPDLOG_INFO("{}", already_done(state.step, num_steps));
-    return {0, /*already_done=*/true, 0};
+    return {0, /*already_done=*/true};
   }
+  std::optional<EarlyStopping> early_stopping;
+  if (is_chief && assembly.train().has_early_stopping()) {
+    const proto::EarlyStopping& config = assembly.train().early_stopping();
+    early_stopping.emplace(folder, goal_of(config, config.min_delta()), config.patience_evaluations(), state.step);
+    if (options.use_fake_data)
+      SPDLOG_WARN("early_stopping: made-up pictures are not evaluated, so nothing stops early");
+  }
+  if (stopped_before(early_stopping, replicas)) return {0, /*already_done=*/true, /*stopped_early=*/true};
   check_schedule(state.optimizer->learning_rate(), state.step, num_steps);
   source->seek(state.data_position);
 
@@ -207,13 +232,11 @@ RunOutcome train(config::Pipeline pipeline, const JobOptions& options) {
   SummaryHook summaries(events, train.save_summaries_secs(), assembly.names);
   checkpoint::Directory checkpoints(folder, retention_of(train));
   std::optional<checkpoint::BestKeeper> best;
-  if (train.checkpoint().has_keep_best()) {
-    const auto& keep = train.checkpoint().keep_best();
-    best.emplace(folder, keep.metric(), keep.mode() == proto::CheckpointConfig::KeepBest::MAX);
-  }
+  if (train.checkpoint().has_keep_best()) best.emplace(folder, goal_of(train.checkpoint().keep_best()));
 
   parts.checkpoints = &checkpoints;
   parts.best = best ? &*best : nullptr;
+  parts.early_stopping = early_stopping ? &*early_stopping : nullptr;
   MemoryHook memory(assembly, replicas == nullptr);
   parts.hooks = {&memory, &progress, &summaries};
   parts.nan_report = [&](const TrainState&, const Batch& batch, const StepResult& result) {

@@ -43,6 +43,8 @@ class Loop {
     if (signal_ != 0) {  // it came before the first step
       save();
       wait_for_chief();
+    } else {
+      make_up_evaluation();
     }
     while (!done() && signal_ == 0) {
       step();
@@ -53,17 +55,21 @@ class Loop {
       if (saves) file = save();
       if (evaluates) evaluate(file);
       if (saves || evaluates) wait_for_chief();
+      if (evaluates) stopped_ = any(stops_);
       if (saves) saved_at_ = now();
     }
     if (signal_ == 0) look_around();  // it came during the last evaluation
     outcome.signal = signal_;
+    outcome.stopped_early = stopped_;
     if (graph_) outcome.kernels_per_step = graph_->kernels();
     watchdog_.enter("", 0);
     return outcome;
   }
 
  private:
-  bool done() const { return options_.num_steps > 0 && state_.step >= options_.num_steps; }
+  bool done() const { return stopped_ || (options_.num_steps > 0 && state_.step >= options_.num_steps); }
+  /// Whether it is so on any replica.
+  bool any(bool here) const { return parts_.replicas != nullptr ? parts_.replicas->largest(here ? 1 : 0) != 0 : here; }
   /// The signal that any replica has got, and whether any finds a checkpoint overdue; all of them look at the same
   /// moment and act after the same step.
   void look_around() {
@@ -72,7 +78,7 @@ class Loop {
     overdue_ = seconds > 0 && now() - saved_at_ >= seconds;
     if (parts_.replicas == nullptr) return;
     signal_ = static_cast<int>(parts_.replicas->largest(signal_));
-    if (seconds > 0) overdue_ = parts_.replicas->largest(overdue_ ? 1 : 0) != 0;
+    if (seconds > 0) overdue_ = any(overdue_);
   }
   bool wants_checkpoint() const {
     return done() || signal_ != 0 || overdue_ || due(state_.step, options_.checkpoint_every_n);
@@ -195,6 +201,19 @@ class Loop {
                                        options_.cuda_graph == StepRecording::kRequired);
   }
 
+  /// An evaluation that was due where the run goes on, and was lost with the process that made it: early stopping
+  /// counts them all.
+  void make_up_evaluation() {
+    const int64_t every = options_.eval_every_n > 0 ? options_.eval_every_n : options_.checkpoint_every_n;
+    const bool lacks = parts_.early_stopping != nullptr && parts_.evaluate && state_.step > 0 &&
+                       state_.step >= options_.eval_from && due(state_.step, every) &&
+                       !parts_.early_stopping->has(state_.step);
+    if (!any(lacks)) return;
+    evaluate({});
+    wait_for_chief();
+    stopped_ = any(stops_);
+  }
+
   void evaluate(std::filesystem::path file) {
     if (!parts_.evaluate) return;
     watchdog_.enter("", 0);  // an evaluation reports its own progress
@@ -210,6 +229,22 @@ class Loop {
           SPDLOG_INFO("Best so far: {} = {:.4f} at step {}", found->first, found->second, state_.step);
       }
     }
+    if (parts_.early_stopping != nullptr) stop_where_due(metrics, file);
+  }
+
+  /// file  the checkpoint of this step; "" where none was written
+  void stop_where_due(const Metrics& metrics, const std::filesystem::path& file) {
+    const auto found = metrics.find(parts_.early_stopping->metric());
+    if (found == metrics.end()) {
+      SPDLOG_WARN("early_stopping: the evaluation has no metric {}", parts_.early_stopping->metric());
+      return;
+    }
+    parts_.early_stopping->add(state_.step, found->second);
+    const std::string reason = parts_.early_stopping->reason();
+    if (done() || reason.empty()) return;
+    stops_ = true;
+    if (file.empty()) save();
+    SPDLOG_INFO("Early stopping at step {}: {}", state_.step, reason);
   }
 
   const TrainerParts& parts_;
@@ -223,6 +258,8 @@ class Loop {
   int signal_ = 0;
   double saved_at_ = now();  ///< when the last checkpoint was done with, evaluation included, or the run was begun
   bool overdue_ = false;
+  bool stops_ = false;    ///< this replica finds that the run is to stop early
+  bool stopped_ = false;  ///< all have agreed on that
 };
 
 }  // namespace

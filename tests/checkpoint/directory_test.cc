@@ -103,11 +103,11 @@ TEST(Resolve, TakesFilesPrefixesAndFolders) {
 TEST(BestKeeper, KeepsTheBestAndRemembersItsValue) {
   const TempDir folder;
   Directory directory(folder.path(), {.keep_last = 1});
-  BestKeeper keeper(folder.path(), "mAP", /*higher_is_better=*/true);
+  BestKeeper keeper(folder.path(), {.metric = "mAP"});
   EXPECT_FALSE(keeper.offer(directory.save(1, at_step(1), 0), 1, std::nan("")));
   EXPECT_TRUE(keeper.offer(directory.save(2, at_step(2), 0), 2, 0.5));
   EXPECT_FALSE(keeper.offer(directory.save(3, at_step(3), 0), 3, 0.4));
-  BestKeeper again(folder.path(), "mAP", true);
+  BestKeeper again(folder.path(), {.metric = "mAP"});
   EXPECT_EQ(again.best(), 0.5);
   EXPECT_FALSE(again.offer(directory.save(4, at_step(4), 0), 4, 0.5));
   EXPECT_THAT(steps(folder / "best"), ElementsAre(2));
@@ -119,10 +119,20 @@ TEST(BestKeeper, KeepsTheBestAndRemembersItsValue) {
 TEST(BestKeeper, LowerIsBetterWhereAsked) {
   const TempDir folder;
   Directory directory(folder.path(), {});
-  BestKeeper keeper(folder.path(), "Loss/total_loss", false);
+  BestKeeper keeper(folder.path(), {.metric = "Loss/total_loss", .higher_is_better = false});
   EXPECT_TRUE(keeper.offer(directory.save(1, at_step(1), 0), 1, 2.0));
   EXPECT_TRUE(keeper.offer(directory.save(2, at_step(2), 0), 2, 1.0));
   EXPECT_FALSE(keeper.offer(directory.save(3, at_step(3), 0), 3, 1.5));
+}
+
+TEST(MetricGoal, AValueBeatsTheBestByMoreThanTheLeastDifference) {
+  const MetricGoal up{.metric = "mAP", .min_delta = 0.25}, down{"loss", false, 0.25};
+  EXPECT_FALSE(up.beats(0.75, 0.5));
+  EXPECT_TRUE(up.beats(0.76, 0.5));
+  EXPECT_FALSE(down.beats(0.25, 0.5));
+  EXPECT_TRUE(down.beats(0.24, 0.5));
+  EXPECT_TRUE(up.beats(-1, std::nullopt));
+  EXPECT_FALSE(up.beats(std::nan(""), std::nullopt));
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ TEST(Trainer, SavesEvaluatesAndKeepsTheBest) {
   ToyRun toy({});
   const auto source = make_toy_source(4);
   checkpoint::Directory checkpoints(folder.path(), {.keep_last = 2});
-  checkpoint::BestKeeper best(folder.path(), "score", true);
+  checkpoint::BestKeeper best(folder.path(), {.metric = "score"});
   Recorder recorder;
   TrainerParts parts = parts_of(toy, *source);
   parts.checkpoints = &checkpoints;

@@ -57,25 +57,34 @@ class Directory {
   Retention retention_;
 };
 
+/// What a metric should become.
+struct MetricGoal {
+  std::string metric;  ///< its name, as in TensorBoard
+  bool higher_is_better = true;
+  double min_delta = 0;  ///< a value that is better by no more than this does not beat another
+
+  /// Whether `value` beats the best so far. One that is not a number never does; any other beats none at all.
+  bool beats(double value, const std::optional<double>& best) const;
+};
+
 /// Keeps the checkpoint with the best value of a metric in `<model_dir>/best`.
 class BestKeeper {
  public:
   /// Reads the best value so far from best/best.json; a missing file means none.
-  BestKeeper(const std::filesystem::path& model_dir, std::string metric, bool higher_is_better);
+  BestKeeper(const std::filesystem::path& model_dir, MetricGoal goal);
 
   /// Copies `file` (a hard link where possible) to `best/` if `value` beats the best so far, and removes the former
-  /// best. A value that is not a number never wins. Returns whether it was taken.
+  /// best. Returns whether it was taken.
   ///
   /// throws  DataError; the former best is still there
   bool offer(const std::filesystem::path& file, int64_t step, double value);
 
-  const std::string& metric() const { return metric_; }
+  const std::string& metric() const { return goal_.metric; }
   std::optional<double> best() const { return best_; }
 
  private:
   std::filesystem::path folder_;
-  std::string metric_;
-  bool higher_is_better_;
+  MetricGoal goal_;
   std::optional<double> best_;
 };
 

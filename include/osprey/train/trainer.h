@@ -8,6 +8,7 @@
 
 #include "osprey/checkpoint/directory.h"
 #include "osprey/data/batch_source.h"
+#include "osprey/train/early_stopping.h"
 #include "osprey/train/hook.h"
 #include "osprey/train/replicas.h"
 #include "osprey/train/step.h"
@@ -44,27 +45,30 @@ struct TrainerParts {
   optim::GradientPipeline* gradients = nullptr;
   checkpoint::Directory* checkpoints = nullptr;  ///< none: nothing is saved
   checkpoint::BestKeeper* best = nullptr;
+  EarlyStopping* early_stopping = nullptr;  ///< is told the metrics and may end the run
   std::vector<Hook*> hooks;
   std::function<Metrics(const TrainState&)> evaluate;  ///< called in evaluation mode's place
   std::function<std::string(const TrainState&, const Batch&, const StepResult&)> nan_report;  ///< returns where it lies
   std::function<std::string(const Batch&)> memory_advice;  ///< after a step that did not fit: which batch would
   std::function<int()> signal;                             ///< the signal that asks the run to end; 0: none
   Replicas* replicas = nullptr;  ///< that make the same steps and evaluations; those other than the chief have no
-                                 ///< checkpoints, no best and no hooks, and wait while the chief is busy with them
+                                 ///< checkpoints, best, early_stopping or hooks, and wait while the chief is busy
 };
 
 /// How a run ended.
 struct RunOutcome {
   int64_t steps = 0;             ///< made by this call
-  bool already_done = false;     ///< the state was at num_steps from the start
+  bool already_done = false;     ///< the state was at num_steps, or where it was stopped early, from the start
+  bool stopped_early = false;    ///< it ended before num_steps, since its evaluations no longer improved
   int64_t kernels_per_step = 0;  ///< where steps were recorded as a CUDA graph
   int signal = 0;                ///< the signal that ended it; a checkpoint was written
 };
 
-/// Runs steps until `num_steps`, a signal, or a loss that is not finite.
+/// Runs steps until `num_steps`, an evaluation after which it is to stop early, a signal, or a loss that is not finite.
 ///
 /// Resuming is: restore the state, seek the source to `state.data_position`, call this. A checkpoint is written before
 /// the evaluation that belongs to it, so what an evaluation does can not be lost work.
+/// With early stopping, an evaluation that was due but lost, because the run was killed in it, is made first.
 ///
 /// throws  DivergedError with "LossTensor is inf or nan." and the place of the report; the state is that before the
 ///         step

@@ -1,0 +1,59 @@
+#include "osprey/train/early_stopping.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "osprey/base/atomic_file.h"
+#include "osprey/base/json_text.h"
+
+namespace osprey::train {
+
+EarlyStopping::EarlyStopping(const std::filesystem::path& model_dir, checkpoint::MetricGoal goal, int64_t patience,
+                             int64_t step)
+    : file_(model_dir / "early_stopping.json"), goal_(std::move(goal)), patience_(patience) {
+  std::ifstream in(file_);
+  if (!in) return;
+  const nlohmann::json record = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  if (!record.is_object() || record.value("metric", "") != goal_.metric || !record.contains("evaluations")) return;
+  for (const nlohmann::json& entry : record["evaluations"]) {
+    if (!entry.is_object() || !entry.contains("step") || !entry["step"].is_number_integer()) continue;
+    const auto at = entry["step"].get<int64_t>();
+    const bool is_number = entry.contains("value") && entry["value"].is_number();
+    if (at <= step) values_[at] = is_number ? entry["value"].get<double>() : std::numeric_limits<double>::quiet_NaN();
+  }
+}
+
+void EarlyStopping::add(int64_t step, double value) {
+  values_[step] = value;
+  nlohmann::ordered_json record;
+  record["metric"] = goal_.metric;
+  record["evaluations"] = nlohmann::json::array();
+  for (const auto& [at, found] : values_)
+    record["evaluations"].push_back(
+        {{"step", at}, {"value", std::isfinite(found) ? nlohmann::ordered_json(found) : nlohmann::ordered_json()}});
+  write_whole(file_, json_text(record, /*indent=*/2) + "\n");
+}
+
+std::string EarlyStopping::reason() const {
+  std::optional<double> best;
+  int64_t best_step = 0, without = 0;
+  for (const auto& [step, value] : values_) {
+    ++without;
+    if (!goal_.beats(value, best)) continue;
+    best = value;
+    best_step = step;
+    without = 0;
+  }
+  if (without < patience_) return "";
+  const std::string since = fmt::format("in {} evaluation{} {} has not ", without, without == 1 ? "" : "s", metric());
+  if (!best) return since + "had a value";
+  const std::string by = goal_.min_delta > 0 ? fmt::format("by more than {:g} ", goal_.min_delta) : "";
+  return fmt::format("{}improved {}on the best so far, {:.4f} at step {}", since, by, *best, best_step);
+}
+
+}  // namespace osprey::train
