@@ -4,6 +4,7 @@
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <cmath>
@@ -67,6 +68,14 @@ void check_train_config(const config::ConfigNode<proto::TrainEvalPipelineConfig>
     train.fail("startup_delay_steps",
                fmt::format("must be 0 with sync_replicas, got {}", train->startup_delay_steps()));
   if (train->has_early_stopping()) check_early_stopping(root, train);
+}
+
+/// "Frozen: 87 of 120 variables: a, b, c, ..."
+std::string frozen_text(const std::vector<std::string>& names, size_t all) {
+  constexpr size_t kShown = 3;
+  const auto shown = names.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, names.size()));
+  return fmt::format("Frozen: {} of {} variables: {}{}", names.size(), all, fmt::join(names.begin(), shown, ", "),
+                     names.size() > kShown ? ", ... (run_info.json lists them all)" : "");
 }
 
 template <class Action>
@@ -149,7 +158,8 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
   optim::FilteredVariables variables = optim::build_variable_filter(train, parameters);
   for (const std::string& pattern : variables.unused_patterns)
     SPDLOG_WARN("train_config: the pattern '{}' matches no variable", pattern);
-  for (const auto& [name, tensor] : variables.frozen) SPDLOG_INFO("Frozen: {}", name);
+  for (const auto& [name, tensor] : variables.frozen) result.frozen.push_back(name);
+  if (!result.frozen.empty()) SPDLOG_INFO("{}", frozen_text(result.frozen, parameters.size()));
   const auto arithmetic = optim::arithmetic_of(root);
   const auto optimizer = train.child("optimizer", train->optimizer());
   result.state.optimizer = optim::build_optimizer(optimizer, variables.trained, arithmetic);

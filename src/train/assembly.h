@@ -16,7 +16,8 @@ namespace osprey::train {
 struct Assembly {
   config::Pipeline pipeline;
   std::optional<config::LabelMap> label_map;
-  std::vector<std::string> names;  ///< of the classes
+  std::vector<std::string> names;   ///< of the classes
+  std::vector<std::string> frozen;  ///< variables that are not trained
   TrainState state;
   std::unique_ptr<optim::GradientPipeline> gradients;
   StepOptions step;

@@ -242,7 +242,8 @@ RunOutcome train(config::Pipeline pipeline, const JobOptions& options) {
   parts.nan_report = [&](const TrainState&, const Batch& batch, const StepResult& result) {
     leave_replicas(assembly);
     try {
-      return write_nan_report(state, batch, result, {folder, assembly.names, assembly.step}).string();
+      const NanReport report = write_nan_report(state, batch, result, {folder, assembly.names, assembly.step});
+      return fmt::format("{}; the report is in {}", report.summary, report.folder.string());
     } catch (const std::exception& error) {  // the training has diverged all the same, and ends so
       SPDLOG_ERROR("the report of what is not finite could not be written: {}", error.what());
       return std::string();

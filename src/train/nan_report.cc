@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -106,6 +107,35 @@ nlohmann::json images_of(const Batch& there) {
   return images;
 }
 
+/// "a, b, c and 4 more"
+std::string shortened(const nlohmann::ordered_json& names) {
+  constexpr size_t kShown = 3;
+  std::string result;
+  for (size_t i = 0; i < std::min(kShown, names.size()); ++i)
+    result += (i == 0 ? "" : ", ") + names[i].get<std::string>();
+  return result + (names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : "");
+}
+
+std::string summary(const nlohmann::ordered_json& report) {
+  std::vector<std::string> parts;
+  const auto& losses = report["non_finite_losses"];
+  const auto& gradients = report["non_finite_gradients"];
+  if (!losses.empty())
+    parts.push_back("not finite: " + shortened(losses));
+  else if (!gradients.empty())
+    parts.push_back("all losses are finite, these gradients are not: " + shortened(gradients));
+  if (report["first_non_finite_operation"].is_string())
+    parts.push_back(fmt::format("first layer with an output that is not finite: {} ({})",
+                                report["first_non_finite_layer"].get<std::string>(),
+                                report["first_non_finite_operation"].get<std::string>()));
+  else
+    parts.emplace_back("the outputs of all layers are finite");
+  parts.push_back(report["last_finite_checkpoint"].is_string()
+                      ? "last finite checkpoint: " + report["last_finite_checkpoint"].get<std::string>()
+                      : "no checkpoint was written before");
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
 }  // namespace
 
 NonFinite first_non_finite(models::DetectionModel& model, const Batch& batch, const StepOptions& options) {
@@ -132,8 +162,8 @@ NonFinite first_non_finite(models::DetectionModel& model, const Batch& batch, co
   return local.found;
 }
 
-std::filesystem::path write_nan_report(TrainState& state, const Batch& batch, const StepResult& result,
-                                       const NanReportOptions& options) {
+NanReport write_nan_report(TrainState& state, const Batch& batch, const StepResult& result,
+                           const NanReportOptions& options) {
   const std::filesystem::path folder = options.model_dir / "nan_report";
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -166,7 +196,7 @@ std::filesystem::path write_nan_report(TrainState& state, const Batch& batch, co
   const auto pictures = drawn_images(batch, options.class_names, batch.size());
   for (size_t i = 0; i < pictures.size(); ++i)
     write_whole(folder / fmt::format("image_{}.png", i), data::encode_png(pictures[i]));
-  return folder;
+  return {folder, summary(report)};
 }
 
 }  // namespace osprey::train

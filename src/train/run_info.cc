@@ -78,6 +78,7 @@ std::string run_info(const Assembly& assembly, const JobOptions& options, const 
   info["num_steps"] = num_steps;
   info["batch_size"] = assembly.batch_size;
   info["trainable_parameters"] = parameters;
+  info["frozen_variables"] = assembly.frozen;
   info["examples"] = source.num_examples();
   if (!options.use_fake_data && assembly.train_reader().has_tf_record_input_reader())
     info["data"] = data_set(assembly.train_reader(), "train_input_reader");

@@ -162,10 +162,10 @@ class Loop {
         if (!is_out_of_memory(error)) throw;  // else the report has to do with what came of the later step
       }
     }
-    const std::string place = parts_.nan_report ? parts_.nan_report(state_, batch, result) : "";
+    const std::string report = parts_.nan_report ? parts_.nan_report(state_, batch, result) : "";
     wait_for_chief();  // who ends first ends the others
     throw DivergedError(fmt::format("LossTensor is inf or nan. Step {} was not applied{}", state_.step,
-                                    place.empty() ? "" : "; the report is in " + place));
+                                    report.empty() ? "" : "; " + report));
   }
 
   std::filesystem::path save() {

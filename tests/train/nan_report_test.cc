@@ -16,7 +16,9 @@ namespace {
 using osprey::testing::make_toy_source;
 using osprey::testing::TempDir;
 using osprey::testing::ToyRun;
+using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::HasSubstr;
 
 void poison(models::DetectionModel& model, const std::string& variable) {
   const at::NoGradGuard no_gradients;
@@ -56,8 +58,11 @@ TEST(NanReport, HoldsWhatIsNeededToFindTheCause) {
   const Batch batch = *source->next();
   const StepResult result = train_step(toy.state, batch, *toy.gradients, {});
   ASSERT_FALSE(result.ok());
-  const auto report_folder = write_nan_report(toy.state, batch, result, {folder.path(), {"cat", "dog"}, {}});
+  const auto [report_folder, summary] = write_nan_report(toy.state, batch, result, {folder.path(), {"cat", "dog"}, {}});
   EXPECT_EQ(report_folder, folder / "nan_report");
+  EXPECT_THAT(summary, AllOf(HasSubstr("not finite: Loss/"), HasSubstr("Loss/localization_loss"),
+                             HasSubstr("not finite: net.conv2_weights (aten::"),
+                             HasSubstr("last finite checkpoint: " + (folder / "ckpt-0.osprey"))));
   const auto report = osprey::testing::read_json(report_folder / "report.json");
   EXPECT_EQ(report["step"], 0);
   EXPECT_EQ(report["message"], "LossTensor is inf or nan.");
@@ -68,7 +73,7 @@ TEST(NanReport, HoldsWhatIsNeededToFindTheCause) {
   EXPECT_THAT(report["non_finite_variables"].get<std::vector<std::string>>(), Contains("net.conv2_weights"));
   EXPECT_EQ(report["images"][1]["id"], "toy-1");
   EXPECT_EQ(report["images"][0]["boxes"][0]["box"].size(), 4u);
-  EXPECT_THAT(report["last_finite_checkpoint"].get<std::string>(), ::testing::HasSubstr("ckpt-0"));
+  EXPECT_THAT(report["last_finite_checkpoint"].get<std::string>(), HasSubstr("ckpt-0"));
   EXPECT_GT(std::filesystem::file_size(report_folder / "image_1.png"), 50u);
 }
 

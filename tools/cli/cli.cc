@@ -66,6 +66,7 @@ void let_the_last_count(CLI::App& app) {
 }
 
 int failure(const CLI::App& app, ExitCode code, const std::string& message) {
+  note_in_log_file(message);
   std::fputs(fmt::format("{}: {}\n", app.get_name(), message).c_str(), stderr);  // fmt::print throws on a full disk
   return static_cast<int>(code);
 }

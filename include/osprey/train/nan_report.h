@@ -23,12 +23,17 @@ struct NanReportOptions {
   StepOptions step;
 };
 
+struct NanReport {
+  std::filesystem::path folder;
+  std::string summary;  ///< the terms, the layer and the checkpoint below, for the message that ends the run
+};
+
 /// Writes <model_dir>/nan_report/: report.json (step, learning rate, every loss term, the terms that are not finite,
 /// the first layer with a non-finite output, variables with a non-finite value or gradient, the ids and boxes of the
-/// batch, the last finite checkpoint) and the pictures with their boxes, image_<i>.png. Returns the folder.
+/// batch, the last finite checkpoint) and the pictures with their boxes, image_<i>.png.
 ///
 /// throws  DataError where it cannot be written
-std::filesystem::path write_nan_report(TrainState& state, const Batch& batch, const StepResult& result,
-                                       const NanReportOptions& options);
+NanReport write_nan_report(TrainState& state, const Batch& batch, const StepResult& result,
+                           const NanReportOptions& options);
 
 }  // namespace osprey::train

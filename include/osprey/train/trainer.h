@@ -48,7 +48,7 @@ struct TrainerParts {
   EarlyStopping* early_stopping = nullptr;  ///< is told the metrics and may end the run
   std::vector<Hook*> hooks;
   std::function<Metrics(const TrainState&)> evaluate;  ///< called in evaluation mode's place
-  std::function<std::string(const TrainState&, const Batch&, const StepResult&)> nan_report;  ///< returns where it lies
+  std::function<std::string(const TrainState&, const Batch&, const StepResult&)> nan_report;  ///< returns what it says
   std::function<std::string(const Batch&)> memory_advice;  ///< after a step that did not fit: which batch would
   std::function<int()> signal;                             ///< the signal that asks the run to end; 0: none
   Replicas* replicas = nullptr;  ///< that make the same steps and evaluations; those other than the chief have no
@@ -70,7 +70,7 @@ struct RunOutcome {
 /// the evaluation that belongs to it, so what an evaluation does can not be lost work.
 /// With early stopping, an evaluation that was due but lost, because the run was killed in it, is made first.
 ///
-/// throws  DivergedError with "LossTensor is inf or nan." and the place of the report; the state is that before the
+/// throws  DivergedError with "LossTensor is inf or nan." and what the report says; the state is that before the
 ///         step
 ///         OutOfMemoryError with the advice
 ///         DataError where a finite source ends early; what hooks and parts throw
