@@ -1,5 +1,6 @@
 // Trains a detector as its pipeline config says.
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <cctype>
 #include <charconv>
@@ -254,6 +255,15 @@ osprey::config::Pipeline pipeline_of(const Flags& flags) {
   return osprey::config::load_pipeline(file, overrides);
 }
 
+/// Says what --num_train_steps takes the place of.
+void tell_dropped_epochs(const Flags& flags) {
+  if (!flags.num_train_steps) return;
+  const auto pipeline = osprey::config::load_pipeline(flags.config.pipeline_config, flags.config.overrides);
+  if (pipeline.message->train_config().has_num_epochs())
+    SPDLOG_INFO("--num_train_steps {} is obeyed, train_config.num_epochs {:g} is not", *flags.num_train_steps,
+                pipeline.message->train_config().num_epochs());
+}
+
 int execute(Flags& flags) {
   if (flags.clone_on_cpu) flags.job.device = "cpu";
   osprey::config::Pipeline pipeline = pipeline_of(flags);
@@ -271,6 +281,7 @@ int execute(Flags& flags) {
     replicas = osprey::train::join_replicas(*place, flags.replica_timeout);
     flags.job.replicas = replicas.get();
   }
+  tell_dropped_epochs(flags);
   const bool speaks = !place || place->rank == 0;
   if (flags.dry_run) {
     const std::string report = osprey::train::dry_run(std::move(pipeline), flags.job);

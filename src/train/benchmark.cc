@@ -9,10 +9,10 @@
 #include "osprey/base/clock.h"
 #include "osprey/base/error.h"
 #include "osprey/base/json_text.h"
-#include "osprey/data/input_paths.h"
 #include "osprey/data/loader.h"
 #include "osprey/train/job.h"
 #include "train/assembly.h"
+#include "train/evaluation.h"
 #include "train/run_arithmetic.h"
 #include "train/start.h"
 #include "train/step_graph.h"
@@ -177,11 +177,7 @@ std::string dry_run(config::Pipeline pipeline, const JobOptions& options) {
   Assembly assembly = assemble(std::move(pipeline), options);
   if (!assembly.train().fine_tune_checkpoint().empty()) fine_tune_file(assembly);
   const auto source = training_source(assembly, options);
-  const auto& evaluated = assembly.pipeline.message->eval_input_reader();
-  if (!options.use_fake_data && !evaluated.empty() && evaluated[0].has_tf_record_input_reader()) {
-    const auto& paths = evaluated[0].tf_record_input_reader().input_path();
-    data::expand_input_paths({paths.begin(), paths.end()}, "eval_input_reader[0]");
-  }
+  if (!options.use_fake_data) check_evaluation(assembly);
   const int64_t num_steps = total_steps(assembly, source->num_examples());
   int64_t parameters = 0;
   for (const at::Tensor& parameter : assembly.state.model->parameters()) parameters += parameter.numel();

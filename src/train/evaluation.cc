@@ -1,11 +1,14 @@
 #include "train/evaluation.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "osprey/base/clock.h"
+#include "osprey/base/nearest.h"
 #include "osprey/eval/checkpoint_evaluator.h"
 #include "osprey/eval/evaluator.h"
 #include "osprey/train/log_record.h"
@@ -60,25 +63,78 @@ Metrics evaluate(Evaluation& evaluation, const TrainState& state) {
   return metrics;
 }
 
+/// The tags of what an evaluation gives, but for losses, whose terms are the model's: metrics name them without images.
+std::vector<std::string> metric_names(const Evaluation& evaluation) {
+  std::vector<std::string> names;
+  if (evaluation.options.ignore_ground_truth) return names;
+  for (const std::string& set : evaluation.options.metrics_set)
+    for (const eval::MetricValue& value :
+         eval::make_metrics(set, evaluation.categories, evaluation.options.metrics)->values())
+      names.push_back(value.name);
+  return names;
+}
+
+/// "; did you mean ...?" with a name that ends with the one given, such as that of a metric without its group.
+std::string meant(const std::string& given, const std::vector<std::string>& names) {
+  for (const std::string& name : names)
+    if (name.ends_with("/" + given)) return fmt::format("; did you mean \"{}\"?", name);
+  return did_you_mean(given, names);
+}
+
+/// Refuses a `metric` of keep_best or early_stopping that no evaluation would give.
+template <class Config>
+void require_metric(const config::ConfigNode<Config>& config, const Evaluation& evaluation) {
+  const bool gives_losses = evaluation.options.compute_loss && !evaluation.options.ignore_ground_truth;
+  if (gives_losses && config->metric().starts_with("Loss/")) return;
+  std::vector<std::string> names = metric_names(evaluation);
+  if (std::find(names.begin(), names.end(), config->metric()) != names.end()) return;
+  if (names.empty()) config.fail("metric", "there are no metrics with eval_config.ignore_groundtruth");
+  if (gives_losses) names.emplace_back("Loss/total_loss");
+  constexpr size_t kShown = 20;
+  const auto shown = names.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, names.size()));
+  const std::string proposal = meant(config->metric(), names);
+  config.fail("metric", fmt::format("the evaluation gives no metric \"{}\"{} {}{}", config->metric(),
+                                    proposal.empty() ? "; known are" : proposal + " Known are",
+                                    fmt::join(names.begin(), shown, ", "),
+                                    names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : ""));
+}
+
+/// All but what writes.
+Evaluation make_evaluation(const Assembly& assembly, Replicas* replicas) {
+  const auto root = assembly.root();
+  const auto config = root.child("eval_config", root->eval_config());
+  data::SourceOptions source = data::eval_options(root);
+  source.pin_memory = assembly.state.model->parameters().front().is_cuda();
+  if (replicas != nullptr) take_share(source, replicas->place());
+  Evaluation evaluation{data::make_source(root.child("eval_input_reader", 0, root->eval_input_reader(0)), source),
+                        eval::evaluation_categories(root, 0, assembly.state.model->num_classes()),
+                        eval::evaluation_options(config),
+                        replicas,
+                        /*events=*/nullptr,
+                        /*folder=*/"",
+                        config->use_moving_averages()};
+  evaluation.options.device = assembly.state.model->parameters().front().device();
+  const auto train = root.child("train_config", assembly.train());
+  const auto checkpoint = train.child("checkpoint", train->checkpoint());
+  if (checkpoint->has_keep_best()) require_metric(checkpoint.child("keep_best", checkpoint->keep_best()), evaluation);
+  if (train->has_early_stopping()) require_metric(train.child("early_stopping", train->early_stopping()), evaluation);
+  return evaluation;
+}
+
 }  // namespace
 
 std::function<Metrics(const TrainState&)> evaluation_of(const Assembly& assembly,
                                                         const std::filesystem::path& model_dir, Replicas* replicas) {
-  const auto root = assembly.root();
-  if (root->eval_input_reader_size() == 0) return nullptr;
-  const auto config = root.child("eval_config", root->eval_config());
-
-  const std::string folder = (model_dir / "eval").string();
-  data::SourceOptions source = data::eval_options(root);
-  source.pin_memory = assembly.state.model->parameters().front().is_cuda();
-  if (replicas != nullptr) take_share(source, replicas->place());
-  const bool writes = replicas == nullptr || replicas->is_chief();
-  auto evaluation = std::make_shared<Evaluation>(Evaluation{
-      data::make_source(root.child("eval_input_reader", 0, root->eval_input_reader(0)), source),
-      eval::evaluation_categories(root, 0, assembly.state.model->num_classes()), eval::evaluation_options(config),
-      replicas, writes ? std::make_unique<eval::EventWriter>(folder) : nullptr, folder, config->use_moving_averages()});
-  evaluation->options.device = assembly.state.model->parameters().front().device();
+  if (assembly.pipeline.message->eval_input_reader().empty()) return nullptr;
+  const auto evaluation = std::make_shared<Evaluation>(make_evaluation(assembly, replicas));
+  evaluation->folder = (model_dir / "eval").string();
+  if (replicas == nullptr || replicas->is_chief())
+    evaluation->events = std::make_unique<eval::EventWriter>(evaluation->folder);
   return [evaluation](const TrainState& state) { return evaluate(*evaluation, state); };
+}
+
+void check_evaluation(const Assembly& assembly) {
+  if (!assembly.pipeline.message->eval_input_reader().empty()) make_evaluation(assembly, nullptr);
 }
 
 }  // namespace osprey::train

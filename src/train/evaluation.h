@@ -15,7 +15,11 @@ namespace osprey::train {
 ///
 /// replicas  null where one process trains alone; otherwise each takes its share of the images, by the batch-norm
 ///           averages of the chief, who alone writes and gets metrics
+/// throws    ConfigError, DataError where it cannot be made, or gives no metric that keep_best or early_stopping asks for
 std::function<Metrics(const TrainState&)> evaluation_of(const Assembly& assembly,
                                                         const std::filesystem::path& model_dir, Replicas* replicas);
+
+/// Throws what `evaluation_of` would throw, and writes nothing.
+void check_evaluation(const Assembly& assembly);
 
 }  // namespace osprey::train

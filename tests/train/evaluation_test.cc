@@ -1,6 +1,7 @@
 // Evaluations inside a run.
 #include <gmock/gmock.h>
 
+#include "osprey/base/error.h"
 #include "osprey/data/create_records.h"
 #include "osprey/train/job.h"
 #include "support/golden.h"
@@ -10,30 +11,90 @@ namespace osprey::train {
 namespace {
 
 using osprey::testing::TempDir;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::ThrowsMessage;
+
+/// Two pictures of shapes, and the quickstart with them for training and evaluation.
+struct Shapes {
+  explicit Shapes(const std::string& label_map) {
+    data::CreateRecordsOptions shapes;
+    shapes.format = data::CreateRecordsOptions::Format::kShapes;
+    shapes.num_images = 2;
+    shapes.label_map = map;
+    shapes.output = folder / "shapes.record";
+    osprey::testing::write_file(map, label_map);
+    data::create_records(shapes);
+    records = "tf_record_input_reader { input_path: '" + shapes.output + "' }";
+  }
+  config::Pipeline pipeline(const std::vector<std::string>& more) const {
+    std::vector<std::string> all = {"train_config.batch_size=2", "train_config.num_steps=1", "eval_config.batch_size=2",
+                                    "train_input_reader={label_map_path: '" + map + "' " + records + "}",
+                                    "eval_input_reader=[{" + records + "}]"};
+    all.insert(all.end(), more.begin(), more.end());
+    return config::load_pipeline(OSPREY_SOURCE_DIR "/configs/quickstart.config", all);
+  }
+
+  TempDir folder;
+  std::string map = folder / "map.pbtxt", records;
+};
+
+constexpr const char* kThreeClasses =
+    "item { id: 1 name: 'circle' } item { id: 2 name: 'rectangle' } item { id: 3 name: 'triangle' }";
 
 TEST(EvaluationInARun, KnowsTheClassesOfTheLabelMapAlone) {
-  const TempDir folder;
-  data::CreateRecordsOptions shapes;
-  shapes.format = data::CreateRecordsOptions::Format::kShapes;
-  shapes.num_images = 2;
-  shapes.label_map = folder / "map.pbtxt";
-  shapes.output = folder / "shapes.record";
-  osprey::testing::write_file(shapes.label_map,
-                              "item { id: 1 name: 'circle' } item { id: 2 name: 'rectangle' display_name: 'box' } "
-                              "item { id: 4 name: 'triangle' }");
-  data::create_records(shapes);
-  const std::string records = "tf_record_input_reader { input_path: '" + shapes.output + "' }";
-  const auto pipeline = config::load_pipeline(
-      OSPREY_SOURCE_DIR "/configs/quickstart.config",
-      {"model.ssd.num_classes=4", "train_config.batch_size=2", "train_config.num_steps=1", "eval_config.batch_size=2",
-       "train_input_reader={label_map_path: '" + shapes.label_map + "' " + records + "}",
-       "eval_input_reader=[{" + records + "}]"});
-  train(pipeline, {.model_dir = folder / "run"});
+  const Shapes shapes(
+      "item { id: 1 name: 'circle' } item { id: 2 name: 'rectangle' display_name: 'box' } "
+      "item { id: 4 name: 'triangle' }");
+  train(shapes.pipeline({"model.ssd.num_classes=4"}), {.model_dir = shapes.folder / "run"});
   std::vector<std::pair<int, std::string>> classes;
-  const nlohmann::json metrics = osprey::testing::read_json(folder / "run/eval/metrics_1.json");
+  const nlohmann::json metrics = osprey::testing::read_json(shapes.folder / "run/eval/metrics_1.json");
   for (const auto& row : metrics.at("per_class")) classes.emplace_back(row.at("id"), row.at("name"));
   using ::testing::Pair;
   EXPECT_THAT(classes, ::testing::ElementsAre(Pair(1, "circle"), Pair(2, "box"), Pair(4, "triangle")));
+}
+
+TEST(EvaluationInARun, AMetricThatItDoesNotGiveIsAnErrorBeforeTheFirstStep) {
+  const Shapes shapes(kThreeClasses);
+  const auto training = [&](const std::vector<std::string>& assignments) {
+    return [&shapes, assignments] { train(shapes.pipeline(assignments), {.model_dir = shapes.folder / "run"}); };
+  };
+  EXPECT_THAT(training({"train_config.checkpoint.keep_best.metric=mAP"}),
+              ThrowsMessage<ConfigError>(AllOf(
+                  HasSubstr("train_config.checkpoint.keep_best.metric: the evaluation gives no metric \"mAP\"; did you "
+                            "mean \"DetectionBoxes_Precision/mAP\"? Known are DetectionBoxes_Precision/mAP, "),
+                  HasSubstr("DetectionBoxes_Recall/AR@100 (large), Loss/total_loss"))));
+  EXPECT_THAT(training({"train_config.early_stopping.metric=PascalBoxes_Precision/mAP@0.5IOU"}),
+              ThrowsMessage<ConfigError>(HasSubstr("train_config.early_stopping.metric: the evaluation gives no")));
+  EXPECT_THAT(training({"train_config.early_stopping={}", "eval_config.ignore_groundtruth=true"}),
+              ThrowsMessage<ConfigError>(HasSubstr("no metrics with eval_config.ignore_groundtruth")));
+  EXPECT_FALSE(std::filesystem::exists(shapes.folder / "run/metrics.jsonl"));
+}
+
+TEST(EvaluationInARun, MetricsOfClassesAndLossesMayBeAskedFor) {
+  const Shapes shapes(kThreeClasses);
+  train(shapes.pipeline({"eval_config.include_metrics_per_category=true",
+                         "train_config.early_stopping={metric: 'Loss/total_loss' mode: MIN}",
+                         "train_config.checkpoint.keep_best.metric="
+                         "DetectionBoxes_PerformanceByCategory/mAP/triangle"}),
+        {.model_dir = shapes.folder / "run"});
+  EXPECT_THAT(osprey::testing::read_file(shapes.folder / "run/train.log"), Not(HasSubstr("has no metric")));
+  EXPECT_TRUE(std::filesystem::exists(shapes.folder / "run/early_stopping.json"));
+}
+
+TEST(EvaluationInARun, ADryRunFindsWhatWouldEndIt) {
+  const Shapes shapes(kThreeClasses);
+  const auto trial = [&](const std::vector<std::string>& assignments) {
+    return [&shapes, assignments] { dry_run(shapes.pipeline(assignments), {}); };
+  };
+  EXPECT_THAT(trial({"eval_input_reader[0].label_map_path='no/such/map.pbtxt'"}),
+              ThrowsMessage<ConfigError>(HasSubstr("eval_input_reader[0].label_map_path: there is no 'no/such")));
+  EXPECT_THAT(trial({"train_config.checkpoint.keep_best.metric=mAP"}),
+              ThrowsMessage<ConfigError>(HasSubstr("did you mean")));
+  EXPECT_THAT(trial({"eval_input_reader[0].tf_record_input_reader.input_path=no/such.record"}),
+              ThrowsMessage<DataError>(HasSubstr("eval_input_reader[0]")));
+  EXPECT_NO_THROW(trial({})());
 }
 
 }  // namespace

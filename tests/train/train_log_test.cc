@@ -66,5 +66,13 @@ TEST(TrainLog, HasOneLineForAllFrozenVariables) {
   EXPECT_THAT(training.log, Not(HasSubstr(frozen[3].get<std::string>())));
 }
 
+TEST(TrainLog, SaysThatNumTrainStepsTakesThePlaceOfNumEpochs) {
+  Training training;
+  ASSERT_EQ(training.run("--num_train_steps 1 --set train_config.num_epochs=3"), 0) << training.shown;
+  EXPECT_THAT(training.log, HasSubstr("--num_train_steps 1 is obeyed, train_config.num_epochs 3 is not"));
+  ASSERT_EQ(training.run("--num_train_steps 2"), 0) << training.shown;
+  EXPECT_THAT(training.shown, Not(HasSubstr("is obeyed")));
+}
+
 }  // namespace
 }  // namespace osprey::train
