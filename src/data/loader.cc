@@ -151,8 +151,8 @@ class Loader final : public RecordSource {
       } catch (const BadRecord& error) {
         if (parts_.fail_on_bad && parts_.options.training) throw;
         if (parts_.fail_on_bad)
-          throw DataError(fmt::format("{}; {}.corrupt_image_policy: SKIP leaves such records out", error.what(),
-                                      parts_.reader));
+          throw DataError(
+              fmt::format("{}; {}.corrupt_image_policy: SKIP leaves such records out", error.what(), parts_.reader));
         report.bad.emplace_back(record, error.what());
       }
       if (!parts_.options.training) return;
@@ -180,7 +180,8 @@ class Loader final : public RecordSource {
     for (const RowReport& row : loaded.rows) {
       for (const auto& [record, message] : row.bad) {
         if (!bad_.insert(record).second) continue;
-        SPDLOG_WARN("left out: {}", message);
+        if (++epoch_bad_ <= kToldBad)
+          SPDLOG_WARN("left out: {}{}", message, epoch_bad_ == kToldBad ? " (more are counted, not named)" : "");
         const double share = static_cast<double>(bad_.size()) / static_cast<double>(num_examples());
         if (parts_.options.training && share > parts_.options.max_bad_fraction)
           throw DataError(
@@ -214,7 +215,9 @@ class Loader final : public RecordSource {
     if (epoch_dropped_ > 0)
       SPDLOG_WARN("{}: {} boxes of {} images left out, for max_number_of_boxes is {}; the worst image '{}' has {}",
                   parts_.reader, epoch_dropped_, epoch_cut_images_, parts_.shape.max_boxes, worst_.id, worst_.boxes);
-    epoch_dropped_ = epoch_cut_images_ = 0;
+    if (epoch_bad_ > kToldBad)
+      SPDLOG_WARN("{}: and {} more left out, {} in all so far", parts_.reader, epoch_bad_ - kToldBad, bad_.size());
+    epoch_dropped_ = epoch_cut_images_ = epoch_bad_ = 0;
     worst_ = {};
     tell_report();
   }
@@ -229,7 +232,8 @@ class Loader final : public RecordSource {
   ReadReport read_report_;
   std::atomic<int64_t> read_{0}, decode_{0}, augment_{0}, collate_{0}, wait_{0};
   std::set<int64_t> bad_;
-  int64_t dropped_boxes_ = 0, epoch_ = 0, epoch_dropped_ = 0, epoch_cut_images_ = 0;
+  static constexpr int64_t kToldBad = 5;  ///< unusable records that are named in an epoch
+  int64_t dropped_boxes_ = 0, epoch_ = 0, epoch_dropped_ = 0, epoch_cut_images_ = 0, epoch_bad_ = 0;
   RowReport worst_;
   bool told_report_ = false;
   Prefetcher<Loaded> prefetcher_;  // last: its threads use everything above

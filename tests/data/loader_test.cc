@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 
 #include <fstream>
 #include <set>
+#include <sstream>
 
 #include "osprey/base/error.h"
 #include "osprey/config/parse.h"
@@ -228,6 +231,25 @@ TEST(Loader, ABadRecordIsReplacedByTheNextAndCounted) {
   EXPECT_EQ(loader->num_skipped(), 1);
   ids(*loader, 2);
   EXPECT_EQ(loader->num_skipped(), 1);
+}
+
+TEST(Loader, ManyBadRecordsAreCountedAndAFewOfThemNamed) {
+  TempDir dir;
+  std::ostringstream log;
+  const auto logger = spdlog::default_logger();
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+  SourceOptions tolerant = options(2);
+  tolerant.max_bad_fraction = 1;
+  const auto loader = source(write_records(dir, 10, {0, 1, 2, 3, 4, 5, 6}), tolerant, "shuffle: false");
+  ids(*loader, 15);  // three epochs
+  spdlog::set_default_logger(logger);
+  const std::string text = log.str();
+  int named = 0;
+  for (size_t at = 0; (at = text.find("left out: ", at)) != std::string::npos; ++at) ++named;
+  EXPECT_EQ(named, 5) << text;
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("(more are counted, not named)"), HasSubstr("and 2 more left out, 7 in all so far")));
 }
 
 TEST(Loader, TooManyBadRecordsEndTheRunWithTheirNames) {
