@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <unordered_set>
 
 #include "osprey/base/error.h"
+#include "text_lines.h"
 
 namespace osprey::data {
 
@@ -38,16 +36,11 @@ std::vector<std::string> Problems::lines() const {
 }
 
 std::vector<std::string> read_split(const std::string& file) {
-  std::ifstream in(file);
-  if (!in) throw DataError(fmt::format("{}: cannot open: {}", file, std::strerror(errno)));
   std::vector<std::string> names;
   std::unordered_set<std::string> seen;
-  for (std::string line; std::getline(in, line);) {
-    const size_t begin = line.find_first_not_of(" \t\r");
-    if (begin == std::string::npos) continue;
-    line = line.substr(begin, line.find_last_not_of(" \t\r") - begin + 1);
-    if (seen.insert(line).second) names.push_back(line);
-  }
+  for (const std::string& line : text_lines(file))
+    if (std::string name = without_blanks(line); !name.empty() && seen.insert(name).second)
+      names.push_back(std::move(name));
   if (names.empty()) throw DataError(file + ": names no pictures");
   return names;
 }

@@ -16,7 +16,9 @@
 #include <unordered_set>
 
 #include "osprey/base/error.h"
+#include "picture_index.h"
 #include "split_index.h"
+#include "text_lines.h"
 
 namespace osprey::data {
 namespace {
@@ -171,9 +173,47 @@ Contents parse(const std::string& file) {
   return std::move(handler.contents);
 }
 
+// What a file may be called after: "instances_val2017.json" has pictures of val2017.
+std::vector<std::string> subsets_of(const std::string& file) {
+  const std::string stem = fs::path(file).stem().string();
+  std::vector<std::string> result;
+  for (const char* prefix : {"instances_", "person_keypoints_", "image_info_"})
+    if (stem.starts_with(prefix)) result.push_back(stem.substr(std::string_view(prefix).size()));
+  result.push_back(stem);
+  return result;
+}
+
+std::vector<fs::path> usual_folders(const CocoOptions& options) {
+  if (!options.image_dir.empty()) return {options.image_dir};
+  const fs::path beside = fs::path(options.input).parent_path();
+  std::vector<fs::path> result;
+  const auto add = [&](const fs::path& folder) {
+    std::error_code error;
+    if (folder.empty() || fs::is_directory(folder, error)) result.push_back(folder);
+  };
+  for (const std::string& subset : subsets_of(options.input))
+    for (const fs::path& base : {beside, beside / ".."})
+      for (const fs::path& folder : {base / "images" / subset, base / "data" / subset, base / subset}) add(folder);
+  add(beside);  // "" is where the program runs
+  for (const char* name : {"images", "data"})
+    for (const fs::path& base : {beside, beside / ".."}) add(base / name);
+  return result;
+}
+
+// Where a picture may lie at any depth, if only one has its name.
+std::vector<std::string> folders_with_subsets(const CocoOptions& options) {
+  if (!options.image_dir.empty()) return {options.image_dir};
+  const fs::path beside = fs::path(options.input).parent_path();
+  std::vector<std::string> result;
+  for (const fs::path& base : {beside, beside / ".."})
+    for (const char* name : {"images", "data"}) result.push_back((base / name).string());
+  return result;
+}
+
 class Coco final : public AnnotationSource {
  public:
-  Coco(CocoOptions options, Problems& problems) : options_(std::move(options)) {
+  Coco(CocoOptions options, Problems& problems)
+      : options_(std::move(options)), folders_(usual_folders(options_)), below_(folders_with_subsets(options_)) {
     Contents contents = parse(options_.input);
     categories_ = std::move(contents.categories);
     for (const Category& category : categories_)
@@ -188,7 +228,8 @@ class Coco final : public AnnotationSource {
     if (options_.split.empty()) return;
     std::vector<std::vector<std::string>> names;
     for (const Image& image : images_) {
-      names.push_back(names_of_file(image.file_name));
+      names.push_back(names_of_file(slashed(image.file_name)));
+      names.back().push_back(image.file_name);
       names.back().push_back(std::to_string(image.id));
     }
     order_ = select_split(options_.split, names, problems);
@@ -196,14 +237,14 @@ class Coco final : public AnnotationSource {
 
   int64_t size() const override { return static_cast<int64_t>(order_.size()); }
 
-  bool read(int64_t index, AnnotatedImage& result, Problems&) const override {
+  bool read(int64_t index, AnnotatedImage& result, Problems& problems) const override {
     const auto at = static_cast<size_t>(order_.at(static_cast<size_t>(index)));
     const Image& image = images_[at];
     result.source_id = std::to_string(image.id);
     result.file_name = image.file_name;
     result.width = std::max<int64_t>(image.width, 0);
     result.height = std::max<int64_t>(image.height, 0);
-    result.path = find_image(image.file_name);
+    result.path = find_image(image.file_name, problems);
     result.objects = objects_[at];
     return true;
   }
@@ -268,21 +309,18 @@ class Coco final : public AnnotationSource {
     }
   }
 
-  std::string find_image(const std::string& file_name) const {
-    std::vector<fs::path> folders;
-    const fs::path beside = fs::path(options_.input).parent_path();
-    if (!options_.image_dir.empty())
-      folders = {options_.image_dir};
-    else
-      folders = {beside, beside / "images", beside / ".." / "images"};
+  std::string find_image(const std::string& file_name, Problems& problems) const {
+    const std::string plain = slashed(file_name);  // some tools write paths of Windows
     std::error_code error;
-    for (const std::string& name : {file_name, fs::path(file_name).filename().string()})
-      for (const fs::path& folder : folders)
+    for (const std::string& name : {file_name, plain, fs::path(plain).filename().string()})
+      for (const fs::path& folder : folders_)
         if (fs::is_regular_file(folder / name, error)) return (folder / name).lexically_normal().string();
-    return "";
+    return only_place(plain, below_.places(plain), problems);
   }
 
   CocoOptions options_;
+  std::vector<fs::path> folders_;  // in which pictures are looked for, in this order
+  PictureIndex below_;             // of what lies in none of them
   std::vector<Category> categories_;
   std::unordered_map<int64_t, std::string> names_;
   std::unordered_set<int64_t> used_;  // categories with objects

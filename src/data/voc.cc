@@ -6,15 +6,21 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <map>
+#include <mutex>
 #include <pugixml.hpp>
 #include <set>
 
 #include "osprey/base/error.h"
+#include "picture_index.h"
 #include "split_index.h"
+#include "text_lines.h"
 
 namespace osprey::data {
 namespace {
 namespace fs = std::filesystem;
+
+constexpr const char* kPictureFolders[] = {"JPEGImages", "images", "data"};
 
 std::string trimmed(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t\r\n");
@@ -92,7 +98,7 @@ class Voc final : public AnnotationSource {
     image.source_id = image.file_name;
     image.width = size_of(child_text(root.child("size"), "width"));
     image.height = size_of(child_text(root.child("size"), "height"));
-    image.path = find_image(file, image.file_name);
+    image.path = find_image(file, image.file_name, problems);
     int64_t number_of_object = 0;
     for (const pugi::xml_node& node : root.children("object"))
       read_object(node, fmt::format("{} object {}", file, number_of_object++), image, problems);
@@ -129,20 +135,46 @@ class Voc final : public AnnotationSource {
     image.objects.push_back(std::move(object));
   }
 
-  std::string find_image(const std::string& xml, const std::string& file_name) const {
+  /// Folders that may have a folder of pictures in them, the nearest first, with the subset that the XML is of there:
+  /// "set/Annotations/train/a.xml" is of "train" in "set".
+  std::vector<std::pair<fs::path, fs::path>> bases_of(const fs::path& folder) const {
+    const fs::path input(options_.input);
+    std::vector<std::pair<fs::path, fs::path>> result{{folder / "..", ""}, {folder, ""}};
+    const fs::path below = folder.lexically_relative(input);
+    if (folder == input || below.empty() || below == "." || *below.begin() == "..") return result;
+    fs::path base = folder, way;  // from base to the folder
+    for (int64_t i = std::distance(below.begin(), below.end()); i > 0; --i) {
+      const fs::path subset = way;
+      way = way.empty() ? base.filename() : base.filename() / way;
+      base = base.parent_path();
+      if (!subset.empty()) result.emplace_back(base, subset);
+    }
+    // Where the input is the folder of annotations, pictures are beside it; else what is beside it is another set.
+    std::error_code error;
+    for (const char* name : kPictureFolders)
+      if (fs::is_directory(input / name, error)) return result;
+    result.emplace_back(input / "..", way);
+    return result;
+  }
+
+  std::string find_image(const std::string& xml, const std::string& file_name, Problems& problems) const {
     const fs::path folder = fs::path(xml).parent_path(), input(options_.input);
     std::vector<fs::path> folders;
+    const std::vector<std::pair<fs::path, fs::path>> bases = bases_of(folder);
     if (!options_.image_dir.empty()) {
       folders = {options_.image_dir};
     } else {
-      for (const fs::path& base : {folder / "..", folder, input})
-        for (const char* name : {"JPEGImages", "images"}) folders.push_back(base / name);
+      for (const auto& [base, subset] : bases)
+        for (const char* name : kPictureFolders) {
+          if (!subset.empty()) folders.push_back(base / name / subset);
+          folders.push_back(base / name);
+        }
       folders.push_back(folder);
       folders.push_back(input);
     }
     // Some tools write Windows paths, names without ending, or the name of another file.
-    std::string plain = file_name.substr(file_name.find_last_of("/\\") + 1);
-    std::vector<std::string> names{file_name, plain};
+    const std::string plain = fs::path(slashed(file_name)).filename().string();
+    std::vector<std::string> names{file_name, slashed(file_name), plain};
     for (const std::string& stem : {plain, fs::path(xml).stem().string()})
       for (const char* ending : {".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG", ".bmp", ".webp", ".tif", ".tiff"})
         names.push_back(stem + ending);
@@ -150,11 +182,38 @@ class Voc final : public AnnotationSource {
     for (const std::string& name : names)
       for (const fs::path& place : folders)
         if (fs::is_regular_file(place / name, error)) return (place / name).lexically_normal().string();
+    return find_below(bases, names, problems);
+  }
+
+  /// At any depth, if only one has its name.
+  std::string find_below(const std::vector<std::pair<fs::path, fs::path>>& bases, const std::vector<std::string>& names,
+                         Problems& problems) const {
+    std::vector<std::vector<std::string>> roots;
+    if (!options_.image_dir.empty()) {
+      roots = {{options_.image_dir}};
+    } else {
+      for (const auto& [base, subset] : bases) {
+        roots.emplace_back();
+        for (const char* name : kPictureFolders) roots.back().push_back((base / name).lexically_normal().string());
+      }
+    }
+    for (const std::vector<std::string>& folders : roots) {
+      const PictureIndex& index = index_of(folders);
+      for (const std::string& name : names)
+        if (const auto places = index.places(name); !places.empty()) return only_place(name, places, problems);
+    }
     return "";
+  }
+
+  const PictureIndex& index_of(const std::vector<std::string>& folders) const {
+    const std::lock_guard lock(mutex_);
+    return indices_.try_emplace(folders, folders).first->second;
   }
 
   VocOptions options_;
   std::vector<std::string> all_, files_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::vector<std::string>, PictureIndex> indices_;  // of folders in which pictures were looked for
 };
 
 }  // namespace

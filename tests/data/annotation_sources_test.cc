@@ -132,6 +132,46 @@ TEST(Voc, NoFilesIsAnError) {
       ThrowsMessage<DataError>(HasSubstr("no such folder")));
 }
 
+TEST(Voc, PicturesOfOtherLayoutsAreFound) {
+  TempDir dir;
+  const auto place = [&](const std::string& set, const std::string& annotations, const std::string& file_name,
+                         const std::string& picture, const std::string& input) {
+    write_file(dir / (set + "/" + annotations), xml(file_name, ""));
+    write_file(dir / (set + "/" + picture), "x");
+    Problems problems;
+    const auto source = open_voc({dir / (set + input), "", ""}, problems);
+    EXPECT_EQ(read(*source, 0, problems).path, dir / (set + "/" + picture)) << set;
+    EXPECT_THAT(problems.lines(), IsEmpty());
+  };
+  place("fiftyone", "labels/a.xml", "a.jpg", "data/a.jpg", "");
+  place("fiftyone2", "labels/a.xml", "a.jpg", "data/a.jpg", "/labels");
+  place("flat", "Annotations/a.xml", "a.jpg", "JPEGImages/train/a.jpg", "");
+  place("mirrored", "Annotations/train/a.xml", "a.jpg", "JPEGImages/train/a.jpg", "");
+  place("mirrored2", "Annotations/train/a.xml", "a.jpg", "JPEGImages/train/a.jpg", "/Annotations/");
+  place("windows", "Annotations/a.xml", "train\\a.jpg", "JPEGImages/train/a.jpg", "");
+  place("one_folder", "Annotations/train/a.xml", "a.jpg", "images/a.jpg", "");
+}
+
+TEST(Voc, APictureOfSeveralFoldersIsThatOfItsSubsetOrOfNone) {
+  TempDir dir;
+  for (const char* subset : {"train", "val"}) {
+    write_file(dir / ("set/Annotations/" + std::string(subset) + "/a.xml"), xml("a.jpg", ""));
+    write_file(dir / ("set/JPEGImages/" + std::string(subset) + "/a.jpg"), "x");
+  }
+  write_file(dir / "set/more/a.xml", xml("a.jpg", ""));
+  write_file(dir / "images/b.jpg", "another set's");
+  write_file(dir / "set/more/b.xml", xml("b.jpg", ""));
+  Problems problems;
+  const auto source = open_voc({dir / "set", "", ""}, problems);
+  EXPECT_EQ(read(*source, 0, problems).path, dir / "set/JPEGImages/train/a.jpg");
+  EXPECT_EQ(read(*source, 1, problems).path, dir / "set/JPEGImages/val/a.jpg");
+  EXPECT_THAT(problems.lines(), IsEmpty());
+  EXPECT_EQ(read(*source, 2, problems).path, "");
+  EXPECT_THAT(problems.lines(), ElementsAre(AllOf(HasSubstr("1 picture name(s) that several folders have"),
+                                                  HasSubstr("JPEGImages/train/a.jpg, "), HasSubstr("val/a.jpg"))));
+  EXPECT_EQ(read(*source, 3, problems).path, "");
+}
+
 constexpr const char* kCoco = R"({
   "info": {"images": [{"id": 99}]},
   "categories": [{"id": 18, "name": "dog", "keypoints": ["nose"]}, {"id": 3, "name": "car"}],
@@ -172,6 +212,45 @@ TEST(Coco, ReadsObjectsOfScatteredIdsAndPassesOverTheRest) {
           HasSubstr("1 object(s) left out, having no box: annotation 4 of image 7")));
   // 18 > 2 * 2 + 10: scattered, so numbered in the order of ids.
   EXPECT_THAT(source->classes(), ElementsAre(Pair(1, "car"), Pair(2, "dog")));
+}
+
+TEST(Coco, PicturesOfOtherLayoutsAreFound) {
+  TempDir dir;
+  const auto place = [&](const std::string& set, const std::string& json, const std::string& file_name,
+                         const std::string& picture) {
+    write_file(dir / (set + "/" + json), R"({"images": [{"id": 1, "file_name": ")" + file_name + R"("}]})");
+    write_file(dir / (set + "/" + picture), "x");
+    Problems problems;
+    const auto source = open_coco({dir / (set + "/" + json), "", ""}, problems);
+    EXPECT_EQ(read(*source, 0, problems).path, dir / (set + "/" + picture)) << set;
+    EXPECT_THAT(problems.lines(), IsEmpty());
+  };
+  place("fiftyone", "labels.json", "a.jpg", "data/a.jpg");
+  place("label_studio", "result.json", "images/a.jpg", "images/a.jpg");
+  place("label_studio2", "result.json", R"(images\\a.jpg)", "images/a.jpg");
+  place("windows", "c.json", R"(C:\\set\\a.jpg)", "images/a.jpg");
+  place("coco", "annotations/instances_val2017.json", "a.jpg", "val2017/a.jpg");
+  place("cvat", "annotations/instances_train.json", "a.jpg", "images/train/a.jpg");
+  place("cvat_default", "annotations/instances_default.json", "a.jpg", "images/a.jpg");
+  place("other_name", "annotations/all.json", "a.jpg", "images/train/deep/a.jpg");
+}
+
+TEST(Coco, APictureOfSeveralFoldersIsThatOfItsSubsetOrOfNone) {
+  TempDir dir;
+  for (const char* folder : {"images", "images/train", "images/val"})
+    write_file(dir / (std::string(folder) + "/a.jpg"), "x");
+  for (const char* folder : {"images/x", "images/y"}) write_file(dir / (std::string(folder) + "/b.jpg"), "x");
+  const char* json =
+      R"({"images": [{"id": 1, "file_name": "a.jpg"}, {"id": 2, "file_name": "b.jpg"}, {"id": 3, "file_name": "y/b.jpg"}]})";
+  write_file(dir / "annotations/instances_val.json", json);
+  Problems problems;
+  const auto source = open_coco({dir / "annotations/instances_val.json", "", ""}, problems);
+  EXPECT_EQ(read(*source, 0, problems).path, dir / "images/val/a.jpg");
+  EXPECT_EQ(read(*source, 2, problems).path, dir / "images/y/b.jpg");
+  EXPECT_THAT(problems.lines(), IsEmpty());
+  EXPECT_EQ(read(*source, 1, problems).path, "");
+  EXPECT_THAT(problems.lines(),
+              ElementsAre(HasSubstr("1 picture name(s) that several folders have; --image_dir says which")));
 }
 
 TEST(Coco, NewLabelMapsKeepIdsThatServe) {

@@ -1,0 +1,61 @@
+#include "picture_index.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <filesystem>
+#include <set>
+
+namespace osprey::data {
+namespace fs = std::filesystem;
+
+std::vector<std::string> pictures_below(const std::string& folder) {
+  constexpr std::array kEndings = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff"};
+  std::vector<std::string> result;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry :
+       fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied)) {
+    std::string ending = entry.path().extension().string();
+    std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
+    if (std::find(kEndings.begin(), kEndings.end(), ending) != kEndings.end() && entry.is_regular_file(ignored))
+      result.push_back(entry.path().lexically_normal().string());
+  }
+  std::sort(result.begin(), result.end());
+  return result;
+}
+
+void PictureIndex::list() const {
+  std::set<fs::path> seen;  // a folder may have two names
+  std::error_code error;
+  for (const std::string& folder : folders_) {
+    const fs::path real = fs::canonical(folder, error);
+    if (error || !fs::is_directory(real, error) || !seen.insert(real).second) continue;
+    for (std::string& path : pictures_below(folder)) {
+      std::vector<std::string>& places = by_name_[fs::path(path).filename().string()];
+      if (std::find(places.begin(), places.end(), path) == places.end()) places.push_back(std::move(path));
+    }
+  }
+}
+
+std::vector<std::string> PictureIndex::places(const std::string& name) const {
+  std::call_once(listed_, [this] { list(); });
+  const auto found = by_name_.find(fs::path(name).filename().string());
+  if (found == by_name_.end()) return {};
+  std::vector<std::string> ending;
+  for (const std::string& place : found->second)
+    if (place.ends_with("/" + name)) ending.push_back(place);
+  return ending.empty() ? found->second : ending;
+}
+
+std::string only_place(const std::string& name, const std::vector<std::string>& places, Problems& problems) {
+  if (places.size() == 1) return places[0];
+  if (places.size() > 1)
+    problems.add("picture name(s) that several folders have; --image_dir says which of them counts",
+                 fmt::format("{}: {}", name, fmt::join(places, ", ")));
+  return "";
+}
+
+}  // namespace osprey::data
