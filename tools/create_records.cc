@@ -2,16 +2,43 @@
 #include "osprey/data/create_records.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
-#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "cli/cli.h"
 
 namespace {
 using Options = osprey::data::CreateRecordsOptions;
+
+constexpr std::pair<const char*, Options::Format> kFormats[] = {{"voc", Options::Format::kVoc},
+                                                                {"coco", Options::Format::kCoco},
+                                                                {"yolo", Options::Format::kYolo},
+                                                                {"shapes", Options::Format::kShapes}};
+
+// In whatever case; nothing where there is none.
+std::optional<Options::Format> format_named(const std::string& text) {
+  for (const auto& [name, format] : kFormats)
+    if (CLI::ignore_case(text) == name) return format;
+  return std::nullopt;
+}
+
+CLI::Validator one_of_the_formats() {
+  std::vector<std::string> names;
+  for (const auto& [name, format] : kFormats) names.emplace_back(name);
+  const std::string list = fmt::format("{}", fmt::join(names, ", "));
+  return CLI::Validator(
+      [list](std::string& text) {
+        return format_named(text) ? std::string() : fmt::format("must be one of {}, got '{}'", list, text);
+      },
+      "{" + fmt::format("{}", fmt::join(names, ",")) + "}", "format");
+}
 
 // One line on a terminal, every ten seconds a new one elsewhere.
 class Progress {
@@ -49,18 +76,22 @@ int main(int argc, char** argv) {
   CLI::App app{"Writes annotated pictures as TFRecord files of tf.Example, as the TF Object Detection API reads them."};
   Options options;
   osprey::cli::accept_logging_flags(app);
-  app.add_option("--format", options.format,
-                 "voc: folders of Pascal VOC XML; coco: an instances JSON; shapes: synthetic pictures")
+  app.add_option_function<std::string>(
+         "--format", [&](const std::string& name) { options.format = *format_named(name); },
+         "voc: folders of Pascal VOC XML; coco: an instances JSON; yolo: a data.yaml, obj.data or classes.txt with "
+         "pictures and labels; shapes: synthetic pictures")
       ->required()
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Options::Format>{{"voc", Options::Format::kVoc},
-                                                                                 {"coco", Options::Format::kCoco},
-                                                                                 {"shapes", Options::Format::kShapes}},
-                                          CLI::ignore_case)
-                      .description("{voc,coco,shapes}"));
-  app.add_option("--input", options.input, "folder searched for XML files with all below it, or JSON file");
+      ->type_name("NAME")
+      ->check(one_of_the_formats());
+  app.add_option(
+      "--input", options.input,
+      "folder searched for XML files with all below it, JSON file, or YOLO data set (its folder, or the file that "
+      "describes it)");
   app.add_option("--image_dir", options.image_dir,
-                 "where the pictures lie; default: JPEGImages, images, or beside the annotations");
-  app.add_option("--split", options.split, "text file with the names of the pictures to use, one per line");
+                 "where the pictures lie; default: JPEGImages, images or data, or beside the annotations");
+  app.add_option(
+      "--split", options.split,
+      "text file with the names of the pictures to use, one per line; yolo: or train (the default), val, ...");
   app.add_option("--label_map", options.label_map, "label map: obeyed where the file exists, else written")->required();
   app.add_option("--output", options.output,
                  "record file to write; with shards, their common beginning, or a pattern such as "

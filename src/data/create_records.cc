@@ -16,6 +16,7 @@
 #include "osprey/data/coco.h"
 #include "osprey/data/shapes.h"
 #include "osprey/data/voc.h"
+#include "osprey/data/yolo.h"
 #include "record_of_image.h"
 #include "sharded_output.h"
 
@@ -71,10 +72,13 @@ bool same_file(const fs::path& a, const fs::path& b) {
   return !plain.empty() && plain == fs::weakly_canonical(fs::absolute(b, ignored), ignored);
 }
 
-// What is read must not be written over.
+// What is read must not be written over. (`--split val` need not be a file.)
 void refuse_to_overwrite(const CreateRecordsOptions& options, const std::vector<std::string>& files) {
+  std::error_code ignored;
   const std::pair<const char*, std::string> read[] = {
-      {"--input", options.input}, {"--split", options.split}, {"--label_map", options.label_map}};
+      {"--input", options.input},
+      {"--split", fs::is_regular_file(options.split, ignored) ? options.split : ""},
+      {"--label_map", options.label_map}};
   for (const auto& [flag, file] : read)
     for (const std::string& output : files)
       if (!file.empty() && same_file(output, file))
@@ -88,6 +92,8 @@ std::unique_ptr<AnnotationSource> open(const CreateRecordsOptions& options, Prob
       return open_voc({options.input, options.image_dir, options.split}, problems);
     case CreateRecordsOptions::Format::kCoco:
       return open_coco({options.input, options.image_dir, options.split}, problems);
+    case CreateRecordsOptions::Format::kYolo:
+      return open_yolo({options.input, options.image_dir, options.split}, problems);
     case CreateRecordsOptions::Format::kShapes:
       break;
   }
@@ -223,6 +229,9 @@ CreateRecordsResult create_records(const CreateRecordsOptions& options,
     throw ConfigError(fmt::format("{}: has none of the classes of {}\n{}", options.label_map,
                                   options.input.empty() ? "the shapes" : options.input,
                                   fmt::join(result.problems, "\n")));
+  if (result.num_objects == 0 && problems.count("object(s) left out") > 0)
+    throw DataError(
+        fmt::format("{}: none of its objects can be used\n{}", options.input, fmt::join(result.problems, "\n")));
   output.publish();
   result.files = output.files();
   if (!obey) {

@@ -114,7 +114,7 @@ std::optional<std::string> record_of_image(const AnnotatedImage& annotated, cons
   ImageInfo info;
   try {
     info = image_info(*encoded);
-    if (image.encoded.empty()) decode_image(*encoded);
+    if (!image.path.empty()) decode_image(*encoded);  // it is a user's file; the pictures that are made are sound
   } catch (const DataError& error) {
     problems.add("picture(s) left out, not decodable", place + ": " + error.what());
     return std::nullopt;

@@ -211,6 +211,76 @@ TEST(CreateRecords, CocoGoesTheSameWay) {
   EXPECT_THAT(example.is_crowd, ElementsAre(1));
 }
 
+CreateRecordsOptions yolo(const TempDir& dir) {
+  CreateRecordsOptions options;
+  options.format = Format::kYolo;
+  options.input = dir / "set";
+  options.label_map = dir / "map.pbtxt";
+  options.output = dir / "out/train.record";
+  return options;
+}
+
+TEST(CreateRecords, YoloGoesTheSameWay) {
+  TempDir dir;
+  const std::string jpeg = encode_jpeg(gradient_image(30, 40));
+  write_file(dir / "set/data.yaml", "train: images/train\nval: images/val\nnames: {0: cat, 1: dog}\n");
+  write_file(dir / "set/images/train/a.jpg", jpeg);
+  write_file(dir / "set/labels/train/a.txt",
+             "1 0.3 0.3 0.4 0.4\n0 0.9 0.5 0.4 0.5\n0 0.5 0.5 0 0.1\n7 0.5 0.5 0.1 0.1\n");
+  write_file(dir / "set/images/train/b.jpg", jpeg);
+  write_file(dir / "set/images/train/c.jpg", jpeg.substr(0, jpeg.size() / 2));
+  write_file(dir / "set/labels/train/c.txt", "");
+  // Seen 30 wide and 40 high.
+  write_file(dir / "set/images/val/d.jpg", with_orientation(jpeg, 6));
+  write_file(dir / "set/labels/val/d.txt", "0 0.5 0.5 1 1\n");
+  CreateRecordsOptions options = yolo(dir);
+  const CreateRecordsResult result = create_records(options);
+  EXPECT_TRUE(result.label_map_written);
+  EXPECT_THAT(result.objects_of_class, ElementsAre(Pair("cat", 1), Pair("dog", 1)));
+  EXPECT_THAT(
+      result.problems,
+      ElementsAre(AllOf(HasSubstr("1 box(es) cut to the picture"), HasSubstr("a.jpg object 1")),
+                  HasSubstr("1 box(es) left out, being empty"),
+                  AllOf(HasSubstr("1 object(s) left out, being of an unknown class"), HasSubstr("a.txt:4: class 7")),
+                  HasSubstr("1 picture(s) left out, not decodable"), HasSubstr("1 picture(s) with an empty label file"),
+                  HasSubstr("1 picture(s) without a label file")));
+  ReadReport report;
+  const auto examples = read_examples(result.files, dir / "map.pbtxt", report);
+  ASSERT_EQ(examples.size(), 2u);
+  EXPECT_EQ(examples[0].id, "images/train/a.jpg");
+  EXPECT_THAT(examples[0].classes, ElementsAre(1, 0));
+  EXPECT_NEAR(examples[0].boxes[0].xmin, .1, 1e-6);
+  EXPECT_NEAR(examples[0].boxes[0].ymax, .5, 1e-6);
+  EXPECT_EQ(examples[0].boxes[1].xmax, 1);
+  EXPECT_THAT(examples[1].boxes, IsEmpty());
+
+  options.split = "val";
+  options.output = dir / "out/val.record";
+  const CreateRecordsResult val = create_records(options);
+  EXPECT_FALSE(val.label_map_written);
+  const Example turned = read_examples(val.files, dir / "map.pbtxt", report).at(0);
+  EXPECT_EQ(turned.image.sizes(), (std::vector<int64_t>{40, 30, 3}));
+  EXPECT_EQ(report.count(ReadReport::Problem::kRotatedImage), 1);
+
+  write_file(dir / "map.pbtxt", "item { id: 5 name: 'dog' }");
+  options = yolo(dir);
+  EXPECT_THAT(create_records(options).problems,
+              Contains(HasSubstr("2 object(s) left out: the label map does not have their class 'cat'")));
+  EXPECT_THAT(read_examples(result.files, dir / "map.pbtxt", report)[0].classes, ElementsAre(4));
+}
+
+TEST(CreateRecords, ObjectsOfWhichNoneCanBeUsedAreAnError) {
+  TempDir dir;
+  write_file(dir / "set/classes.txt", "cat\n");
+  write_file(dir / "set/images/a.jpg", encode_jpeg(gradient_image(30, 40)));
+  write_file(dir / "set/labels/a.txt", "0 20 15 8 6\n");  // pixels
+  EXPECT_THAT([&] { create_records(yolo(dir)); },
+              ThrowsMessage<DataError>(
+                  AllOf(HasSubstr("none of its objects can be used"), HasSubstr("a.txt:1: '0 20 15 8 6'"))));
+  EXPECT_TRUE(fs::is_empty(dir / "out"));
+  EXPECT_FALSE(fs::exists(dir / "map.pbtxt"));
+}
+
 TEST(CreateRecords, PicturesAnnotatedUprightAreTurnedWhenRead) {
   TempDir dir;
   // Stored 40 wide and 30 high, to be turned; the annotation says 40 x 30 of the upright picture, so it is 30 wide as

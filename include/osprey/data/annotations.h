@@ -23,7 +23,7 @@ struct AnnotatedImage {
   std::string source_id;
   std::string file_name;          ///< as the annotation spells it
   std::string path;               ///< where the picture lies; "" where it was not found
-  std::string encoded;            ///< the picture itself, of sources that make it; else empty
+  std::string encoded;            ///< the picture itself, of sources that make or have read it; else empty
   int64_t height = 0, width = 0;  ///< as annotated; 0: not said
   std::vector<AnnotatedObject> objects;
 };

@@ -8,11 +8,11 @@
 namespace osprey::data {
 
 struct CreateRecordsOptions {
-  enum class Format { kVoc, kCoco, kShapes };
+  enum class Format { kVoc, kCoco, kYolo, kShapes };
   Format format = Format::kVoc;
-  std::string input;      ///< folder of XML files, or JSON file; unused by shapes
+  std::string input;      ///< folder of XML files, JSON file, or YOLO data set; unused by shapes
   std::string image_dir;  ///< where the pictures lie, if not in the usual places
-  std::string split;      ///< list of names to use; "" for all
+  std::string split;      ///< list of names to use, or a split of a YOLO data set; "" for all (YOLO: train)
   std::string label_map;  ///< obeyed where the file exists, else written
   /// "train.record", or with shards "train.record-00000-of-00010" ...; "train-?????-of-00010.tfrecord" stands for as
   /// many shards with the number in the place of the question marks
@@ -40,7 +40,7 @@ struct CreateRecordsResult {
 ///
 /// progress  called from time to time with pictures done and their total; may be empty
 /// throws    ConfigError: options that do not go together, a label map that has none of the classes; DataError:
-///           nothing to read, no picture usable, a file that cannot be written
+///           nothing to read, no picture or no object usable, a file that cannot be written
 CreateRecordsResult create_records(const CreateRecordsOptions& options,
                                    const std::function<void(int64_t done, int64_t total)>& progress = {});
 
