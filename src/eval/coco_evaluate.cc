@@ -8,21 +8,20 @@
 #include <numeric>
 #include <vector>
 
+#include "eval/at_iou_50.h"
+#include "eval/coco_rules.h"
 #include "eval/parallel.h"
 #include "osprey/eval/coco_metrics.h"
 
 namespace osprey::eval {
 namespace {
 
-constexpr int kThresholds = 10, kRecalls = 101, kAreas = 4, kMaxDetections = 100;
-constexpr std::array<std::array<double, 2>, kAreas> kAreaRanges = {
-    {{0, 1e5 * 1e5}, {0, 32. * 32}, {32. * 32, 96. * 96}, {96. * 96, 1e5 * 1e5}}};
+constexpr int kThresholds = 10, kAreas = 4;
+constexpr std::array<AreaRange, kAreas> kAreaRanges = {
+    {kAllAreas, {0, 32. * 32}, {32. * 32, 96. * 96}, {96. * 96, 1e5 * 1e5}}};
 
-// numpy.linspace(0.5, 0.95, 10) and linspace(0, 1, 101), with the same rounding.
+// numpy.linspace(0.5, 0.95, 10), with the same rounding.
 double iou_threshold(int t) { return t == kThresholds - 1 ? 0.95 : 0.5 + t * ((0.95 - 0.5) / 9); }
-double recall_threshold(int r) { return r == kRecalls - 1 ? 1.0 : r * (1.0 / 100); }
-
-bool outside(double area, int range) { return area < kAreaRanges[range][0] || area > kAreaRanges[range][1]; }
 
 // What is left of a detection after matching: bit t of `matched` and `ignored` speaks for IoU threshold t.
 struct Record {
@@ -36,15 +35,6 @@ struct Part {
   std::vector<std::vector<Record>> records;              // [K], images in order, best first within each
   std::vector<std::array<int64_t, kAreas>> num_objects;  // [K] objects that count
 };
-
-double overlap(const std::array<double, 4>& d, const std::array<double, 4>& g, bool crowd) {
-  const double w = std::fmin(d[2] + d[0], g[2] + g[0]) - std::fmax(d[0], g[0]);
-  if (w <= 0) return 0;
-  const double h = std::fmin(d[3] + d[1], g[3] + g[1]) - std::fmax(d[1], g[1]);
-  if (h <= 0) return 0;
-  const double both = w * h, of_detection = d[2] * d[3];
-  return both / (crowd ? of_detection : of_detection + g[2] * g[3] - both);
-}
 
 // The detections and objects of one class in one image.
 class Cell {
@@ -76,7 +66,7 @@ class Cell {
     std::iota(order.begin(), order.end(), 0);
     auto ignored = [&](int g) {
       const auto& object = image_.objects[objects_[g]];
-      return object.is_crowd || outside(object.area, area);
+      return object.is_crowd || outside(object.area, kAreaRanges[area]);
     };
     const auto border = std::stable_partition(order.begin(), order.end(), [&](int g) { return !ignored(g); });
     const size_t num_counting = static_cast<size_t>(border - order.begin());
@@ -85,7 +75,7 @@ class Cell {
     for (size_t d = 0; d < detections_.size(); ++d) {
       const double* iou = iou_.data() + d * num;
       const auto& box = image_.detections[detections_[d]].box_xywh;
-      const bool ignore_unmatched = outside(box[2] * box[3], area);
+      const bool ignore_unmatched = outside(box[2] * box[3], kAreaRanges[area]);
       for (int t = 0; t < kThresholds; ++t) {
         const uint16_t bit = static_cast<uint16_t>(1 << t);
         double best = std::min(iou_threshold(t), 1 - 1e-10);
@@ -152,7 +142,18 @@ struct Curves {
   std::array<std::vector<double>, kAreas> precision;  // [thresholds * recalls], at most 100 detections per image
   std::array<std::vector<double>, kAreas> recall;     // [thresholds], at most 100 detections per image
   std::array<std::vector<double>, 2> recall_at;       // [thresholds], all areas, at most 1 and 10 detections per image
+  Verdicts verdicts;                                  // at IoU 0.5, all areas
 };
+
+Verdicts verdicts_at_iou_50(const std::vector<const Record*>& sorted, int64_t num_objects) {
+  Verdicts verdicts{.num_objects = num_objects};
+  verdicts.wrong.reserve(sorted.size());
+  for (const Record* record : sorted) {
+    if (record->ignored[0] & 1) continue;
+    (record->matched[0] & 1 ? verdicts.right : verdicts.wrong).push_back(record->score);
+  }
+  return verdicts;
+}
 
 // Appends to both lists; `after_each` is memory to work in.
 void accumulate(const std::vector<const Record*>& sorted, int area, int max_detections, double num_objects,
@@ -188,6 +189,7 @@ Curves accumulate_category(const std::vector<Part>& parts, int64_t category) {
   }
   std::stable_sort(sorted.begin(), sorted.end(), [](const Record* a, const Record* b) { return a->score > b->score; });
   Curves curves;
+  curves.verdicts = verdicts_at_iou_50(sorted, num_objects[0]);
   std::vector<double> buffer;
   for (int area = 0; area < kAreas; ++area) {
     const double objects = static_cast<double>(num_objects[area]);
@@ -285,10 +287,16 @@ CocoResult evaluate_coco(const std::vector<CocoImage>& images, int64_t num_categ
   std::vector<const Curves*> all;
   for (const Curves& category : curves) all.push_back(&category);
   result.stats = summarize(all);
-  result.num_ground_truth.resize(num_categories, 0);
+  std::vector<Verdicts> verdicts;
+  std::vector<std::vector<double>> precision_at_iou_50;
+  for (Curves& category : curves) {
+    result.num_ground_truth.push_back(category.verdicts.num_objects);
+    verdicts.push_back(std::move(category.verdicts));
+    category.precision[0].resize(std::min<size_t>(category.precision[0].size(), kRecalls));
+    precision_at_iou_50.push_back(std::move(category.precision[0]));
+  }
+  result.at_iou_50 = at_iou_50(images, verdicts, std::move(precision_at_iou_50), num_threads);
   result.num_detections.resize(num_categories, 0);
-  for (const Part& part : parts)
-    for (int64_t k = 0; k < num_categories; ++k) result.num_ground_truth[k] += part.num_objects[k][0];
   for (const CocoImage& image : images)
     for (const auto& detection : image.detections)
       if (detection.category >= 0 && detection.category < num_categories) ++result.num_detections[detection.category];

@@ -67,6 +67,8 @@ class CocoMetrics final : public DetectionMetrics {
 
   std::vector<ClassMetrics> per_class() const override { return per_class_rows(result(), categories_); }
 
+  const AtIou50* at_iou_50() const override { return &result().at_iou_50; }
+
  private:
   const CocoResult& result() const {
     if (!result_) {

@@ -49,19 +49,38 @@ std::string coco_summary(const CocoStats& stats) {
   return text;
 }
 
-std::string per_class_table(const std::vector<ClassMetrics>& rows) {
+std::string per_class_table(const std::vector<ClassMetrics>& rows, const AtIou50* at) {
   size_t width = 5;
   for (const ClassMetrics& row : rows) width = std::max(width, row.category.name.size());
   auto value = [](double v) { return std::isnan(v) ? std::string("n/a") : fmt::format("{:.3f}", v); };
-  std::string text = fmt::format(" {:<{}}  {:>6}  {:>6}  {:>6}  {:>8}  {:>10}\n", "class", width, "AP", "AP50", "AR",
-                                 "objects", "detections");
+  auto triple = [](const auto& p, const auto& r, const auto& f1) {
+    return fmt::format("  {:>6}  {:>6}  {:>6}", p, r, f1);
+  };
+  std::string text =
+      fmt::format(" {:<{}}{}  {:>8}  {:>10}", "class", width, triple("AP", "AP50", "AR"), "objects", "detections");
+  if (at != nullptr) text += triple("P", "R", "F1");
+  text += '\n';
   bool missing = false;
-  for (const ClassMetrics& row : rows) {
-    text += fmt::format(" {:<{}}  {:>6}  {:>6}  {:>6}  {:>8}  {:>10}\n", row.category.name, width, value(row.ap),
-                        value(row.ap50), value(row.ar), row.num_ground_truth, row.num_detections);
+  for (size_t k = 0; k < rows.size(); ++k) {
+    const ClassMetrics& row = rows[k];
+    text +=
+        fmt::format(" {:<{}}{}  {:>8}  {:>10}", row.category.name, width,
+                    triple(value(row.ap), value(row.ap50), value(row.ar)), row.num_ground_truth, row.num_detections);
+    if (at != nullptr) {
+      const DetectionCounts& counts = at->operating_point.per_category[k];
+      text += triple(value(counts.precision()), value(counts.recall()), value(counts.f1()));
+    }
+    text += '\n';
     missing = missing || row.num_ground_truth == 0;
   }
   if (missing) text += " n/a: the data has no object of this class; it is left out of the mean\n";
+  if (at != nullptr && !std::isnan(at->operating_point.score_threshold)) {
+    const DetectionCounts& all = at->operating_point.all;
+    const double shown = std::floor(at->operating_point.score_threshold * 1e4) / 1e4;  // copied, it leaves nothing out
+    text +=
+        fmt::format(" P, R, F1: at IoU 0.5, scores from {:.4f}, the best for F1 of all classes together: {}, {}, {}\n",
+                    shown, value(all.precision()), value(all.recall()), value(all.f1()));
+  }
   return text;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "eval/evaluation_json.h"
 #include "osprey/base/atomic_file.h"
@@ -44,8 +45,8 @@ std::string file_name(std::string id) {
 }  // namespace
 
 std::string metrics_json(const EvaluationResult& result, int64_t step) {
-  return json_text(evaluation_json(result.metrics, result.per_class, result.num_images, result.num_skipped, step), 2) +
-         "\n";
+  return evaluation_json(result.metrics, result.per_class, result.at_iou_50 ? &*result.at_iou_50 : nullptr,
+                         result.num_images, result.num_skipped, step);
 }
 
 std::string detections_json(const EvaluationResult& result) {

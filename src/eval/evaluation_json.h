@@ -1,16 +1,18 @@
 #pragma once
-#include <nlohmann/json.hpp>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "osprey/eval/at_iou_50.h"
 #include "osprey/eval/metrics.h"
 
 namespace osprey::eval {
 
-/// {"step", "metrics", "per_class", "num_images", "num_skipped"}; values that do not exist are null.
-nlohmann::ordered_json evaluation_json(const std::vector<MetricValue>& metrics,
-                                       const std::vector<ClassMetrics>& per_class, int64_t num_images,
-                                       int64_t num_skipped, std::optional<int64_t> step);
+/// The text of metrics_<step>.json, see docs/evaluation.md; values that do not exist are null.
+/// at_iou_50  of the classes of `per_class`; may be null
+std::string evaluation_json(const std::vector<MetricValue>& metrics, const std::vector<ClassMetrics>& per_class,
+                            const AtIou50* at_iou_50, int64_t num_images, int64_t num_skipped,
+                            std::optional<int64_t> step);
 
 }  // namespace osprey::eval

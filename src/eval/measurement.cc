@@ -88,6 +88,8 @@ EvaluationResult Measurement::result(double regularization, int64_t num_skipped,
   for (const auto& metric : metrics_) {
     const std::vector<MetricValue> values = metric->values();
     result_.metrics.insert(result_.metrics.end(), values.begin(), values.end());
+    const AtIou50* at = metric->at_iou_50();
+    if (at != nullptr && !result_.at_iou_50) result_.at_iou_50 = *at;
   }
   if (!metrics_.empty()) result_.per_class = metrics_.front()->per_class();
   if (!result_.metrics.empty() && !(result_.metrics.front().value > 0))

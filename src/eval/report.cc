@@ -6,7 +6,6 @@
 
 #include "eval/evaluation_json.h"
 #include "osprey/base/clock.h"
-#include "osprey/base/json_text.h"
 
 namespace osprey::eval {
 
@@ -21,9 +20,9 @@ CocoReport evaluate_coco_files(const std::string& ground_truth, const std::strin
   std::vector<MetricValue> metrics;
   for (size_t s = 0; s < result.stats.size(); ++s) metrics.push_back({coco_metric_names()[s], result.stats[s]});
   report.evaluate_seconds = now() - start;
-  report.summary = coco_summary(result.stats) + "\n" + per_class_table(rows);
+  report.summary = coco_summary(result.stats) + "\n" + per_class_table(rows, &result.at_iou_50);
   report.json =
-      json_text(evaluation_json(metrics, rows, static_cast<int64_t>(files.images.size()), 0, std::nullopt), 2) + "\n";
+      evaluation_json(metrics, rows, &result.at_iou_50, static_cast<int64_t>(files.images.size()), 0, std::nullopt);
   report.warnings = files.warnings;
   return report;
 }
@@ -46,7 +45,8 @@ std::string text_report(const EvaluationResult& result) {
     text +=
         fmt::format(" {} = {}\n", metric.name, std::isnan(metric.value) ? "n/a" : fmt::format("{:.6g}", metric.value));
   }
-  if (!result.per_class.empty()) text += "\n" + per_class_table(result.per_class);
+  if (!result.per_class.empty())
+    text += "\n" + per_class_table(result.per_class, result.at_iou_50 ? &*result.at_iou_50 : nullptr);
   for (const std::string& line : result.explanations) text += "\n " + line;
   if (!result.explanations.empty()) text += '\n';
   return text;

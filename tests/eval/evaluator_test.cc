@@ -174,16 +174,20 @@ TEST(Evaluator, SharesTogetherGiveWhatOneProcessGives) {
     batches.push_back(batch_of_two("twin", i == 3 ? "" : std::to_string(i)));
     batches.back().images.fill_(40 * i);
     batches.back().boxes.mul_(1 + 0.37 * i);
+    batches.back().classes.fill_(i % 2);
   }
   batches.back().image_weights[1] = 0;
   const auto almost = [](const Batch& batch) {  // worse from batch to batch, by one sort of error each
     Detections found = truth_itself(batch);
     found.scores = found.scores - batch.boxes.select(2, 0);
     found.boxes = found.boxes * (1 + 0.1 * batch.boxes.max());
+    found.classes = (found.classes + (batch.boxes.max() > 0.3).to(at::kLong)) % 2;
     return found;
   };
   const EvaluationOptions options{.num_visualizations = 4};
   const EvaluationResult whole = run(almost, batches, 9, options);
+  ASSERT_TRUE(whole.at_iou_50);
+  EXPECT_GT(whole.at_iou_50->operating_point.all.true_positives, 0);
   for (const int64_t shares : {2, 3, 7}) {
     std::vector<std::string> found;
     for (int64_t share = shares - 1; share >= 0; --share) {
@@ -308,6 +312,44 @@ TEST(Evaluator, WritesMetricsDetectionsAndPictures) {
   EXPECT_EQ(testing::read_json(options.detections_file), detections);
   EXPECT_TRUE(std::filesystem::exists(folder / "pictures" / "export-eval_side_by_side_0_0-40.png"));
   std::filesystem::remove_all(folder);
+}
+
+TEST(Evaluator, TheFileHasCurvesAnOperatingPointAndConfusions) {
+  const auto half = [](const Batch& batch) {  // finds the first picture's object, and takes the second's for a dog
+    Detections found = truth_itself(batch);
+    found.classes = found.classes.clone();
+    found.classes[1] = 1;
+    found.scores = at::full_like(found.scores, 0.5);
+    return found;
+  };
+  const std::string text = metrics_json(run(half, {batch_of_two()}, 2), 1);
+  EXPECT_THAT(text, HasSubstr("\"counts\": [\n          [1,1,0],\n          [0,0,0],\n          [0,0,0]\n        ]"));
+  const auto at = nlohmann::json::parse(text).at("at_iou_50");
+  const auto& curves = at.at("precision_recall");
+  EXPECT_EQ(curves.at("recall").size(), 101u);
+  EXPECT_EQ(curves.at("recall").at(7), 0.07);
+  EXPECT_EQ(curves.at("mean_precision").size(), 101u);
+  EXPECT_EQ(curves.at("per_class").at(0).at("name"), "cat");
+  EXPECT_NEAR(curves.at("per_class").at(0).at("precision").at(50).get<double>(), 1, 1e-12);
+  EXPECT_EQ(curves.at("per_class").at(0).at("precision").at(51), 0);
+  EXPECT_EQ(curves.at("per_class").at(0).at("score").at(50), 0.5);
+  EXPECT_TRUE(curves.at("per_class").at(0).at("score").at(51).is_null());
+  EXPECT_TRUE(curves.at("per_class").at(1).at("precision").is_null());
+  const auto& point = at.at("operating_point");
+  EXPECT_EQ(point.at("score_threshold"), 0.5);
+  EXPECT_EQ(point.at("all").at("true_positives"), 1);
+  EXPECT_EQ(point.at("per_class").at(0).at("false_negatives"), 1);
+  EXPECT_EQ(point.at("per_class").at(1).at("false_positives"), 1);
+  EXPECT_TRUE(point.at("per_class").at(1).at("F1").is_null());
+  EXPECT_EQ(point.at("confusion_matrix").at("rows"), (nlohmann::json{"cat", "dog", "background"}));
+  EXPECT_EQ(point.at("confusion_matrix").at("columns"), (nlohmann::json{"cat", "dog", "missed"}));
+}
+
+TEST(Evaluator, AMetricWithoutMatchesAtIou50LeavesThemOut) {
+  const EvaluationResult result =
+      run(truth_itself, {batch_of_two()}, 2, {.metrics_set = {"pascal_voc_detection_metrics"}});
+  EXPECT_FALSE(result.at_iou_50);
+  EXPECT_FALSE(nlohmann::json::parse(metrics_json(result, 1)).contains("at_iou_50"));
 }
 
 TEST(EvaluationCategories, AreTheClassesThatTheLabelMapHas) {

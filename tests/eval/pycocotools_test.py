@@ -1,8 +1,10 @@
-"""Random data sets, evaluated by eval_detector and by pycocotools: the twelve numbers agree within 1e-9.
+"""Random data sets, evaluated by eval_detector and by pycocotools: the twelve numbers agree within 1e-9, as do the
+precision-recall curves at IoU 0.5 and what is right, wrong and missed at the threshold that is best for F1.
 
 usage: pycocotools_test.py BUILD_DIR
 """
 import contextlib
+import fractions
 import io
 import json
 import pathlib
@@ -95,8 +97,57 @@ def check(name, truth, found, folder):
         precision = theirs.eval["precision"][:, :, k, 0, 2]
         want = None if (precision == -1).all() else precision.mean()
         assert (row["AP"] is None) == (want is None) and (want is None or abs(row["AP"] - want) <= 1e-9), (name, row, want)
+    check_curves(name, ours["at_iou_50"]["precision_recall"], theirs)
+    check_operating_point(name, ours["at_iou_50"]["operating_point"], theirs)
     print("%-28s %5d objects %6d detections  mAP %.6f  largest difference %.1e" %
           (name, len(truth["annotations"]), len(found), theirs.stats[0], worst))
+
+
+def check_curves(name, ours, theirs):
+    assert ours["recall"] == list(theirs.params.recThrs), name
+    precision, score = theirs.eval["precision"][0, :, :, 0, 2], theirs.eval["scores"][0, :, :, 0, 2]
+    for k, row in enumerate(ours["per_class"]):
+        if (precision[:, k] == -1).all():
+            assert row["precision"] is None and row["score"] is None, (name, row)
+            continue
+        assert row["precision"] == list(precision[:, k]), (name, row["name"])
+        # At recall 0 pycocotools has the score of the first detection, right or not.
+        assert [s or 0 for s in row["score"][1:]] == list(score[1:, k]), (name, row["name"])
+    there = precision[:, (precision != -1).any(axis=0)]
+    assert (ours["mean_precision"] is None) == (there.size == 0), name
+    assert not there.size or np.abs(there.mean(axis=1) - ours["mean_precision"]).max() <= 1e-12, name
+
+
+def check_operating_point(name, ours, theirs):
+    counts = []  # per class: scores of the right, scores of the wrong, number of objects
+    images = [e for e in theirs.evalImgs if e is not None and e["aRng"] == theirs.params.areaRng[0]]
+    for category in theirs.params.catIds:
+        own = [e for e in images if e["category_id"] == category]
+        scores = np.concatenate([e["dtScores"] for e in own] + [[]])
+        matched = np.concatenate([e["dtMatches"][0] for e in own] + [[]]).astype(bool)
+        counting = ~np.concatenate([e["dtIgnore"][0] for e in own] + [[]]).astype(bool)
+        objects = sum(int((np.asarray(e["gtIgnore"]) == 0).sum()) for e in own)
+        counts.append((scores[matched & counting], scores[~matched & counting], objects))
+
+    def f1(threshold):
+        right = sum(int((r >= threshold).sum()) for r, _, _ in counts)
+        wrong = sum(int((w >= threshold).sum()) for _, w, _ in counts)
+        return fractions.Fraction(2 * right, max(right + wrong + sum(n for _, _, n in counts), 1))
+
+    candidates = np.unique(np.concatenate([s for r, w, _ in counts for s in (r, w)] + [[]]))
+    best = max(candidates, key=lambda score: (f1(score), -score), default=None)
+    assert ours["score_threshold"] == best, (name, ours["score_threshold"], best)
+    best = np.inf if best is None else best
+    for row, (right, wrong, objects) in zip(ours["per_class"], counts):
+        tp, fp = int((right >= best).sum()), int((wrong >= best).sum())
+        assert (row["true_positives"], row["false_positives"], row["false_negatives"]) == (tp, fp, objects - tp), (name, row)
+        assert row["precision"] == (tp / (tp + fp) if tp + fp else None), (name, row)
+        assert row["recall"] == (tp / objects if objects else None), (name, row)
+    matrix = np.asarray(ours["confusion_matrix"]["counts"])
+    objects = np.asarray([n for _, _, n in counts])
+    assert (matrix[:-1].sum(axis=1) == objects).all(), (name, "an object is in one cell")
+    for key in ("true_positives", "false_positives", "false_negatives"):
+        assert ours["all"][key] == sum(row[key] for row in ours["per_class"]), (name, key)
 
 
 def main():

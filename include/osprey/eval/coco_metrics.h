@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "osprey/eval/at_iou_50.h"
 #include "osprey/eval/metrics.h"
 
 namespace osprey::eval {
@@ -35,6 +36,7 @@ struct CocoResult {
   std::vector<CocoStats> per_category;    ///< [K] the same twelve of each category alone
   std::vector<int64_t> num_ground_truth;  ///< [K] objects that are not crowds
   std::vector<int64_t> num_detections;    ///< [K] as given
+  AtIou50 at_iou_50;                      ///< precision-recall curves, right, wrong and missed, confusions
 };
 
 /// COCO's evaluation of boxes, equal to pycocotools' COCOeval (crowds, area ranges, 1/10/100 detections, the order of
@@ -53,8 +55,9 @@ const std::array<std::string, 12>& coco_metric_names();
 /// character for character as pycocotools prints it (a value that does not exist is -1.000).
 std::string coco_summary(const CocoStats& stats);
 
-/// A table with one line per class: AP, AP50, AR, objects, detections; "n/a" where a value does not exist.
-std::string per_class_table(const std::vector<ClassMetrics>& rows);
+/// A table with one line per class: AP, AP50, AR, objects, detections; "n/a" where a value does not exist. With `at`,
+/// of the same classes, also precision, recall and F1 at its operating point, which a line below names.
+std::string per_class_table(const std::vector<ClassMetrics>& rows, const AtIou50* at = nullptr);
 
 /// Ground truth and detections read from COCO's JSON files.
 struct CocoFiles {

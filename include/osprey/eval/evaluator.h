@@ -11,6 +11,7 @@
 
 #include "osprey/config/node.h"
 #include "osprey/data/batch_source.h"
+#include "osprey/eval/at_iou_50.h"
 #include "osprey/eval/metrics.h"
 #include "osprey/models/detection_model.h"
 #include "osprey/protos/eval.pb.h"
@@ -60,6 +61,7 @@ struct EvaluationResult {
   bool stopped = false;                 ///< `should_stop` ended it early: nothing else here is meant to be used
   std::vector<MetricValue> metrics;     ///< tags of TensorBoard, Loss/* included
   std::vector<ClassMetrics> per_class;  ///< of the first metric
+  std::optional<AtIou50> at_iou_50;     ///< of the first metric that has it: coco_detection_metrics
   int64_t num_images = 0;
   int64_t num_skipped = 0;  ///< records that could not be used
   int64_t num_ground_truth = 0, num_detections = 0;
@@ -96,7 +98,7 @@ std::optional<EvaluationResult> evaluate_share(models::DetectionModel& model, da
                                                const std::vector<Category>& categories,
                                                const EvaluationOptions& options, const EvaluationGroup& group);
 
-/// `metrics` (null where a value does not exist), `per_class`, `num_images`, `num_skipped`, as one JSON object.
+/// The result as one JSON object, whose fields docs/evaluation.md describes; null where a value does not exist.
 std::string metrics_json(const EvaluationResult& result, int64_t step);
 
 /// The detections in COCO's results format: a list of {image_id, category_id, bbox [x, y, w, h], score}. Ids that are

@@ -69,6 +69,8 @@ struct MetricsOptions {
   int num_threads = 0;                                       ///< 0: one per core
 };
 
+struct AtIou50;
+
 /// A detection metric: is told every image once, then computes.
 ///
 ///     auto metrics = make_metrics("coco_detection_metrics", categories);
@@ -89,6 +91,10 @@ class DetectionMetrics {
 
   /// One row per category, in their order.
   virtual std::vector<ClassMetrics> per_class() const = 0;
+
+  /// The matches at IoU 0.5 in detail, classes in the order of the categories; null where the metric does not know
+  /// them. Valid until the next image is added.
+  virtual const AtIou50* at_iou_50() const { return nullptr; }
 };
 
 /// Builds the metric of an `eval_config.metrics_set` entry, e.g. "coco_detection_metrics",

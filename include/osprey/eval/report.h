@@ -9,7 +9,7 @@ namespace osprey::eval {
 /// COCO's evaluation of two files: what it found, in the form that programs print.
 struct CocoReport {
   std::string summary;  ///< COCO's twelve lines, then the per-class table
-  std::string json;     ///< `metrics`, `per_class`, `num_images`, `num_skipped`; null where a value does not exist
+  std::string json;     ///< as `metrics_json`, without a step
   std::vector<std::string> warnings;
   double read_seconds = 0, evaluate_seconds = 0;
 };
