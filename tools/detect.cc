@@ -46,8 +46,12 @@ class ServedModel {
       throw osprey::DataError(fmt::format(
           "--model {}: neither what export_model wrote (model.pt) nor a training's folder (pipeline.config) is there",
           path.string()));
-    if (fs::is_regular_file(path) && (path.filename() == "checkpoint" || path.extension() == ".config" ||
-                                      path.extension() == ".json" || path.extension() == ".onnx"))
+    if (path.extension() == ".onnx")
+      throw osprey::ConfigError(
+          fmt::format("--model: {} is for ONNX runtimes; detect runs the model.pt beside it: give {}", path.string(),
+                      run.empty() ? "." : run.string()));
+    if (fs::is_regular_file(path) &&
+        (path.filename() == "checkpoint" || path.extension() == ".config" || path.extension() == ".json"))
       throw osprey::ConfigError(
           fmt::format("--model: {} is no model; give its folder, {}, or a checkpoint (ckpt-<step>.osprey)",
                       path.string(), run.empty() ? "." : run.string()));

@@ -32,8 +32,8 @@ namespace fs = std::filesystem;
 namespace osprey {
 namespace {
 
-/// How the served model resizes. Only resizers with one canvas for all pictures can be served.
-ServedResize served_resize(const config::ConfigNode<proto::Ssd>& ssd, const data::ImageResizer& resizer) {
+/// How the served model is to resize. Only resizers with one canvas for all pictures can be served.
+ServedResize resize_of(const config::ConfigNode<proto::Ssd>& ssd, const data::ImageResizer& resizer) {
   const auto node = ssd.child("image_resizer", ssd->image_resizer());
   const auto canvas = resizer.static_size();
   if (!canvas)
@@ -107,6 +107,11 @@ class UncheckedFile {
   UncheckedFile& operator=(const UncheckedFile&) = delete;
 
   const fs::path& path() const { return path_; }
+  void give_name(const fs::path& name) const {
+    std::error_code failed;
+    fs::rename(path_, name, failed);
+    if (failed) throw DataError(name.string() + ": cannot be written: " + failed.message());
+  }
 
  private:
   fs::path path_;
@@ -118,8 +123,10 @@ std::optional<std::string> onnx_bytes(const torch::jit::Module& served, int64_t 
     return onnx_model(served, batch_size);
   } catch (const ConfigError& error) {
     why_not = error.what();
-    return std::nullopt;
+  } catch (const c10::Error& error) {  // the other file is no worse for a form that no rule thought of
+    why_not = fmt::format("a bug of Osprey: {}", error.what_without_backtrace());
   }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -132,7 +139,7 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
   const auto ssd = root.child("model", root->model()).child("ssd", root->model().ssd());
   const std::unique_ptr<data::ImageResizer> resizer =
       data::build_image_resizer(ssd.child("image_resizer", ssd->image_resizer()));
-  const ServedResize resize = served_resize(ssd, *resizer);
+  const ServedResize resize = resize_of(ssd, *resizer);
 
   const fs::path file = checkpoint::resolve(checkpoint);
   std::error_code failed;
@@ -150,15 +157,18 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
   fs::create_directories(output_dir, failed);
   if (failed) throw DataError(output_dir + ": cannot be created: " + failed.message());
   const fs::path folder(output_dir);
-  const UncheckedFile unchecked(folder / ".model.pt.unchecked");
-  std::optional<std::string> onnx;
+  const UncheckedFile unchecked(folder / ".model.pt.unchecked"), unchecked_onnx(folder / ".model.onnx.unchecked");
   std::string without_onnx;
+  bool has_onnx = false;
   {
     const torch::jit::Module made = served_module(*model, resize, options.batch_size, options.memory_format);
     std::ostringstream bytes;  // libtorch's own writer of files ends the program where the disk is full
     made.save(bytes);
     write_whole(unchecked.path(), std::move(bytes).str());
-    if (options.onnx) onnx = onnx_bytes(made, options.batch_size, without_onnx);
+    if (const auto onnx = options.onnx ? onnx_bytes(made, options.batch_size, without_onnx) : std::nullopt) {
+      write_whole(unchecked_onnx.path(), *onnx);
+      has_onnx = true;
+    }
   }
 
   bool real = true;
@@ -186,14 +196,16 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
   card.parity_detections = report.detections;
   card.max_box_difference = report.max_box_difference;
   card.max_score_difference = report.max_score_difference;
-  card.has_onnx = onnx.has_value();
+  card.has_onnx = has_onnx;
   write_whole(folder / "pipeline.config", config::effective_text(*pipeline.message));
   config::write_label_map(labels, (folder / "label_map.pbtxt").string());
   write_whole(folder / "model_card.json", to_json(card));
-  fs::remove(folder / "model.onnx", failed);  // one of an earlier export is not of this model
-  if (onnx) write_whole(folder / "model.onnx", *onnx);
-  fs::rename(unchecked.path(), folder / "model.pt", failed);
-  if (failed) throw DataError((folder / "model.pt").string() + ": cannot be written: " + failed.message());
+  unchecked.give_name(folder / "model.pt");
+  if (has_onnx)
+    unchecked_onnx.give_name(folder / "model.onnx");
+  else
+    fs::remove(folder / "model.onnx", failed);  // one of an earlier export is not of this model
+  if (failed) throw DataError((folder / "model.onnx").string() + ": cannot be removed: " + failed.message());
   return report;
 }
 

@@ -132,6 +132,8 @@ def suppress(self, boxes: Tensor, scores: Tensor, window: Tensor) -> Tuple[Tenso
     if self.class_agnostic:
         scores, labels = scores.max(1, keepdim=True)
         labels = labels.squeeze(1)
+        if boxes.size(1) > 1:
+            boxes = boxes[torch.arange(labels.size(0), device=boxes.device), labels].unsqueeze(1)
     wanted = 4 * self.max_total
     while self.soft_nms_sigma == 0.0 and wanted <= 4096:
         score, anchors, classes, complete = self.ranked(scores, wanted)

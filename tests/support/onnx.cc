@@ -15,7 +15,7 @@ namespace {
 const std::string kPython = OSPREY_SOURCE_DIR "/build/venv/bin/python";
 
 const std::vector<std::pair<std::string, at::ScalarType>> kTypes{
-    {"uint8", at::kByte}, {"int64", at::kLong}, {"float32", at::kFloat}};
+    {"uint8", at::kByte}, {"int64", at::kLong}, {"float32", at::kFloat}, {"bool", at::kBool}};
 
 std::string name_of(at::ScalarType type) {
   for (const auto& [name, known] : kTypes)

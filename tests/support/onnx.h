@@ -15,7 +15,7 @@ inline constexpr const char* kNoOnnxRuntime = "no ONNX Runtime: scripts/setup.sh
 /// What ONNX Runtime makes of inputs, by the names that the model gives them.
 ///
 /// model   the bytes of an ONNX file
-/// inputs  uint8, int64 or float32
+/// inputs  uint8, int64, float32 or bool
 /// throws  std::runtime_error where it cannot load or run the model; what it says is on stderr
 std::map<std::string, at::Tensor> run_onnx(const std::string& model, const std::map<std::string, at::Tensor>& inputs);
 

@@ -124,7 +124,10 @@ std::string learn(Assembly& assembly, data::BatchSource& source) {
 /// ONNX Runtime finds with the file what libtorch finds with the other: as many, with the same scores.
 void expect_onnx_serves(const std::string& folder, const at::Tensor& picture,
                         const c10::Dict<c10::IValue, c10::IValue>& expected) {
-  if (!osprey::testing::has_onnx_runtime()) return;
+  if (!osprey::testing::has_onnx_runtime()) {
+    std::cout << osprey::testing::kNoOnnxRuntime << std::endl;
+    return;
+  }
   const auto found = osprey::testing::run_onnx(osprey::testing::read_file(folder + "/model.onnx"),
                                                {{"input_tensor", picture.unsqueeze(0)}});
   for (const char* name : {"num_detections", "detection_scores"})

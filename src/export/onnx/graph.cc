@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <limits>
+
 #include "osprey/base/error.h"
 
 // The ONNX library wants these defined as its package for CMake defines them, and the messages first.
@@ -83,6 +85,7 @@ OnnxGraph::OnnxGraph(const char* name) : model_(std::make_unique<onnx::ModelProt
 OnnxGraph::~OnnxGraph() = default;
 
 std::string OnnxGraph::file() const {
+  if (model_->ByteSizeLong() > std::numeric_limits<int32_t>::max()) throw ConfigError("more than 2 GiB of weights");
   try {
     onnx::ModelProto with_shapes = *model_;
     onnx::checker::check_model(with_shapes);
@@ -108,7 +111,7 @@ void OnnxGraph::output(const char* name, const OnnxValue& value, at::ScalarType 
 }
 
 OnnxValue OnnxGraph::constant(const at::Tensor& value) {
-  OnnxValue& name = tensors_[{value.const_data_ptr(), value.sizes().vec(), value.scalar_type()}];
+  OnnxValue& name = tensors_[{value.const_data_ptr(), value.sizes().vec(), value.strides().vec(), value.scalar_type()}];
   if (!name.empty()) return name;
   kept_.push_back(value);
   onnx::GraphProto& graph = *model_->mutable_graph();

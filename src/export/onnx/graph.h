@@ -43,7 +43,7 @@ class OnnxGraph {
   OnnxGraph& operator=(const OnnxGraph&) = delete;
 
   /// The bytes of the file, with which ONNX's own checker agrees, types and shapes of every node included.
-  /// throws  c10::Error with the words of the checker
+  /// throws  c10::Error with the words of the checker; ConfigError for more than the 2 GiB that a file can hold
   std::string file() const;
 
   /// An input of the graph.
@@ -76,7 +76,8 @@ class OnnxGraph {
 
  private:
   std::unique_ptr<onnx::ModelProto> model_;
-  std::map<std::tuple<const void*, std::vector<int64_t>, at::ScalarType>, OnnxValue> tensors_;  ///< by their memory
+  /// By where and how they lie in memory.
+  std::map<std::tuple<const void*, std::vector<int64_t>, std::vector<int64_t>, at::ScalarType>, OnnxValue> tensors_;
   std::vector<at::Tensor> kept_;            ///< so that no other tensor gets the memory of one that is known
   std::map<std::string, OnnxValue> small_;  ///< by their content
 };

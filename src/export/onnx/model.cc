@@ -49,11 +49,11 @@ std::string onnx_model(const torch::jit::Module& served, int64_t batch_size) {
     for (const OnnxDetections& one : found) parts.push_back(graph.unsqueeze(one.*part, 0));
     return graph.concat(parts, 0);
   };
-  const int64_t rows = nms.max_total_detections;
+  const int64_t most = nms.max_total_detections;
   graph.output("num_detections", stacked(&OnnxDetections::count), at::kFloat, {batch_size});
-  graph.output("detection_boxes", stacked(&OnnxDetections::boxes), at::kFloat, {batch_size, rows, int64_t{4}});
-  graph.output("detection_scores", stacked(&OnnxDetections::scores), at::kFloat, {batch_size, rows});
-  graph.output("detection_classes", stacked(&OnnxDetections::classes), at::kFloat, {batch_size, rows});
+  graph.output("detection_boxes", stacked(&OnnxDetections::boxes), at::kFloat, {batch_size, most, int64_t{4}});
+  graph.output("detection_scores", stacked(&OnnxDetections::scores), at::kFloat, {batch_size, most});
+  graph.output("detection_classes", stacked(&OnnxDetections::classes), at::kFloat, {batch_size, most});
   return graph.file();
 }
 

@@ -15,9 +15,7 @@ namespace {
 using torch::jit::Node;
 using torch::jit::Value;
 
-bool works_in_place(const Node& node) {
-  return node.kind().is_aten() && std::string_view(node.kind().toUnqualString()).ends_with('_');
-}
+bool works_in_place(const Node& node) { return node.maybeSchema() != nullptr && node.schema().is_mutable(); }
 
 /// Whether the memory of a value is read by one node alone.
 bool has_one_reader(const Value* value, torch::jit::AliasDb& aliases) {

@@ -4,8 +4,7 @@
 
 #include <limits>
 #include <map>
-
-#include "osprey/base/error.h"
+#include <optional>
 
 namespace osprey {
 namespace {
@@ -21,8 +20,17 @@ OnnxValue sum(const Operation& o, const char* operation) {
                      {o.operand(0, type), o.graph.add("Mul", {o.operand(1, type), o.graph.number(factor, type)})});
 }
 
-OnnxValue clip(const Operation& o, const OnnxValue& low, const OnnxValue& high) {
-  return o.graph.add("Clip", {o.tensor(0), low, high});
+/// Between the limits that are given, by the numbers of their arguments. Clip takes none but single floats.
+OnnxValue clamped(const Operation& o, std::optional<size_t> low, std::optional<size_t> high) {
+  const at::ScalarType type = o.result_type();
+  const bool with_low = low && o.given(*low), with_high = high && o.given(*high);
+  if (at::isFloatingType(type) && !(with_low && !o.is_number(*low)) && !(with_high && !o.is_number(*high)))
+    return o.graph.add(
+        "Clip", {o.operand(0, type), with_low ? o.operand(*low, type) : "", with_high ? o.operand(*high, type) : ""});
+  OnnxValue x = o.operand(0, type);
+  if (with_low) x = o.graph.add("Max", {x, o.operand(*low, type)});
+  if (with_high) x = o.graph.add("Min", {x, o.operand(*high, type)});
+  return x;
 }
 
 /// The same padding before and behind each dimension.
@@ -32,7 +40,8 @@ Integers on_both_sides(Integers padding) {
 }
 
 OnnxValue convolution(const Operation& o) {
-  if (o.flag(6)) throw ConfigError("a transposed convolution");
+  if (o.flag(6)) throw o.refused("its directions exchanged");
+  if (o.shape(1).size() != 4) throw o.refused("another number of dimensions than two");
   std::vector<OnnxValue> inputs{o.tensor(0), o.tensor(1)};
   if (o.given(2)) inputs.push_back(o.tensor(2));
   const Integers weights = o.shape(1);
@@ -46,6 +55,8 @@ OnnxValue convolution(const Operation& o) {
 
 /// input, weight, bias, mean, variance, training, momentum, epsilon
 OnnxValue batch_norm(const Operation& o) {
+  o.expect(5, "statistics of the batch", false);
+  if (!o.given(3) || !o.given(4)) throw o.refused("statistics of the batch");
   const auto of_channels = [&](size_t i, double otherwise) {
     return o.given(i) ? o.tensor(i) : o.graph.constant(at::full({o.shape(0)[1]}, otherwise));
   };
@@ -54,23 +65,47 @@ OnnxValue batch_norm(const Operation& o) {
                      {{"epsilon", o.real(7)}});
 }
 
+/// What the kinds of pools have each at another place.
+struct PoolForm {
+  Integers dilation = {1, 1};
+  bool ceil_mode = false;  ///< the last window may hang over the edge
+};
+
 /// input, kernel_size, stride, padding, then what differs
-OnnxValue pool(const Operation& o, const char* operation, OnnxGraph::Attributes attributes) {
-  attributes.insert(attributes.end(), {{"kernel_shape", o.pair(1)},
-                                       {"strides", o.pair(o.integers(2).empty() ? 1 : 2)},
-                                       {"pads", on_both_sides(o.pair(3))}});
+OnnxValue pool(const Operation& o, const char* operation, const PoolForm& form, OnnxGraph::Attributes attributes) {
+  const Integers kernel = o.pair(1), stride = o.pair(o.integers(2).empty() ? 1 : 2), padding = o.pair(3),
+                 before = o.shape(0), after = o.result_shape();
+  if (before.size() != 4) throw o.refused("another number of dimensions than two");
+  for (size_t i = 0; i < 2; ++i) {
+    const int64_t way = before[2 + i] + 2 * padding[i] - form.dilation[i] * (kernel[i] - 1) - 1,
+                  windows = (form.ceil_mode ? way + stride[i] - 1 : way) / stride[i] + 1;
+    if (windows != after[2 + i]) throw o.refused("no last window where it would begin in the padding");
+  }
+  attributes.insert(attributes.end(), {{"kernel_shape", kernel},
+                                       {"strides", stride},
+                                       {"pads", on_both_sides(padding)},
+                                       {"ceil_mode", int64_t{form.ceil_mode}}});
   return o.graph.add(operation, {o.tensor(0)}, attributes);
 }
 
-OnnxValue average_pool(const Operation& o) {
-  if (o.given(6)) throw ConfigError("a pool with a divisor of its own");
-  return pool(o, "AveragePool", {{"ceil_mode", int64_t{o.flag(4)}}, {"count_include_pad", int64_t{o.flag(5)}}});
+OnnxValue max_pool(const Operation& o) {
+  return pool(o, "MaxPool", {o.pair(4), o.flag(5)}, {{"dilations", o.pair(4)}});
 }
 
+OnnxValue average_pool(const Operation& o) {
+  o.expect(6, "a divisor of its own");
+  return pool(o, "AveragePool", {.ceil_mode = o.flag(4)}, {{"count_include_pad", int64_t{o.flag(5)}}});
+}
+
+/// input, then dtype alone, or dim, keepdim, dtype
 OnnxValue mean(const Operation& o) {
-  Integers axes = o.integers(1);
+  const bool of_all = o.count() == 2;
+  o.expect(of_all ? 1 : 3, "another type");
+  Integers axes = of_all || !o.given(1) ? Integers() : o.integers(1);
   for (int64_t& axis : axes) axis = o.axis(0, axis);
-  return o.graph.add("ReduceMean", {o.tensor(0)}, {{"axes", axes}, {"keepdims", int64_t{o.flag(2)}}});
+  OnnxGraph::Attributes attributes{{"keepdims", int64_t{!of_all && o.flag(2)}}};
+  if (!axes.empty()) attributes.push_back({"axes", axes});
+  return o.graph.add("ReduceMean", {o.tensor(0)}, attributes);
 }
 
 /// Pads from the last dimension on, pairs of before and behind; fewer than none cuts off.
@@ -86,17 +121,24 @@ OnnxValue padded(const Operation& o) {
 }
 
 /// Repeats rows and columns: by ONNX's own operation where each comes as often as any other, else by their numbers, of
-/// which libtorch and ONNX compute different ones.
+/// which libtorch and ONNX compute different ones.   input, size, then a scale of rows and one of columns
 OnnxValue upsampled(const Operation& o) {
+  if (o.count() != 4) throw o.refused("scales instead of a size");
   const Integers before = o.shape(0), after = o.result_shape();
-  if (after[2] % before[2] == 0 && after[3] % before[3] == 0)
+  const auto scale = [&](size_t axis) { return o.given(axis) ? std::optional(o.real(axis)) : std::nullopt; };
+  const auto even = [&](size_t axis) {
+    return after[axis] % before[axis] == 0 &&
+           scale(axis).value_or(static_cast<double>(after[axis] / before[axis])) * static_cast<double>(before[axis]) ==
+               static_cast<double>(after[axis]);
+  };
+  if (even(2) && even(3))
     return o.graph.add(
         "Resize", {o.tensor(0), "", "", o.graph.integers(after)},
         {{"mode", "nearest"}, {"coordinate_transformation_mode", "asymmetric"}, {"nearest_mode", "floor"}});
   OnnxValue x = o.tensor(0);
   for (const int64_t axis : {2, 3}) {
-    const at::Tensor places = at::arange(before[axis], at::kFloat).view({1, 1, -1});
-    const at::Tensor chosen = at::upsample_nearest1d(places, {after[axis]}).flatten().to(at::kLong);
+    const at::Tensor places = at::arange(before[axis], at::kFloat).view({1, 1, -1, 1});
+    const at::Tensor chosen = at::upsample_nearest2d(places, {after[axis], 1}, scale(axis)).flatten().to(at::kLong);
     x = o.graph.add("Gather", {x, o.graph.constant(chosen)}, {{"axis", axis}});
   }
   return x;
@@ -111,12 +153,17 @@ OnnxValue stacked(const Operation& o) {
   const auto dimensions = static_cast<int64_t>(o.result_shape().size());
   const int64_t axis = at::maybe_wrap_dim(o.integer(1), dimensions);
   std::vector<OnnxValue> parts;
-  for (const OnnxValue& part : o.tensors(0)) parts.push_back(o.graph.unsqueeze(part, axis));
+  for (const OnnxValue& part : o.tensors_of_one_type(0)) parts.push_back(o.graph.unsqueeze(part, axis));
   return o.graph.concat(parts, axis);
 }
 
 /// How many of the sorted numbers of argument 0 are less than each of argument 1.
 OnnxValue places_in_order(const Operation& o) {
+  o.expect(2, "a result of int32", false);
+  o.expect(3, "places behind equal numbers", false);
+  o.expect(4, "a side", "left");
+  o.expect(5, "an order of its own");
+  if (o.shape(0).size() != 1) throw o.refused("several rows of sorted numbers");
   const OnnxValue less =
       o.graph.add("Less", {o.tensor(0), o.graph.unsqueeze(o.tensor(1), static_cast<int64_t>(o.shape(1).size()))});
   return o.graph.add("ReduceSum", {o.graph.cast(less, at::kLong), o.graph.integers({-1})}, {{"keepdims", 0}});
@@ -135,8 +182,6 @@ OnnxValue as_type(const Operation& o) { return o.operand(0, o.result_type()); }
 
 OnnxValue reshaped(const Operation& o) { return o.graph.reshape(o.tensor(0), o.result_shape()); }
 
-OnnxValue limit_or_none(const Operation& o, size_t i) { return o.given(i) ? o.operand(i, o.result_type()) : ""; }
-
 OnnxValue filled(const Operation& o, double value) {
   return o.graph.add("Expand", {o.graph.number(value, o.result_type()), o.graph.integers(o.result_shape())});
 }
@@ -146,10 +191,7 @@ const std::map<std::string_view, OnnxRule>& rules() {
   static const std::map<std::string_view, OnnxRule> result{
       {"_convolution", convolution},
       {"batch_norm", batch_norm},
-      {"max_pool2d",
-       [](const Operation& o) {
-         return pool(o, "MaxPool", {{"dilations", o.pair(4)}, {"ceil_mode", int64_t{o.flag(5)}}});
-       }},
+      {"max_pool2d", max_pool},
       {"avg_pool2d", average_pool},
       {"mean", mean},
       {"upsample_nearest2d", upsampled},
@@ -161,7 +203,7 @@ const std::map<std::string_view, OnnxRule>& rules() {
        [](const Operation& o) {
          return o.graph.add("Mul", {o.tensor(0), o.elementwise("Sigmoid")});
        }},
-      {"hardtanh", [](const Operation& o) { return clip(o, o.operand(1, o.type(0)), o.operand(2, o.type(0))); }},
+      {"hardtanh", [](const Operation& o) { return clamped(o, 1, 2); }},
       {"hardswish",
        [](const Operation& o) {
          return o.graph.add(
@@ -173,6 +215,7 @@ const std::map<std::string_view, OnnxRule>& rules() {
        }},
       {"softmax",
        [](const Operation& o) {
+         o.expect(2, "another type");
          return o.graph.add("Softmax", {o.tensor(0)}, {{"axis", o.axis(0, o.integer(1))}});
        }},
       // arithmetic
@@ -180,10 +223,15 @@ const std::map<std::string_view, OnnxRule>& rules() {
       {"sub", [](const Operation& o) { return sum(o, "Sub"); }},
       {"rsub",
        [](const Operation& o) {
+         o.expect(2, "a factor", 1);
          return o.graph.add("Sub", {o.operand(1, o.result_type()), o.operand(0, o.result_type())});
        }},
       {"mul", [](const Operation& o) { return o.arithmetic("Mul"); }},
-      {"div", [](const Operation& o) { return o.arithmetic("Div"); }},
+      {"div",
+       [](const Operation& o) {
+         o.expect(2, "rounding");
+         return o.arithmetic("Div");
+       }},
       {"exp", [](const Operation& o) { return o.elementwise("Exp"); }},
       {"square",
        [](const Operation& o) {
@@ -191,12 +239,16 @@ const std::map<std::string_view, OnnxRule>& rules() {
        }},
       {"minimum", [](const Operation& o) { return o.arithmetic("Min"); }},
       {"maximum", [](const Operation& o) { return o.arithmetic("Max"); }},
-      {"clamp", [](const Operation& o) { return clip(o, limit_or_none(o, 1), limit_or_none(o, 2)); }},
-      {"clamp_min", [](const Operation& o) { return clip(o, limit_or_none(o, 1), ""); }},
+      {"clamp", [](const Operation& o) { return clamped(o, 1, 2); }},
+      {"clamp_min", [](const Operation& o) { return clamped(o, 1, std::nullopt); }},
+      {"clamp_max", [](const Operation& o) { return clamped(o, std::nullopt, 1); }},
       {"lt", [](const Operation& o) { return o.comparison("Less"); }},
       {"gt", [](const Operation& o) { return o.comparison("Greater"); }},
-      {"logical_and", [](const Operation& o) { return o.comparison("And"); }},
-      {"logical_not", [](const Operation& o) { return o.elementwise("Not"); }},
+      {"logical_and",
+       [](const Operation& o) {
+         return o.graph.add("And", {o.operand(0, at::kBool), o.operand(1, at::kBool)});
+       }},
+      {"logical_not", [](const Operation& o) { return o.graph.add("Not", {o.operand(0, at::kBool)}); }},
       {"where", chosen},
       {"masked_fill", masked},
       {"searchsorted", places_in_order},
@@ -204,11 +256,13 @@ const std::map<std::string_view, OnnxRule>& rules() {
       {"fill", [](const Operation& o) { return filled(o, o.real(1)); }},
       {"full_like", [](const Operation& o) { return filled(o, o.real(1)); }},
       // where things lie
-      {"cat", [](const Operation& o) { return o.graph.concat(o.tensors(0), o.integer(1)); }},
+      {"cat", [](const Operation& o) { return o.graph.concat(o.tensors_of_one_type(0), o.integer(1)); }},
       {"stack", stacked},
       {"permute",
        [](const Operation& o) {
-         return o.graph.add("Transpose", {o.tensor(0)}, {{"perm", o.integers(1)}});
+         Integers order = o.integers(1);
+         for (int64_t& axis : order) axis = o.axis(0, axis);
+         return o.graph.add("Transpose", {o.tensor(0)}, {{"perm", order}});
        }},
       {"reshape", reshaped},
       {"view", reshaped},
@@ -221,6 +275,10 @@ const std::map<std::string_view, OnnxRule>& rules() {
        }},
       {"select", [](const Operation& o) { return o.graph.select(o.tensor(0), o.axis(0, o.integer(1)), o.integer(2)); }},
       {"slice", sliced},
+      {"narrow",
+       [](const Operation& o) {
+         return o.graph.slice(o.tensor(0), o.axis(0, o.integer(1)), o.integer(2), o.integer(2) + o.integer(3));
+       }},
       {"take",
        [](const Operation& o) {
          return o.graph.add("Gather", {o.graph.reshape(o.tensor(0), {-1}), o.tensor(1)});

@@ -18,6 +18,7 @@ struct OnnxDetections {
 /// num_box_columns q
 /// scores          [A, C] float32
 /// window          [4] float32: the part of the canvas that is picture
+/// NaN             in boxes or scores is left to the runtime
 /// throws          ConfigError where the options ask for soft suppression, which ONNX does not have
 OnnxDetections add_suppression(OnnxGraph& graph, const OnnxValue& boxes, int64_t num_box_columns,
                                const OnnxValue& scores, const OnnxValue& window, const boxes::NmsOptions& options);
