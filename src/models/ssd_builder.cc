@@ -14,7 +14,8 @@ namespace {
 using SsdNode = config::ConfigNode<proto::Ssd>;
 
 void check(const SsdNode& cfg) {
-  if (cfg->num_classes() < 1) cfg.fail("num_classes", "must be >= 1; without it, a label map of a reader has to say it");
+  if (cfg->num_classes() < 1)
+    cfg.fail("num_classes", "must be >= 1; without it, a label map of a reader has to say it");
   if (cfg->explicit_background_class()) cfg.unsupported("explicit_background_class");
   if (cfg->has_mask_head_config()) cfg.unsupported("mask_head_config");
 }
