@@ -46,13 +46,14 @@ std::vector<int64_t> check_boxes(std::vector<Box>& boxes, const BoxCheck& check,
         if (std::isfinite(v) && (v > kMostCoordinate || v < kLeastCoordinate))
           throw BadRecord(
               fmt::format("{}: image/object/bbox: {} looks like pixels; coordinates are fractions of the image ({})",
-                          place, v, details));
+                          place, v, details),
+              BadRecord::Cause::kPixels);
       if (check.policy == DecoderOptions::InvalidBox::kFail) throw DataError(fmt::format("{}: {}", place, details));
       if (check.policy == DecoderOptions::InvalidBox::kDrop || wrong != "leaves the image") {
-        report.add(ReadReport::Problem::kDroppedBox, place, details);
+        report.add(ReadReport::Problem::kDroppedBox, {check.where, static_cast<int64_t>(i)}, details);
         continue;
       }
-      report.add(ReadReport::Problem::kClippedBox, place, details);
+      report.add(ReadReport::Problem::kClippedBox, {check.where, static_cast<int64_t>(i)}, details);
     }
     box = clip(box);
     kept.push_back(static_cast<int64_t>(i));

@@ -27,9 +27,7 @@ DecoderOptions::Exif exif(const proto::InputReader& reader) {
 
 }  // namespace
 
-std::unique_ptr<ExampleDecoder> build_example_decoder(const config::ConfigNode<proto::InputReader>& reader,
-                                                      int64_t num_classes,
-                                                      std::shared_ptr<const config::LabelMap> label_map) {
+DecoderOptions decoder_options(const config::ConfigNode<proto::InputReader>& reader, int64_t num_classes) {
   if (reader->input_type() == proto::TF_SEQUENCE_EXAMPLE) reader.unsupported("input_type");
   if (reader->num_additional_channels() < 0) reader.fail("num_additional_channels", "must be >= 0");
   if (reader->num_additional_channels() > 0) reader.unsupported("num_additional_channels");
@@ -46,7 +44,13 @@ std::unique_ptr<ExampleDecoder> build_example_decoder(const config::ConfigNode<p
   if (reader->load_instance_masks())
     options.masks =
         reader->mask_type() == proto::PNG_MASKS ? DecoderOptions::Masks::kPng : DecoderOptions::Masks::kNumerical;
-  return std::make_unique<ExampleDecoder>(options, std::move(label_map));
+  return options;
+}
+
+std::unique_ptr<ExampleDecoder> build_example_decoder(const config::ConfigNode<proto::InputReader>& reader,
+                                                      int64_t num_classes,
+                                                      std::shared_ptr<const config::LabelMap> label_map) {
+  return std::make_unique<ExampleDecoder>(decoder_options(reader, num_classes), std::move(label_map));
 }
 
 }  // namespace osprey::data

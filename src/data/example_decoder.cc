@@ -29,8 +29,10 @@ std::vector<Box> read_boxes(const Features& features) {
   const auto ymax = features.floats("image/object/bbox/ymax", ymin.size());
   const auto xmax = features.floats("image/object/bbox/xmax", ymin.size());
   if (xmin.size() != ymin.size() || ymax.size() != ymin.size() || xmax.size() != ymin.size())
-    features.fail("image/object/bbox", fmt::format("lists of different lengths: {} ymin, {} xmin, {} ymax, {} xmax",
-                                                   ymin.size(), xmin.size(), ymax.size(), xmax.size()));
+    features.fail("image/object/bbox",
+                  fmt::format("lists of different lengths: {} ymin, {} xmin, {} ymax, {} xmax", ymin.size(),
+                              xmin.size(), ymax.size(), xmax.size()),
+                  BadRecord::Cause::kLengths);
   std::vector<Box> boxes;
   boxes.reserve(ymin.size());
   for (size_t i = 0; i < ymin.size(); ++i) boxes.push_back({ymin[i], xmin[i], ymax[i], xmax[i]});
@@ -62,8 +64,8 @@ void read_image(Features& features, const DecoderOptions& options, Example& exam
                                                        features.first_int("image/width", 0), options.exif);
     const std::string details =
         fmt::format("EXIF orientation {}, {} x {} pixels", info.orientation, info.width, info.height);
-    if (orientation.ambiguous) report.add(ReadReport::Problem::kAmbiguousOrientation, features.where(), details);
-    if (orientation.applied != 1) report.add(ReadReport::Problem::kRotatedImage, features.where(), details);
+    if (orientation.ambiguous) report.add(ReadReport::Problem::kAmbiguousOrientation, {features.where()}, details);
+    if (orientation.applied != 1) report.add(ReadReport::Problem::kRotatedImage, {features.where()}, details);
     const bool swaps = orientation.applied >= 5;
     example.original_height = swaps ? info.width : info.height;
     example.original_width = swaps ? info.height : info.width;
@@ -74,7 +76,7 @@ void read_image(Features& features, const DecoderOptions& options, Example& exam
   } catch (const BadRecord&) {
     throw;
   } catch (const DataError& error) {
-    features.fail("image/encoded", error.what());
+    features.fail("image/encoded", error.what(), BadRecord::Cause::kPicture);
   }
 }
 
@@ -151,7 +153,8 @@ void read_keypoints(const Features& features, int64_t per_object, Example& examp
 // Maps what a record says about classes to 0-based indices.
 class ExampleDecoder::Classes {
  public:
-  Classes(const DecoderOptions& options, const config::LabelMap* map) : num_classes_(options.num_classes), map_(map) {
+  Classes(const DecoderOptions& options, const config::LabelMap* map)
+      : num_classes_(options.num_classes), allow_unknown_(options.allow_unknown_classes), map_(map) {
     if (map == nullptr) return;
     for (const bool display : {options.use_display_name, !options.use_display_name})
       for (const config::LabelMap::Item& item : map->items) {
@@ -171,17 +174,13 @@ class ExampleDecoder::Classes {
       const std::string text = texts.empty() ? "" : *texts[i];
       const auto found = ids_.find(text);
       if (!text.empty() && map_ != nullptr && !labels.empty() && (found == ids_.end() || found->second != labels[i]))
-        report.add(ReadReport::Problem::kTextDisagrees, fmt::format("{}: box {}", features.where(), i),
+        report.add(ReadReport::Problem::kTextDisagrees, {features.where(), static_cast<int64_t>(i)},
                    fmt::format("text '{}', label {}{}", text, labels[i],
                                found == ids_.end() ? ", which was taken: the label map does not have the text" : ""));
-      if (found != ids_.end()) {
-        check_range(features, i, found->second);
-        classes.push_back(found->second - 1);
-        continue;
-      }
-      if (labels.empty()) refuse_text(features, i, text);
-      check_range(features, i, labels[i]);
-      classes.push_back(labels[i] - 1);
+      if (found == ids_.end() && labels.empty())
+        classes.push_back(refuse_text(features, i, text, report));
+      else
+        classes.push_back(in_range(features, i, found != ids_.end() ? found->second : labels[i], report));
     }
     return classes;
   }
@@ -219,23 +218,32 @@ class ExampleDecoder::Classes {
                        record);
   }
 
-  void check_range(const Features& features, size_t box, int64_t id) const {
-    if (known(id)) return;
+  // The 0-based class of an id; -1 for an unknown one that is allowed.
+  int64_t in_range(const Features& features, size_t box, int64_t id, ReadReport& report) const {
+    if (known(id)) return id - 1;
     const char* cause = id < 1                                   ? "ids begin at 1"
                         : num_classes_ != 0 && id > num_classes_ ? "num_classes is smaller"
                                                                  : "the label map does not have it";
+    if (allow_unknown_) return unknown(features, box, fmt::format("class id {}: {}", id, cause), report);
     throw ConfigError(fmt::format("{}: image/object/class/label: box {} has class id {}: {}{}", features.where(), box,
                                   id, cause, table(fmt::format("class id {}", id))));
   }
 
-  [[noreturn]] void refuse_text(const Features& features, size_t box, const std::string& text) const {
-    throw ConfigError(fmt::format(
-        "{}: image/object/class/text: box {} is of class '{}', without a label: {}{}", features.where(), box, text,
-        map_ == nullptr ? "it takes label_map_path to find its id" : "the label map does not have that name",
-        table("class '" + text + "'")));
+  int64_t refuse_text(const Features& features, size_t box, const std::string& text, ReadReport& report) const {
+    const char* cause =
+        map_ == nullptr ? "it takes label_map_path to find its id" : "the label map does not have that name";
+    if (allow_unknown_) return unknown(features, box, fmt::format("class '{}': {}", text, cause), report);
+    throw ConfigError(fmt::format("{}: image/object/class/text: box {} is of class '{}', without a label: {}{}",
+                                  features.where(), box, text, cause, table("class '" + text + "'")));
+  }
+
+  static int64_t unknown(const Features& features, size_t box, const std::string& details, ReadReport& report) {
+    report.add(ReadReport::Problem::kUnknownClass, {features.where(), static_cast<int64_t>(box)}, details);
+    return -1;
   }
 
   int64_t num_classes_;
+  bool allow_unknown_;
   const config::LabelMap* map_;
   std::unordered_map<std::string, int64_t> ids_;  // class text -> 1-based id
 };

@@ -24,11 +24,11 @@ const char* name_of(records::Feature::KindCase kind) {
 
 Features::Features(std::string_view record, std::string where) : where_(std::move(where)) {
   if (record.size() > (size_t{1} << 31) - 1 || !message_.ParseFromArray(record.data(), static_cast<int>(record.size())))
-    throw BadRecord(where_ + ": is not a tf.Example");
+    throw BadRecord(where_ + ": is not a tf.Example", BadRecord::Cause::kNotAnExample);
 }
 
-void Features::fail(const std::string& key, const std::string& message) const {
-  throw BadRecord(fmt::format("{}: {}: {}", where_, key, message));
+void Features::fail(const std::string& key, const std::string& message, BadRecord::Cause cause) const {
+  throw BadRecord(fmt::format("{}: {}: {}", where_, key, message), cause);
 }
 
 const records::Feature* Features::find(const std::string& key, records::Feature::KindCase kind) const {
@@ -74,7 +74,8 @@ std::string Features::take_string(const std::string& key) {
 }
 
 void Features::check_length(const std::string& key, size_t length, size_t size) const {
-  if (length != 0 && length != size) fail(key, fmt::format("has {} values for {} boxes", length, size));
+  if (length != 0 && length != size)
+    fail(key, fmt::format("has {} values for {} boxes", length, size), BadRecord::Cause::kLengths);
 }
 
 std::span<const float> Features::floats(const std::string& key, size_t size) const {

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "osprey/data/read_report.h"
 #include "osprey/records/example.pb.h"
 
 namespace osprey::data {
@@ -34,7 +35,8 @@ class Features {
   std::span<const std::string* const> strings(const std::string& key, size_t size) const;
 
   /// throws BadRecord: "<where>: <key>: <message>"
-  [[noreturn]] void fail(const std::string& key, const std::string& message) const;
+  [[noreturn]] void fail(const std::string& key, const std::string& message,
+                         BadRecord::Cause cause = BadRecord::Cause::kOther) const;
 
  private:
   const records::Feature* find(const std::string& key, records::Feature::KindCase kind) const;

@@ -22,22 +22,31 @@ const char* what(ReadReport::Problem problem) {
              "decide";
     case ReadReport::Problem::kTextDisagrees:
       return "object(s) whose class text and class label do not name one class";
+    case ReadReport::Problem::kUnknownClass:
+      return "object(s) of unknown classes";
   }
   return "";
 }
 
 }  // namespace
 
-void ReadReport::add(Problem problem, const std::string& place, const std::string& details) {
+void ReadReport::add(Problem problem, const Place& at, const std::string& details) {
+  const std::string place = at.box < 0 ? at.record : fmt::format("{}: box {}", at.record, at.box);
   const std::lock_guard lock(mutex_);
   Entry& entry = entries_[static_cast<size_t>(problem)];
   if (!entry.places.insert(std::hash<std::string>()(place)).second) return;
+  if (keep_findings_) findings_.push_back({problem, at, details});
   if (entry.first.size() < kShown) entry.first.push_back(details.empty() ? place : place + ": " + details);
 }
 
 int64_t ReadReport::count(Problem problem) const {
   const std::lock_guard lock(mutex_);
   return static_cast<int64_t>(entries_[static_cast<size_t>(problem)].places.size());
+}
+
+std::vector<ReadReport::Finding> ReadReport::findings() const {
+  const std::lock_guard lock(mutex_);
+  return findings_;
 }
 
 std::vector<std::string> ReadReport::lines() const {

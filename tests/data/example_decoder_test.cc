@@ -316,8 +316,8 @@ TEST(ExampleDecoder, WhatIsNotBuiltIsRefusedByName) {
 
 TEST(ReadReport, CountsAThingOnceHoweverOftenItIsRead) {
   ReadReport report;
-  for (int i = 0; i < 3; ++i) report.add(Problem::kDroppedBox, "a: record 1", "why");
-  for (int i = 0; i < 5; ++i) report.add(Problem::kDroppedBox, "b: record " + std::to_string(i), "");
+  for (int i = 0; i < 3; ++i) report.add(Problem::kDroppedBox, {"a: record 1"}, "why");
+  for (int i = 0; i < 5; ++i) report.add(Problem::kDroppedBox, {"b: record " + std::to_string(i)}, "");
   EXPECT_EQ(report.count(Problem::kDroppedBox), 6);
   EXPECT_THAT(report.lines(), ElementsAre("6 box(es) left out: a: record 1: why; b: record 0; b: record 1; ..."));
 }

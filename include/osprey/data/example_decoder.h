@@ -21,6 +21,7 @@ struct DecoderOptions {
 
   int64_t num_classes = 0;  ///< labels in the record are 1..num_classes; 0: any id >= 1 that the label map has
   InvalidBox invalid_boxes = InvalidBox::kClip;
+  bool allow_unknown_classes = false;  ///< they are reported and become class -1, instead of a ConfigError
   Exif exif = Exif::kAuto;
   Masks masks = Masks::kNone;
   int64_t num_keypoints = 0;  ///< per object; 0: keypoints are not read

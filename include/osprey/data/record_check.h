@@ -1,0 +1,58 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "osprey/config/node.h"
+#include "osprey/core/example.h"
+#include "osprey/data/example_decoder.h"
+#include "osprey/data/record_file.h"
+#include "osprey/protos/input_reader.pb.h"
+
+namespace osprey::data {
+
+/// Something that is wrong with a record, or with a box of it.
+struct RecordProblem {
+  /// What a training does about it.
+  enum class Effect { kNoted, kBoxLeftOut, kRecordLeftOut, kEndsRun };
+
+  std::string kind;  ///< "picture cannot be decoded", "box is inverted", "unknown class", ...; equal words, equal kind
+  Effect effect = Effect::kNoted;
+  RecordOrigin origin;
+  std::string picture;        ///< name of the picture's file, else the source id; "" where nobody knows
+  int64_t box = -1;           ///< index in the record; -1: the whole record
+  std::optional<Box> values;  ///< of that box, as the record has them
+  std::string reason;         ///< the decoder's words
+};
+
+/// "train.record: record 12 (byte 34567): photo.jpg: box 3: is inverted: ymin ..."
+std::string describe(const RecordProblem& problem);
+
+struct CheckedRecord {
+  std::string picture;             ///< as in RecordProblem
+  std::optional<Example> example;  ///< decoded, with the boxes that a training would see; nothing where none would
+  std::vector<RecordProblem> problems;
+  std::vector<std::string> unknown_classes;  ///< "class id 7", "class 'cat'": one for each box of such a class
+};
+
+/// Says all that is wrong with single records, where a reader would stop at the first thing or only count. For any
+/// number of threads.
+class RecordChecker {
+ public:
+  /// The arguments of `build_example_decoder`, and its errors.
+  RecordChecker(const config::ConfigNode<proto::InputReader>& reader, int64_t num_classes,
+                std::shared_ptr<const config::LabelMap> label_map);
+
+  CheckedRecord check(std::string_view record, const RecordOrigin& origin) const;
+
+ private:
+  RecordChecker(DecoderOptions options, std::shared_ptr<const config::LabelMap> label_map);
+
+  bool invalid_boxes_end_the_run_;
+  ExampleDecoder decoder_;
+};
+
+}  // namespace osprey::data

@@ -1,0 +1,86 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "osprey/config/pipeline.h"
+#include "osprey/data/record_check.h"
+
+namespace osprey::train {
+
+/// Boxes by their longer side, in pixels of the network's input.
+struct BoxSizes {
+  static constexpr std::array<int, 5> kBelow = {8, 16, 32, 64, 128};  ///< the last entry has what is not below
+  std::array<int64_t, kBelow.size() + 1> boxes{};
+  std::array<int64_t, kBelow.size() + 1> reached{};  ///< of them, what an anchor overlaps by matched_threshold or more
+};
+
+/// What the records of one input reader hold, and what is wrong with them.
+struct ReaderCheck {
+  struct Class {
+    std::string name;
+    int64_t boxes = 0, pictures = 0;
+  };
+  /// A picture worth looking at.
+  struct Picture {
+    data::RecordOrigin origin;
+    std::string name;
+    int64_t problems = 0, boxes = 0;
+  };
+
+  std::string reader;  ///< "train_input_reader", "eval_input_reader[0]"
+  std::vector<std::string> files;
+  int64_t records = 0;
+  int64_t pictures = 0;  ///< records that can be used
+  int64_t boxes = 0;     ///< as a training would see them: cut to the picture, of known classes
+  int64_t pictures_without_boxes = 0;
+  int64_t max_boxes = 0;         ///< max_number_of_boxes; 0: as many as there are
+  int64_t crowded_pictures = 0;  ///< with more boxes than that
+  int64_t boxes_beyond_max = 0;
+  Picture most_boxes;
+  std::vector<Class> classes;                                 ///< by 0-based class
+  std::map<std::string, int64_t> unknown_classes;             ///< boxes by "class id 7" or "class 'cat'"
+  std::map<std::pair<int64_t, int64_t>, int64_t> size_count;  ///< pictures by height and width in pixels
+  BoxSizes box_sizes;
+  std::optional<float> matched_threshold;     ///< none: there are no anchors to compare with, `reached` is 0
+  std::vector<data::RecordProblem> problems;  ///< all, in the order of files, records and boxes
+  std::vector<std::string> stops;             ///< why a training or evaluation would end
+  std::vector<std::string> warnings;
+  std::vector<Picture> worst;  ///< the most problems first, then the most boxes
+};
+
+struct DatasetCheck {
+  std::vector<ReaderCheck> readers;
+  bool would_stop() const;
+};
+
+struct DatasetCheckOptions {
+  int num_workers = 0;   ///< threads; 0: one per processor
+  int num_pictures = 0;  ///< length of `worst`
+};
+
+/// Reads every record of train_input_reader and of all eval_input_readers, as a training and its evaluations would, and
+/// goes on where they would stop; of sample_1_of_n_examples all n are read. A few pictures at a time are in memory.
+///
+/// throws  ConfigError for what the config gets wrong, also where label map and num_classes disagree
+DatasetCheck check_dataset(const config::Pipeline& pipeline, const DatasetCheckOptions& options);
+
+/// For people: of each kind of problem its count and the first few.
+std::string dataset_text(const DatasetCheck& check);
+
+/// One JSON object with all problems, ending with a newline. Keys: would_stop, readers (a list; each with the fields of
+/// ReaderCheck). Values of boxes that are not finite are the strings "nan", "inf" and "-inf".
+std::string dataset_json(const DatasetCheck& check);
+
+/// Draws the worst pictures of all readers, num_pictures at most: 01_train_input_reader_photo.jpg, ... Boxes have the
+/// colours of their classes; what is wrong with one stands in red beside the box as it is in the record.
+/// returns  the files
+/// throws   DataError where one cannot be written
+std::vector<std::string> draw_worst(const config::Pipeline& pipeline, const DatasetCheck& check, int num_pictures,
+                                    const std::string& folder);
+
+}  // namespace osprey::train

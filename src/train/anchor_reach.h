@@ -1,0 +1,33 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <vector>
+
+#include "osprey/config/pipeline.h"
+#include "osprey/core/box.h"
+
+namespace osprey::train {
+
+/// Answers whether any anchor overlaps a box enough to match it by itself, without being forced to.
+class AnchorReach {
+ public:
+  /// anchors    [A, 4] float32 on the CPU
+  /// threshold  the least IoU, in (0, 1]
+  AnchorReach(const at::Tensor& anchors, float threshold);
+
+  /// box  in the coordinates of the anchors
+  bool reaches(const Box& box) const;
+  float threshold() const { return threshold_; }
+
+ private:
+  std::vector<Box> anchors_;  // by area
+  std::vector<float> areas_;
+  float threshold_;
+};
+
+/// That of a config's model; nothing where it has no anchors that are matched by IoU and a threshold, or is not built
+/// yet. Builds no weights.
+std::optional<AnchorReach> anchor_reach_of(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root);
+
+}  // namespace osprey::train

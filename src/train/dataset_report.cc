@@ -1,0 +1,204 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "osprey/base/json_text.h"
+#include "osprey/train/dataset_check.h"
+
+namespace osprey::train {
+namespace {
+using Json = nlohmann::ordered_json;
+using Effect = data::RecordProblem::Effect;
+
+constexpr size_t kShownProblems = 3;  ///< of each kind, to people
+
+double percent(int64_t part, int64_t whole) {
+  return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+const char* effect_text(Effect effect) {
+  switch (effect) {
+    case Effect::kBoxLeftOut:
+      return "box left out";
+    case Effect::kRecordLeftOut:
+      return "record left out";
+    case Effect::kEndsRun:
+      return "ends the run";
+    case Effect::kNoted:
+      break;
+  }
+  return "noted";
+}
+
+std::string bucket_name(size_t bucket) {
+  const auto& limits = BoxSizes::kBelow;
+  if (bucket == limits.size()) return fmt::format("{} and more", limits.back());
+  return bucket == 0 ? fmt::format("below {}", limits[0]) : fmt::format("{} to {}", limits[bucket - 1], limits[bucket]);
+}
+
+std::string counts_text(const ReaderCheck& reader) {
+  std::string text =
+      fmt::format("  files {}, records {}, pictures {}, boxes {}\n  pictures without boxes: {} ({:.1f} %)\n",
+                  reader.files.size(), reader.records, reader.pictures, reader.boxes, reader.pictures_without_boxes,
+                  percent(reader.pictures_without_boxes, reader.pictures));
+  if (reader.pictures == 0) return text;
+  text +=
+      fmt::format("  boxes per picture: {:.1f} on average, {} at most ({}); max_number_of_boxes {}\n",
+                  static_cast<double>(reader.boxes) / static_cast<double>(reader.pictures), reader.most_boxes.boxes,
+                  reader.most_boxes.name, reader.max_boxes > 0 ? std::to_string(reader.max_boxes) : "as in the data");
+  const auto area = [](const auto& entry) { return entry.first.first * entry.first.second; };
+  const auto [small, large] = std::ranges::minmax_element(reader.size_count, {}, area);
+  const auto common = std::ranges::max_element(reader.size_count, {}, [](const auto& entry) { return entry.second; });
+  const auto size = [](const auto& entry) { return fmt::format("{}x{}", entry->first.second, entry->first.first); };
+  return text + fmt::format("  sizes (width x height): {} smallest, {} largest, {} most frequent ({} pictures)\n",
+                            size(small), size(large), size(common), common->second);
+}
+
+std::string sizes_text(const ReaderCheck& reader) {
+  if (reader.boxes == 0) return "";
+  std::string text =
+      fmt::format("  boxes by their longer side in pixels of the network's input:\n    {:<12} {:>9} {:>7}", "pixels",
+                  "boxes", "share");
+  if (reader.matched_threshold) text += fmt::format("  with an anchor at IoU >= {:g}", *reader.matched_threshold);
+  int64_t reached = 0;
+  for (size_t i = 0; i < reader.box_sizes.boxes.size(); ++i) {
+    const int64_t boxes = reader.box_sizes.boxes[i];
+    reached += reader.box_sizes.reached[i];
+    text += fmt::format("\n    {:<12} {:>9} {:>5.1f} %", bucket_name(i), boxes, percent(boxes, reader.boxes));
+    if (reader.matched_threshold && boxes > 0)
+      text += fmt::format("  {:>5.1f} %", percent(reader.box_sizes.reached[i], boxes));
+  }
+  if (reader.matched_threshold)
+    text +=
+        fmt::format("\n    {:<12} {:>9} {:>7}  {:>5.1f} %", "all", reader.boxes, "", percent(reached, reader.boxes));
+  return text + "\n";
+}
+
+std::string classes_text(const ReaderCheck& reader) {
+  std::string text = fmt::format("  {:>4}  {:<24} {:>9} {:>9}\n", "id", "class", "boxes", "pictures");
+  for (size_t i = 0; i < reader.classes.size(); ++i) {
+    const ReaderCheck::Class& row = reader.classes[i];
+    if (row.boxes == 0 && row.name == std::to_string(i + 1)) continue;  // a gap of the label map
+    text += fmt::format("  {:>4}  {:<24} {:>9} {:>9}\n", i + 1, row.name, row.boxes, row.pictures);
+  }
+  for (const auto& [name, boxes] : reader.unknown_classes)
+    text += fmt::format("  {:>4}  {:<24} {:>9}  <- unknown\n", "-", name, boxes);
+  return text;
+}
+
+std::string problems_text(const ReaderCheck& reader) {
+  std::vector<std::vector<const data::RecordProblem*>> kinds;
+  for (const data::RecordProblem& problem : reader.problems) {
+    const auto same = [&](const auto& kind) {
+      return kind[0]->kind == problem.kind && kind[0]->effect == problem.effect;
+    };
+    const auto found = std::ranges::find_if(kinds, same);
+    (found == kinds.end() ? kinds.emplace_back() : *found).push_back(&problem);
+  }
+  std::string text;
+  for (const auto& kind : kinds) {
+    text += fmt::format("  {} x {} ({})\n", kind.size(), kind[0]->kind, effect_text(kind[0]->effect));
+    for (size_t i = 0; i < std::min(kind.size(), kShownProblems); ++i) text += "    " + describe(*kind[i]) + "\n";
+    if (kind.size() > kShownProblems) text += fmt::format("    and {} more\n", kind.size() - kShownProblems);
+  }
+  return text;
+}
+
+Json coordinate(float value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
+Json to_json(const ReaderCheck::Picture& picture) {
+  return {{"file", picture.origin.file},
+          {"record", picture.origin.record},
+          {"picture", picture.name},
+          {"problems", picture.problems},
+          {"boxes", picture.boxes}};
+}
+
+Json to_json(const data::RecordProblem& problem) {
+  Json json = {{"kind", problem.kind},
+               {"effect", effect_text(problem.effect)},
+               {"file", problem.origin.file},
+               {"record", problem.origin.record},
+               {"offset", problem.origin.offset},
+               {"picture", problem.picture}};
+  if (problem.box >= 0) json["box"] = problem.box;
+  if (const auto& box = problem.values)
+    json["values"] = {{"ymin", coordinate(box->ymin)},
+                      {"xmin", coordinate(box->xmin)},
+                      {"ymax", coordinate(box->ymax)},
+                      {"xmax", coordinate(box->xmax)}};
+  json["reason"] = problem.reason;
+  return json;
+}
+
+Json sizes_json(const ReaderCheck& reader) {
+  Json sizes = Json::array();
+  for (size_t i = 0; i < reader.box_sizes.boxes.size(); ++i) {
+    Json row = {{"below", nullptr}, {"boxes", reader.box_sizes.boxes[i]}};
+    if (i < BoxSizes::kBelow.size()) row["below"] = BoxSizes::kBelow[i];
+    if (reader.matched_threshold) row["reached"] = reader.box_sizes.reached[i];
+    sizes.push_back(row);
+  }
+  return sizes;
+}
+
+Json to_json(const ReaderCheck& reader) {
+  Json json = {{"reader", reader.reader},
+               {"files", reader.files},
+               {"records", reader.records},
+               {"pictures", reader.pictures},
+               {"boxes", reader.boxes},
+               {"pictures_without_boxes", reader.pictures_without_boxes},
+               {"max_boxes", reader.max_boxes},
+               {"crowded_pictures", reader.crowded_pictures},
+               {"boxes_beyond_max", reader.boxes_beyond_max},
+               {"most_boxes", to_json(reader.most_boxes)}};
+  json["classes"] = Json::array();
+  for (size_t i = 0; i < reader.classes.size(); ++i)
+    json["classes"].push_back({{"id", i + 1},
+                               {"name", reader.classes[i].name},
+                               {"boxes", reader.classes[i].boxes},
+                               {"pictures", reader.classes[i].pictures}});
+  json["unknown_classes"] = Json::object();
+  for (const auto& [name, boxes] : reader.unknown_classes) json["unknown_classes"][name] = boxes;
+  json["picture_sizes"] = Json::array();
+  for (const auto& [size, pictures] : reader.size_count)
+    json["picture_sizes"].push_back({{"height", size.first}, {"width", size.second}, {"pictures", pictures}});
+  json["box_sizes"] = sizes_json(reader);
+  if (reader.matched_threshold) json["matched_threshold"] = *reader.matched_threshold;
+  json["problems"] = Json::array();
+  for (const data::RecordProblem& problem : reader.problems) json["problems"].push_back(to_json(problem));
+  json["stops"] = reader.stops;
+  json["warnings"] = reader.warnings;
+  json["worst"] = Json::array();
+  for (const ReaderCheck::Picture& picture : reader.worst) json["worst"].push_back(to_json(picture));
+  return json;
+}
+
+}  // namespace
+
+std::string dataset_text(const DatasetCheck& check) {
+  std::string text;
+  for (const ReaderCheck& reader : check.readers) {
+    text += fmt::format("# {}\n{}", reader.reader, counts_text(reader));
+    if (reader.records > 0) text += sizes_text(reader) + classes_text(reader) + problems_text(reader);
+    for (const std::string& warning : reader.warnings) text += "  warning: " + warning + "\n";
+    for (const std::string& stop : reader.stops)
+      text += fmt::format("  {} would end: {}\n", reader.reader.starts_with("eval") ? "evaluation" : "training", stop);
+    text += "\n";
+  }
+  return text + (check.would_stop() ? "not ready to train\n" : "ready to train\n");
+}
+
+std::string dataset_json(const DatasetCheck& check) {
+  Json json = {{"would_stop", check.would_stop()}, {"readers", Json::array()}};
+  for (const ReaderCheck& reader : check.readers) json["readers"].push_back(to_json(reader));
+  return json_text(json, /*indent=*/2) + "\n";
+}
+
+}  // namespace osprey::train
