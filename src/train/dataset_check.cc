@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <memory>
 #include <mutex>
 #include <set>
 
@@ -17,18 +18,13 @@
 #include "osprey/data/record_index.h"
 #include "osprey/train/class_check.h"
 #include "train/anchor_reach.h"
+#include "train/dataset_verdict.h"
 
 namespace osprey::train {
 namespace {
 using Effect = data::RecordProblem::Effect;
 using Reader = config::ConfigNode<proto::InputReader>;
 using Root = config::ConfigNode<proto::TrainEvalPipelineConfig>;
-
-constexpr const char* kBrokenFraming = "framing is broken";
-
-std::string counted(int64_t count, const char* one, const char* many) {
-  return fmt::format("{} {}", count, count == 1 ? one : many);
-}
 
 /// Whether a record file is sound and has no records. (RecordIndex takes that for an error, as it is for a whole set.)
 bool is_empty(const std::string& file) {
@@ -80,7 +76,7 @@ class ReaderPass {
     } catch (const DataError& error) {
       result_.stops.emplace_back(error.what());
     }
-    judge();
+    judge(result_, *reader_, *root_, label_map_.get());
     return std::move(result_);
   }
 
@@ -92,39 +88,41 @@ class ReaderPass {
     try {
       index.emplace(std::vector{file}, result_.reader);
     } catch (const DataError&) {
-      read_up_to_the_break(file);
+      read_up_to_the_damage(file);
     }
-    if (index)
+    if (index) {
+      result_.records += index->size();
       eval::parallel_for(index->size(), options_.num_workers, [&](int64_t record) {
         const data::RecordOrigin origin = index->origin(record);
         try {
           look_at(index->read(record), origin);
         } catch (const DataError& error) {
-          add_broken(origin, error);
+          add_unreadable(origin, error);
         }
       });
+    }
     std::stable_sort(result_.problems.begin() + static_cast<std::ptrdiff_t>(before), result_.problems.end(),
                      [](const auto& a, const auto& b) { return a.origin.record < b.origin.record; });
   }
 
-  void read_up_to_the_break(const std::string& file) {
+  void read_up_to_the_damage(const std::string& file) {
     data::RecordOrigin next{file, 0, 0};
     try {
       data::RecordReader records(file);
       for (std::string record; records.next(record);) {
         look_at(record, records.origin());
+        ++result_.records;
         constexpr int64_t kFrame = 16;  // bytes around a record
         next = {file, next.record + 1, records.origin().offset + kFrame + static_cast<int64_t>(record.size())};
       }
     } catch (const DataError& error) {
-      add_broken(next, error);
+      add_unreadable(next, error);
     }
   }
 
-  void add_broken(const data::RecordOrigin& origin, const DataError& error) {
+  void add_unreadable(const data::RecordOrigin& origin, const DataError& error) {
     const std::lock_guard lock(mutex_);
-    ++result_.records;
-    result_.problems.push_back({kBrokenFraming, Effect::kEndsRun, origin, "", -1, {}, error.what()});
+    result_.problems.push_back({kUnreadable, Effect::kEndsRun, origin, "", -1, {}, error.what()});
   }
 
   void look_at(const std::string& record, const data::RecordOrigin& origin) {
@@ -132,13 +130,13 @@ class ReaderPass {
     BoxSizes sizes;
     if (checked.example) sizes = sizes_of(*checked.example);
     const std::lock_guard lock(mutex_);
-    ++result_.records;
+    ++looked_at_;
     for (const std::string& name : checked.unknown_classes) ++result_.unknown_classes[name];
     if (checked.example) add(*checked.example, checked, origin, sizes);
     std::ranges::move(checked.problems, std::back_inserter(result_.problems));
     if (const double time = now(); time - told_ > 10) {
       told_ = time;
-      SPDLOG_INFO("{}: {} records looked at", result_.reader, result_.records);
+      SPDLOG_INFO("{}: {} records looked at", result_.reader, looked_at_);
     }
   }
 
@@ -191,61 +189,6 @@ class ReaderPass {
     if (worst.size() > static_cast<size_t>(options_.num_pictures)) worst.pop_back();
   }
 
-  /// What the loader would do about it.
-  void judge() {
-    const bool training = !reader_.path().starts_with("eval");
-    int64_t bad = 0, broken = 0, invalid = 0;
-    for (const data::RecordProblem& problem : result_.problems) {
-      bad += problem.effect == Effect::kRecordLeftOut;
-      broken += problem.kind == kBrokenFraming;
-      invalid += problem.effect == Effect::kEndsRun && problem.kind.starts_with("box ");
-    }
-    auto& stops = result_.stops;
-    if (result_.records == 0 && stops.empty())
-      stops.push_back(
-          fmt::format("0 examples in {}", counted(static_cast<int64_t>(result_.files.size()), "file", "files")));
-    if (broken > 0) stops.push_back(counted(broken, "record", "records") + " with broken framing");
-    if (!result_.unknown_classes.empty()) {
-      std::string list;
-      for (const auto& [name, boxes] : result_.unknown_classes)
-        list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", name, counted(boxes, "box", "boxes"));
-      stops.push_back("label map, num_classes and records disagree: unknown are " + list);
-    }
-    if (invalid > 0) stops.push_back(fmt::format("invalid_box_policy is FAIL; invalid boxes: {}", invalid));
-    const bool skip = reader_->corrupt_image_policy() == proto::InputReader::SKIP;
-    const double share = static_cast<double>(bad) / static_cast<double>(std::max<int64_t>(1, result_.records));
-    const double limit = root_->train_config().max_bad_fraction();
-    if (bad > 0 && !skip)
-      stops.push_back(fmt::format("{} cannot be used, and corrupt_image_policy is FAIL_ON_CORRUPT",
-                                  counted(bad, "record", "records")));
-    else if (bad > 0 && !training && !reader_->has_corrupt_image_policy())
-      stops.push_back(
-          fmt::format("{} cannot be used; corrupt_image_policy: SKIP leaves such records out of an evaluation",
-                      counted(bad, "record", "records")));
-    else if (training && share > limit)
-      stops.push_back(
-          fmt::format("{} of {} records cannot be used, more than max_bad_fraction {:g}", bad, result_.records, limit));
-    else if (training && bad > 0 && bad == result_.records)
-      stops.push_back(fmt::format("none of {} records can be used", bad));
-    else if (bad > 0)
-      result_.warnings.push_back(
-          fmt::format("{} left out, for they cannot be used", counted(bad, "record", "records")));
-    if (result_.crowded_pictures > 0)
-      (root_->strict() ? stops : result_.warnings)
-          .push_back(fmt::format("{} more boxes than max_number_of_boxes, {}: {} left out",
-                                 result_.crowded_pictures == 1
-                                     ? "1 picture has"
-                                     : fmt::format("{} pictures have", result_.crowded_pictures),
-                                 result_.max_boxes, result_.boxes_beyond_max));
-    if (result_.pictures > 0 && result_.boxes == 0) result_.warnings.emplace_back("no picture has a box");
-    std::string without;
-    if (label_map_ && result_.boxes > 0)
-      for (const config::LabelMap::Item& item : label_map_->items)
-        if (result_.classes[static_cast<size_t>(item.id) - 1].boxes == 0)
-          without += (without.empty() ? "" : ", ") + item.shown();
-    if (!without.empty()) result_.warnings.push_back("classes of the label map without a box: " + without);
-  }
-
   const Root& root_;
   const Reader& reader_;
   const data::ImageResizer& resizer_;
@@ -255,6 +198,7 @@ class ReaderPass {
   std::unique_ptr<data::RecordChecker> checker_;
   std::mutex mutex_;  // of result_ while several threads read
   ReaderCheck result_;
+  int64_t looked_at_ = 0;  // records so far
   double told_ = now();
 };
 

@@ -25,8 +25,8 @@ namespace fs = std::filesystem;
 std::optional<Box> drawable(const Box& box) {
   if (std::isnan(box.ymin) || std::isnan(box.xmin) || std::isnan(box.ymax) || std::isnan(box.xmax)) return {};
   const auto cut = [](float v) { return std::clamp(v, 0.0f, 1.0f); };
-  const auto [ymin, ymax] = std::minmax(cut(box.ymin), cut(box.ymax));
-  const auto [xmin, xmax] = std::minmax(cut(box.xmin), cut(box.xmax));
+  const auto [ymin, ymax] = std::minmax({cut(box.ymin), cut(box.ymax)});
+  const auto [xmin, xmax] = std::minmax({cut(box.xmin), cut(box.xmax)});
   return Box{ymin, xmin, ymax, xmax};
 }
 

@@ -14,7 +14,9 @@
 #include "osprey/base/error.h"
 #include "osprey/boxes/geometry.h"
 #include "osprey/data/image_codec.h"
+#include "osprey/data/loader.h"
 #include "osprey/data/record_file.h"
+#include "osprey/data/source_options.h"
 #include "support/example_record.h"
 #include "support/golden.h"
 #include "support/temp_dir.h"
@@ -24,6 +26,7 @@ namespace osprey::train {
 namespace {
 using namespace ::osprey::testing;
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::HasSubstr;
@@ -69,8 +72,28 @@ class DatasetCheckTest : public ::testing::Test {
     return config::load_pipeline(kConfig, {"", assignments, folder_.path().string()});
   }
 
+  /// With the verdict compared with what the loaders do.
   DatasetCheck check(const std::vector<std::string>& assignments = {}) const {
-    return check_dataset(pipeline(assignments), {.num_workers = 3, .num_pictures = 4});
+    const config::Pipeline config = pipeline(assignments);
+    DatasetCheck result = check_dataset(config, {.num_workers = 3, .num_pictures = 4});
+    const auto root = config.root();
+    const auto train = root.child("train_input_reader", root->train_input_reader());
+    const auto eval = root.child("eval_input_reader", 0, root->eval_input_reader(0));
+    EXPECT_EQ(reading_ends(train, data::train_options(root)), !result.readers[0].stops.empty());
+    EXPECT_EQ(reading_ends(eval, data::eval_options(root)), !result.readers[1].stops.empty());
+    return result;
+  }
+
+  /// Whether a loader refuses, or comes upon something in one pass over all records, that ends its run.
+  static bool reading_ends(const config::ConfigNode<proto::InputReader>& reader, const data::SourceOptions& options) {
+    try {
+      const auto source = data::make_source(reader, options);
+      const int64_t passes = source->num_examples() / options.batch_size + 1;
+      for (int64_t i = 0; i < passes && source->next(); ++i) continue;
+      return false;
+    } catch (const Error&) {
+      return true;
+    }
   }
 
   /// The exit code of the program, which says what it prints in said_.
@@ -204,7 +227,7 @@ TEST_F(DatasetCheckTest, FewBadRecordsAreLeftOutOfATrainingButEndAnEvaluation) {
   const std::string tolerant = "train_config.max_bad_fraction=0.1";
   const DatasetCheck result = check({tolerant});
   EXPECT_THAT(result.readers[0].stops, IsEmpty());
-  EXPECT_THAT(result.readers[0].warnings[0], HasSubstr("1 record left out"));
+  EXPECT_THAT(result.readers[0].warnings, Contains(HasSubstr("1 record left out")));
   EXPECT_THAT(result.readers[1].stops, ElementsAre(HasSubstr("corrupt_image_policy: SKIP")));
   EXPECT_TRUE(result.would_stop());
   EXPECT_FALSE(check({tolerant, "eval_input_reader[0].corrupt_image_policy=SKIP"}).would_stop());
@@ -218,8 +241,22 @@ TEST_F(DatasetCheckTest, BoxesBeyondTheMostAreAWarningUnlessStrict) {
   const DatasetCheck result = check({one});
   EXPECT_FALSE(result.would_stop());
   EXPECT_THAT(result.readers[0].warnings, ElementsAre(HasSubstr("1 picture has more boxes than max_number_of_boxes, 1: "
-                                                                "2 left out")));
+                                                                "2 boxes are left out")));
   EXPECT_TRUE(check({one, "strict=true"}).would_stop());
+}
+
+TEST_F(DatasetCheckTest, InvalidBoxesEndTheRunOnlyWhereTheConfigSaysSo) {
+  write("train.record", {sound("a"), picture("b").box(.5f, 0, .2f, 1, 1).box(0, 0, 1, 1.2f, 1).bytes()});
+  EXPECT_FALSE(check().would_stop());
+  EXPECT_FALSE(check({"train_input_reader.invalid_box_policy=DROP"}).would_stop());
+  EXPECT_THAT(check({"train_input_reader.invalid_box_policy=FAIL"}).readers[0].stops,
+              ElementsAre("invalid_box_policy is FAIL; invalid boxes: 2"));
+}
+
+TEST_F(DatasetCheckTest, WhereNoRecordCanBeUsedThereIsNothingToTrainOn) {
+  write("train.record", {"no example", "nor this"});
+  EXPECT_THAT(check({"train_config.max_bad_fraction=1"}).readers[0].stops,
+              ElementsAre("none of 2 records can be used"));
 }
 
 TEST_F(DatasetCheckTest, ADamagedRecordIsPassedOver) {
@@ -228,9 +265,9 @@ TEST_F(DatasetCheckTest, ADamagedRecordIsPassedOver) {
   EXPECT_EQ(train.records, 3);
   EXPECT_EQ(train.pictures, 2);
   ASSERT_THAT(train.problems, SizeIs(1));
-  EXPECT_EQ(train.problems[0].kind, "framing is broken");
+  EXPECT_EQ(train.problems[0].kind, "file is damaged or cannot be read");
   EXPECT_EQ(train.problems[0].origin.record, 0);
-  EXPECT_THAT(train.stops, ElementsAre("1 record with broken framing"));
+  EXPECT_THAT(train.stops, ElementsAre("1 place where a file is damaged or cannot be read"));
 }
 
 TEST_F(DatasetCheckTest, AFileIsReadUpToTheBreakInItsFraming) {
@@ -242,6 +279,14 @@ TEST_F(DatasetCheckTest, AFileIsReadUpToTheBreakInItsFraming) {
   EXPECT_EQ(train.problems[0].origin.record, 1);
   EXPECT_EQ(train.problems[0].origin.offset, second);
   EXPECT_THAT(train.stops, SizeIs(1));
+}
+
+TEST_F(DatasetCheckTest, AFileThatIsNoRecordFileEndsTheRun) {
+  write_file(folder_ / "train.record", "these are no records, but enough bytes for a frame");
+  const ReaderCheck train = check().readers[0];
+  EXPECT_EQ(train.records, 0);
+  EXPECT_THAT(train.problems, SizeIs(1));
+  EXPECT_THAT(train.stops, ElementsAre("1 place where a file is damaged or cannot be read"));
 }
 
 TEST_F(DatasetCheckTest, NoRecordsEndTheRunAndTheOtherReadersAreReadNevertheless) {
