@@ -14,6 +14,7 @@
 
 #include "cli/cli.h"
 #include "osprey/base/error.h"
+#include "osprey/base/json_text.h"
 #include "osprey/checkpoint/directory.h"
 #include "osprey/config/pipeline.h"
 #include "osprey/config/resolve.h"
@@ -170,7 +171,8 @@ class Evaluation {
   int64_t planned_steps() const {
     std::ifstream info(checkpoints_ / "run_info.json");
     const nlohmann::json run = nlohmann::json::parse(info, nullptr, /*allow_exceptions=*/false);
-    const int64_t said = run.is_object() ? run.value("num_steps", int64_t{0}) : 0,
+    if (const int64_t stopped = osprey::integer_of(run, "stopped_early_at"); stopped > 0) return stopped;
+    const int64_t said = osprey::integer_of(run, "num_steps"),
                   steps = said > 0 ? said : static_cast<int64_t>(pipeline_.message->train_config().num_steps());
     return steps > 0 ? steps : std::numeric_limits<int64_t>::max();
   }

@@ -49,12 +49,14 @@ void add_flags_of_the_original(CLI::App& app, Flags& flags) {
       ->check(osprey::cli::at_least(1))
       ->group(group);
   for (const char* name : {"--record_summaries", "--run_once"})
-    app.add_flag(
-           name, [](int64_t) {}, "Changes nothing")
+    app.add_flag_callback(
+           name, [name] { SPDLOG_INFO("{} changes nothing here", name); }, "Changes nothing")
         ->group(group);
-  const auto refused = [&](const std::string& name, const std::string& why, const std::string& harmless = "false") {
+  const auto refused = [&](const std::string& name, const std::string& why, const std::string& harmless = "n") {
     const auto refuse = [name, why, harmless](const std::string& value) {
-      if (value != harmless) throw CLI::ValidationError(name, why);
+      const std::string said = CLI::detail::to_lower(value);
+      const bool is_no = said == harmless || said == "false" || said == "f" || said == "0" || said == "no";
+      if (!is_no) throw CLI::ValidationError(name, why);
     };
     app.add_option_function<std::string>(name, refuse, "Is refused: " + why)
         ->expected(0, 1)

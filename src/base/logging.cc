@@ -40,11 +40,12 @@ void log_as_replica(long rank) {
   spdlog::default_logger()->set_level(spdlog::level::warn);
 }
 
-void note_in_log_file(const std::string& message) {
+void note_in_log_file(const std::string& message) try {
   const auto file = present<FileSink>();
   if (file == nullptr) return;
   file->log({spdlog::source_loc{__FILE__, __LINE__, __func__}, "osprey", spdlog::level::err, message});
   file->flush();
+} catch (const spdlog::spdlog_ex&) {  // a full disk, which may be what the message is about
 }
 
 void log_to_file(const std::string& file) try {

@@ -43,7 +43,7 @@ BestKeeper::BestKeeper(const fs::path& model_dir, MetricGoal goal)
   if (!in) return;
   const nlohmann::json record = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
   // A value of another metric cannot be compared with; the first offer starts anew.
-  if (record.is_object() && record.value("metric", "") == metric() && record.contains("value") &&
+  if (record.is_object() && text_of(record, "metric") == metric() && record.contains("value") &&
       record["value"].is_number())
     best_ = record["value"].get<double>();
 }

@@ -60,7 +60,7 @@ std::string per_class_table(const std::vector<ClassMetrics>& rows, const AtIou50
       fmt::format(" {:<{}}{}  {:>8}  {:>10}", "class", width, triple("AP", "AP50", "AR"), "objects", "detections");
   if (at != nullptr) text += triple("P", "R", "F1");
   text += '\n';
-  bool missing = false;
+  bool missing = false, unseen = false;
   for (size_t k = 0; k < rows.size(); ++k) {
     const ClassMetrics& row = rows[k];
     text +=
@@ -68,12 +68,14 @@ std::string per_class_table(const std::vector<ClassMetrics>& rows, const AtIou50
                     triple(value(row.ap), value(row.ap50), value(row.ar)), row.num_ground_truth, row.num_detections);
     if (at != nullptr) {
       const DetectionCounts& counts = at->operating_point.per_category[k];
+      unseen = unseen || (row.num_ground_truth > 0 && std::isnan(counts.precision()));
       text += triple(value(counts.precision()), value(counts.recall()), value(counts.f1()));
     }
     text += '\n';
     missing = missing || row.num_ground_truth == 0;
   }
   if (missing) text += " n/a: the data has no object of this class; it is left out of the mean\n";
+  if (unseen) text += " P n/a: nothing was detected of this class\n";
   if (at != nullptr && !std::isnan(at->operating_point.score_threshold)) {
     const DetectionCounts& all = at->operating_point.all;
     const double shown = std::floor(at->operating_point.score_threshold * 1e4) / 1e4;  // copied, it leaves nothing out

@@ -19,7 +19,7 @@ EarlyStopping::EarlyStopping(const std::filesystem::path& model_dir, checkpoint:
   std::ifstream in(file_);
   if (!in) return;
   const nlohmann::json record = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
-  if (!record.is_object() || record.value("metric", "") != goal_.metric || !record.contains("evaluations")) return;
+  if (!record.is_object() || text_of(record, "metric") != goal_.metric || !record.contains("evaluations")) return;
   for (const nlohmann::json& entry : record["evaluations"]) {
     if (!entry.is_object() || !entry.contains("step") || !entry["step"].is_number_integer()) continue;
     const auto at = entry["step"].get<int64_t>();

@@ -121,7 +121,10 @@ std::string already_done(int64_t step, int64_t num_steps) {
 /// What `keep_best` or `early_stopping` asks for.
 template <class Config>
 checkpoint::MetricGoal goal_of(const Config& config, double min_delta = 0) {
-  return {config.metric(), config.mode() == proto::CheckpointConfig::KeepBest::MAX, min_delta};
+  const bool is_loss = config.metric().starts_with("Loss/");
+  const bool higher = config.has_mode() ? config.mode() == proto::CheckpointConfig::KeepBest::MAX : !is_loss;
+  if (higher && is_loss) SPDLOG_WARN("{}: mode is MAX, so that a larger loss is better", config.metric());
+  return {config.metric(), higher, min_delta};
 }
 
 /// Whether the run has ended early before; the chief alone knows, and tells all.
@@ -253,6 +256,7 @@ RunOutcome train(config::Pipeline pipeline, const JobOptions& options) {
   if (replicas != nullptr) replicas->meet();
   const double started = now();
   const RunOutcome outcome = run(parts, trainer_options(assembly, num_steps, source->num_examples()));
+  if (outcome.stopped_early) note_early_stop(folder / "run_info.json", state.step);
   if (source->num_skipped() > 0)
     SPDLOG_WARN("{} records were left out because they could not be used", source->num_skipped());
   SPDLOG_INFO("{} at step {} after {} steps in {}",

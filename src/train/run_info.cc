@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "osprey/base/atomic_file.h"
 #include "osprey/base/crc32c.h"
 #include "osprey/base/json_text.h"
 #include "osprey/data/input_paths.h"
@@ -83,6 +84,14 @@ std::string run_info(const Assembly& assembly, const JobOptions& options, const 
   if (!options.use_fake_data && assembly.train_reader().has_tf_record_input_reader())
     info["data"] = data_set(assembly.train_reader(), "train_input_reader");
   return json_text(info, 2) + "\n";
+}
+
+void note_early_stop(const std::filesystem::path& file, int64_t step) {
+  std::ifstream in(file);
+  auto info = nlohmann::ordered_json::parse(in, nullptr, /*allow_exceptions=*/false);
+  if (!info.is_object()) return;
+  info["stopped_early_at"] = step;
+  write_whole(file, json_text(info, 2) + "\n");
 }
 
 std::string saved_fingerprint(const std::filesystem::path& file) {

@@ -21,6 +21,14 @@ namespace {
 
 bool due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
+/// A metric that `field` names and no evaluation gives: of the losses only a step knows the names.
+ConfigError no_metric(const char* field, const std::string& metric, const Metrics& metrics) {
+  std::string known;
+  for (const auto& [name, value] : metrics)
+    if (name.starts_with("Loss/")) known += (known.empty() ? "; its losses are " : ", ") + name;
+  return ConfigError(fmt::format("{}.metric: the evaluation has no metric {}{}", field, metric, known));
+}
+
 /// One call of `run`.
 class Loop {
  public:
@@ -89,6 +97,10 @@ class Loop {
     return state_.step >= options_.eval_from &&
            (options_.eval_every_n > 0 ? due(state_.step, options_.eval_every_n) : saves);
   }
+  /// Steps between evaluations; 0 where seconds decide.
+  int64_t evaluation_rhythm() const {
+    return options_.eval_every_n > 0 ? options_.eval_every_n : options_.checkpoint_every_n;
+  }
   void wait_for_chief() {
     watchdog_.enter("", 0);
     if (parts_.replicas != nullptr) parts_.replicas->meet();
@@ -110,8 +122,15 @@ class Loop {
     if (!seems_healthy(result)) diverged(here, result);
     watchdog_.enter("writing logs", state_.step);
     const int64_t replicas = parts_.replicas != nullptr ? parts_.replicas->size() : 1;
-    const StepEvent event{
-        state_, result, here, here.size() * replicas, feed_.source_seconds(), now() - started, done() || signal_ != 0};
+    // The evaluation may find that it was the last.
+    const bool may_stop = parts_.early_stopping != nullptr && wants_evaluation(wants_checkpoint());
+    const StepEvent event{state_,
+                          result,
+                          here,
+                          here.size() * replicas,
+                          feed_.source_seconds(),
+                          now() - started,
+                          done() || signal_ != 0 || may_stop};
     for (Hook* hook : parts_.hooks) hook->after_step(event);
   }
 
@@ -204,9 +223,8 @@ class Loop {
   /// An evaluation that was due where the run goes on, and was lost with the process that made it: early stopping
   /// counts them all.
   void make_up_evaluation() {
-    const int64_t every = options_.eval_every_n > 0 ? options_.eval_every_n : options_.checkpoint_every_n;
     const bool lacks = parts_.early_stopping != nullptr && parts_.evaluate && state_.step > 0 &&
-                       state_.step >= options_.eval_from && due(state_.step, every) &&
+                       state_.step >= options_.eval_from && due(state_.step, evaluation_rhythm()) &&
                        !parts_.early_stopping->has(state_.step);
     if (!any(lacks)) return;
     evaluate({});
@@ -221,13 +239,10 @@ class Loop {
     for (Hook* hook : parts_.hooks) hook->after_evaluation(state_, metrics);
     if (parts_.best != nullptr && parts_.checkpoints != nullptr) {
       const auto found = metrics.find(parts_.best->metric());
-      if (found == metrics.end()) {
-        SPDLOG_WARN("keep_best: the evaluation has no metric {}", parts_.best->metric());
-      } else {
-        if (file.empty()) file = save();
-        if (parts_.best->offer(file, state_.step, found->second))
-          SPDLOG_INFO("Best so far: {} = {:.4f} at step {}", found->first, found->second, state_.step);
-      }
+      if (found == metrics.end()) throw no_metric("keep_best", parts_.best->metric(), metrics);
+      if (file.empty()) file = save();
+      if (parts_.best->offer(file, state_.step, found->second))
+        SPDLOG_INFO("Best so far: {} = {:.4f} at step {}", found->first, found->second, state_.step);
     }
     if (parts_.early_stopping != nullptr) stop_where_due(metrics, file);
   }
@@ -235,10 +250,9 @@ class Loop {
   /// file  the checkpoint of this step; "" where none was written
   void stop_where_due(const Metrics& metrics, const std::filesystem::path& file) {
     const auto found = metrics.find(parts_.early_stopping->metric());
-    if (found == metrics.end()) {
-      SPDLOG_WARN("early_stopping: the evaluation has no metric {}", parts_.early_stopping->metric());
-      return;
-    }
+    if (found == metrics.end()) throw no_metric("early_stopping", parts_.early_stopping->metric(), metrics);
+    // One that was made since the run ends would not have been made in a longer run, to which this one may be extended.
+    if (done() && evaluation_rhythm() > 0 && !due(state_.step, evaluation_rhythm())) return;
     parts_.early_stopping->add(state_.step, found->second);
     const std::string reason = parts_.early_stopping->reason();
     if (done() || reason.empty()) return;

@@ -14,6 +14,7 @@ namespace osprey::checkpoint {
 namespace {
 
 using osprey::testing::TempDir;
+using osprey::testing::write_file;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -114,6 +115,14 @@ TEST(BestKeeper, KeepsTheBestAndRemembersItsValue) {
   EXPECT_EQ(read(resolve(folder / "best")).number("step", 0), 2);  // still whole, though removed from the folder above
   EXPECT_TRUE(again.offer(directory.save(5, at_step(5), 0), 5, 0.6));
   EXPECT_THAT(steps(folder / "best"), ElementsAre(5));
+}
+
+TEST(BestKeeper, AFileThatSomebodyChangedIsNoMemory) {
+  TempDir folder;
+  write_file(folder.path() / "best/best.json", "{\"metric\": [\"mAP\"], \"value\": 2}");
+  BestKeeper keeper(folder.path(), {.metric = "mAP"});
+  write_file(folder.path() / "ckpt-1.osprey", "weights");
+  EXPECT_TRUE(keeper.offer(folder.path() / "ckpt-1.osprey", 1, 0.5));
 }
 
 TEST(BestKeeper, LowerIsBetterWhereAsked) {

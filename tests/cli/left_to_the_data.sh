@@ -20,6 +20,12 @@ config=(--pipeline_config pipeline.config --data_dir data)
 said=$(timeout 120 "$bin/eval_detector" "${config[@]}" --checkpoint_dir run --model_dir elsewhere --watch 2>&1) || { echo "--watch: $said"; exit 1; }
 [ -e elsewhere/eval/metrics_4.json ] || { echo "--watch: $(ls elsewhere/eval)"; exit 1; }
 
+# Nor behind the step where the training has stopped early.
+"$bin/train_detector" "${config[@]}" --model_dir early --train_batch_size 2 --eval_every_n 1 --num_train_steps 20 \
+  --set 'train_config.early_stopping={patience_evaluations: 2 min_delta: 1}'
+[ "$(ls early/ckpt-*.osprey)" = early/ckpt-3.osprey ] || { echo "early stopping: $(ls early)"; exit 1; }
+timeout 120 "$bin/eval_detector" "${config[@]}" --checkpoint_dir early --model_dir elsewhere --watch >/dev/null || { echo "--watch waits on"; exit 1; }
+
 # Without a label map nothing says it.
 code=0
 said=$("$bin/inspect_pipeline" --pipeline_config pipeline.config 2>&1) || code=$?

@@ -26,7 +26,7 @@ done
 refused "eval_detector" train_detector --model_dir "$folder/run" --checkpoint_dir "$folder/run"
 refused "no TPUs" train_detector --model_dir "$folder/run" --use_tpu
 refused "--num_clones" train_detector --model_dir "$folder/run" --num_workers 2
-shown=$("$bin/train_detector" --pipeline_config "$config" --print_config --use_tpu=false --record_summaries --sample_1_of_n_eval_examples 5)
+shown=$("$bin/train_detector" --pipeline_config "$config" --print_config --use_tpu=False --eval_on_train_data=no --record_summaries --sample_1_of_n_eval_examples 5)
 [[ $shown == *"sample_1_of_n_examples: 5"* ]] || { echo "--sample_1_of_n_eval_examples: $shown"; exit 1; }
 
 # What is only listed otherwise.

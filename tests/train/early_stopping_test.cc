@@ -83,6 +83,15 @@ TEST(EarlyStopping, RemembersEvaluationsUpToTheStepWhereTheRunGoesOn) {
   EXPECT_FALSE(EarlyStopping(folder.path(), {.metric = "another"}, 2, 30).has(10));
 }
 
+TEST(EarlyStopping, AFileThatSomebodyChangedIsNoMemory) {
+  const TempDir folder;
+  for (const char* content : {"3", "[]", "{\"metric\": 3, \"evaluations\": []}",
+                              "{\"metric\": \"score\", \"evaluations\": [{\"step\": \"x\"}, 4]}"}) {
+    osprey::testing::write_file(folder.path() / "early_stopping.json", content);
+    EXPECT_EQ(EarlyStopping(folder.path(), {.metric = "score"}, 1, 10).reason(), "") << content;
+  }
+}
+
 /// Runs of the toy in one folder, each resumed from what the last has left; the score is best at step 4.
 struct ToyRuns {
   RunOutcome run(TrainerOptions options, const std::function<void(int64_t step)>& while_evaluating = {}) {
@@ -135,6 +144,27 @@ TEST(EarlyStopping, AResumedRunEndsAtTheSameStep) {
   EXPECT_TRUE(runs.run({.num_steps = 100, .checkpoint_every_n = 2}).stopped_early);
   EXPECT_EQ(runs.newest(), 8);
   EXPECT_THAT(runs.evaluated, ElementsAre(2, 4, 6, 8));
+}
+
+TEST(EarlyStopping, ARunThatIsExtendedEndsWhereALongOneDoes) {
+  ToyRuns runs;
+  EXPECT_FALSE(runs.run({.num_steps = 7, .checkpoint_every_n = 2}).stopped_early);
+  EXPECT_TRUE(runs.run({.num_steps = 100, .checkpoint_every_n = 2}).stopped_early);
+  EXPECT_EQ(runs.newest(), 8) << "the evaluation after step 7 was made since the run ended there";
+}
+
+TEST(EarlyStopping, AMetricThatNoEvaluationGivesEndsTheRun) {
+  const TempDir folder;
+  ToyRun toy({});
+  const auto source = make_toy_source(4);
+  EarlyStopping stopping(folder.path(), {.metric = "Loss/totl_loss"}, 2, 0);
+  TrainerParts parts = parts_of(toy, *source);
+  parts.early_stopping = &stopping;
+  parts.evaluate = [](const TrainState&) { return Metrics{{"score", 1.0}, {"Loss/total_loss", 2.0}}; };
+  EXPECT_THAT(
+      [&] { train::run(parts, {.num_steps = 4, .eval_every_n = 2}); },
+      ThrowsMessage<ConfigError>(AllOf(HasSubstr("early_stopping.metric"), HasSubstr("no metric Loss/totl_loss"),
+                                       HasSubstr("its losses are Loss/total_loss"))));
 }
 
 TEST(EarlyStopping, ARunThatWasKilledInAnEvaluationMakesItBeforeItGoesOn) {

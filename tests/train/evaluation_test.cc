@@ -74,7 +74,7 @@ TEST(EvaluationInARun, AMetricThatItDoesNotGiveIsAnErrorBeforeTheFirstStep) {
 
 TEST(EvaluationInARun, MetricsOfClassesAndLossesMayBeAskedFor) {
   const Shapes shapes(kThreeClasses);
-  train(shapes.pipeline({"eval_config.include_metrics_per_category=true",
+  train(shapes.pipeline({"eval_config.include_metrics_per_category=true", "eval_config.eval_every_n_steps=1",
                          "train_config.early_stopping={metric: 'Loss/total_loss' mode: MIN}",
                          "train_config.checkpoint.keep_best.metric="
                          "DetectionBoxes_PerformanceByCategory/mAP/triangle"}),

@@ -66,8 +66,8 @@ void let_the_last_count(CLI::App& app) {
 }
 
 int failure(const CLI::App& app, ExitCode code, const std::string& message) {
-  note_in_log_file(message);
   std::fputs(fmt::format("{}: {}\n", app.get_name(), message).c_str(), stderr);  // fmt::print throws on a full disk
+  note_in_log_file(message);
   return static_cast<int>(code);
 }
 
