@@ -12,6 +12,7 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -277,6 +278,7 @@ class Coco final : public AnnotationSource {
       }
     }
     objects_.resize(images_.size());
+    count_tails();
   }
 
   void add_annotations(const std::vector<Annotation>& annotations, Problems& problems) {
@@ -312,10 +314,39 @@ class Coco final : public AnnotationSource {
   std::string find_image(const std::string& file_name, Problems& problems) const {
     const std::string plain = slashed(file_name);  // some tools write paths of Windows
     std::error_code error;
-    for (const std::string& name : {file_name, plain, fs::path(plain).filename().string()})
+    std::vector<std::string> names{file_name, plain};
+    if (is_only(tail_of(plain, false))) names.push_back(tail_of(plain, false));
+    for (const std::string& name : names)
       for (const fs::path& folder : folders_)
         if (fs::is_regular_file(folder / name, error)) return (folder / name).lexically_normal().string();
-    return only_place(plain, below_.places(plain), problems);
+    std::set<std::string> folders;
+    if (const std::string folder = folder_name(plain); !folder.empty())
+      // "a/train/1.png" and "b/train/1.png" are told apart by their whole paths.
+      folders.insert(is_only(tail_of(plain, true)) ? folder : fs::path(plain).parent_path().string());
+    return only_place(plain, below_.places(plain), folders, problems);
+  }
+
+  /// The name of a file, if asked for with that of its folder.
+  static std::string tail_of(const std::string& plain, bool with_folder) {
+    const std::string name = fs::path(plain).filename().string(), folder = folder_name(plain);
+    return with_folder && !folder.empty() ? folder + "/" + name : name;
+  }
+
+  /// Whether no two pictures of the set, in different folders, have this tail.
+  bool is_only(const std::string& tail) const {
+    const auto found = names_of_tail_.find(tail);
+    return found == names_of_tail_.end() || found->second == 1;
+  }
+
+  void count_tails() {
+    std::unordered_set<std::string> seen;
+    for (const Image& image : images_) {
+      const std::string plain = fs::path(slashed(image.file_name)).lexically_normal().string();
+      if (!seen.insert(plain).second) continue;
+      const std::string short_tail = tail_of(plain, false), long_tail = tail_of(plain, true);
+      ++names_of_tail_[short_tail];
+      if (long_tail != short_tail) ++names_of_tail_[long_tail];
+    }
   }
 
   CocoOptions options_;
@@ -325,6 +356,7 @@ class Coco final : public AnnotationSource {
   std::unordered_map<int64_t, std::string> names_;
   std::unordered_set<int64_t> used_;  // categories with objects
   std::vector<Image> images_;
+  std::unordered_map<std::string, int64_t> names_of_tail_;  // how many pictures' names end so
   std::unordered_map<int64_t, size_t> index_of_;
   std::vector<std::vector<AnnotatedObject>> objects_;
   std::vector<int64_t> order_;

@@ -4,23 +4,27 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <filesystem>
-#include <set>
+#include <iterator>
 
 namespace osprey::data {
 namespace fs = std::filesystem;
 
+std::string folder_name(const std::string& path) {
+  const std::string name = fs::path(path).lexically_normal().parent_path().filename().string();
+  return name == ".." || name.ends_with(':') ? "" : name;  // "C:" is a drive
+}
+
 std::vector<std::string> pictures_below(const std::string& folder) {
-  constexpr std::array kEndings = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff"};
   std::vector<std::string> result;
   std::error_code ignored;
   for (const fs::directory_entry& entry :
        fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied)) {
     std::string ending = entry.path().extension().string();
     std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
-    if (std::find(kEndings.begin(), kEndings.end(), ending) != kEndings.end() && entry.is_regular_file(ignored))
+    if (std::find(kPictureEndings.begin(), kPictureEndings.end(), ending) != kPictureEndings.end() &&
+        entry.is_regular_file(ignored))
       result.push_back(entry.path().lexically_normal().string());
   }
   std::sort(result.begin(), result.end());
@@ -50,11 +54,21 @@ std::vector<std::string> PictureIndex::places(const std::string& name) const {
   return ending.empty() ? found->second : ending;
 }
 
-std::string only_place(const std::string& name, const std::vector<std::string>& places, Problems& problems) {
-  if (places.size() == 1) return places[0];
-  if (places.size() > 1)
+std::string only_place(const std::string& name, const std::vector<std::string>& places,
+                       const std::set<std::string>& folders, Problems& problems) {
+  std::vector<std::string> counting;
+  std::copy_if(places.begin(), places.end(), std::back_inserter(counting), [&](const std::string& place) {
+    const std::string parent = "/" + fs::path(place).parent_path().string();
+    return folders.empty() || std::any_of(folders.begin(), folders.end(),
+                                          [&](const std::string& folder) { return parent.ends_with("/" + folder); });
+  });
+  if (counting.size() == 1) return counting[0];
+  if (counting.size() > 1)
     problems.add("picture name(s) that several folders have; --image_dir says which of them counts",
-                 fmt::format("{}: {}", name, fmt::join(places, ", ")));
+                 fmt::format("{}: {}", name, fmt::join(counting, ", ")));
+  else if (!places.empty())
+    problems.add("picture(s) of the name but in another folder, not taken",
+                 fmt::format("{}: {} (not in {})", name, fmt::join(places, ", "), fmt::join(folders, " or ")));
   return "";
 }
 

@@ -1,5 +1,7 @@
 #pragma once
+#include <array>
 #include <mutex>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -8,6 +10,12 @@
 #include "osprey/data/annotations.h"
 
 namespace osprey::data {
+
+/// What the names of pictures end in, in small letters; the likelier ones first.
+inline constexpr std::array kPictureEndings = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff"};
+
+/// The name of the folder that a path, with slashes, has a file in; "" where it names none.
+std::string folder_name(const std::string& path);
 
 /// Pictures in a folder and all below it, by their endings, in the order of their names.
 std::vector<std::string> pictures_below(const std::string& folder);
@@ -29,7 +37,10 @@ class PictureIndex {
   mutable std::unordered_map<std::string, std::vector<std::string>> by_name_;  // without folders -> paths
 };
 
-/// The one place of a picture; "" where there are several, which is counted.
-std::string only_place(const std::string& name, const std::vector<std::string>& places, Problems& problems);
+/// The one place of a picture; "" where there are several or none that counts, which is counted.
+/// folders  what the paths of those end in that the picture may lie in, since one of its name in another folder is
+///          another picture; empty: in any
+std::string only_place(const std::string& name, const std::vector<std::string>& places,
+                       const std::set<std::string>& folders, Problems& problems);
 
 }  // namespace osprey::data

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -22,13 +23,9 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPictureFolders[] = {"JPEGImages", "images", "data"};
 
-std::string trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string_view::npos) return "";
-  return std::string(text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1));
+std::string child_text(const pugi::xml_node& node, const char* name) {
+  return without_blanks(node.child(name).child_value());
 }
-
-std::string child_text(const pugi::xml_node& node, const char* name) { return trimmed(node.child(name).child_value()); }
 
 // NaN where the text is no number.
 double number(const std::string& text) {
@@ -67,6 +64,8 @@ class Voc final : public AnnotationSource {
  public:
   Voc(VocOptions options, Problems& problems)
       : options_(std::move(options)), all_(find_xml(options_.input)), files_(all_) {
+    for (const std::string& file : all_)
+      folders_of_stem_[fs::path(file).stem().string()].push_back(fs::path(file).parent_path());
     if (options_.split.empty()) return;
     std::vector<std::vector<std::string>> names;
     for (const std::string& file : all_) {
@@ -135,9 +134,31 @@ class Voc final : public AnnotationSource {
     image.objects.push_back(std::move(object));
   }
 
-  /// Folders that may have a folder of pictures in them, the nearest first, with the subset that the XML is of there:
-  /// "set/Annotations/train/a.xml" is of "train" in "set".
-  std::vector<std::pair<fs::path, fs::path>> bases_of(const fs::path& folder) const {
+  /// A folder that may have folders of pictures in it.
+  struct Base {
+    fs::path folder, subset;  // "set/Annotations/train/a.xml" is of "train" in "set"; "": of none
+    std::vector<std::string> picture_folders;
+  };
+
+  /// The nearest first.
+  std::vector<Base> bases_of(const fs::path& folder) const {
+    std::vector<Base> result;
+    if (!options_.image_dir.empty()) {
+      fs::path subset;
+      for (const auto& [base, part] : annotation_bases(folder))
+        if (!part.empty()) subset = part;
+      return {{options_.input, subset, {options_.image_dir}}};
+    }
+    for (const auto& [base, subset] : annotation_bases(folder)) {
+      result.push_back({base, subset, {}});
+      for (const char* name : kPictureFolders)
+        result.back().picture_folders.push_back((base / name).lexically_normal().string());
+    }
+    return result;
+  }
+
+  /// What bases_of gives, without the folders of pictures.
+  std::vector<std::pair<fs::path, fs::path>> annotation_bases(const fs::path& folder) const {
     const fs::path input(options_.input);
     std::vector<std::pair<fs::path, fs::path>> result{{folder / "..", ""}, {folder, ""}};
     const fs::path below = folder.lexically_relative(input);
@@ -157,50 +178,68 @@ class Voc final : public AnnotationSource {
     return result;
   }
 
+  /// Whether a picture that lies in no folder of the subset can only be that of this XML: another XML of the same name
+  /// would find it, too.
+  bool is_only_claim(const fs::path& xml, const fs::path& base, const fs::path& subset) const {
+    const fs::path folder = xml.parent_path(), plain = base.lexically_normal();
+    if (plain == folder.lexically_normal()) return true;
+    for (const fs::path& other : folders_of_stem_.at(xml.stem().string())) {
+      if (other == folder) continue;
+      const fs::path below = other.lexically_normal().lexically_relative(plain);
+      if (subset.empty() ? other.parent_path() == folder.parent_path() : below.empty() || *below.begin() != "..")
+        return false;
+    }
+    return true;
+  }
+
   std::string find_image(const std::string& xml, const std::string& file_name, Problems& problems) const {
     const fs::path folder = fs::path(xml).parent_path(), input(options_.input);
     std::vector<fs::path> folders;
-    const std::vector<std::pair<fs::path, fs::path>> bases = bases_of(folder);
-    if (!options_.image_dir.empty()) {
-      folders = {options_.image_dir};
-    } else {
-      for (const auto& [base, subset] : bases)
-        for (const char* name : kPictureFolders) {
-          if (!subset.empty()) folders.push_back(base / name / subset);
-          folders.push_back(base / name);
-        }
+    const std::vector<Base> bases = bases_of(folder);
+    for (const Base& base : bases) {
+      const bool takes_all = is_only_claim(xml, base.folder, base.subset);
+      for (const std::string& name : base.picture_folders) {
+        if (!base.subset.empty()) folders.push_back(name / base.subset);
+        if (takes_all) folders.emplace_back(name);
+      }
+    }
+    if (options_.image_dir.empty()) {
       folders.push_back(folder);
-      folders.push_back(input);
+      if (is_only_claim(xml, input, "input")) folders.push_back(input);
     }
     // Some tools write Windows paths, names without ending, or the name of another file.
     const std::string plain = fs::path(slashed(file_name)).filename().string();
     std::vector<std::string> names{file_name, slashed(file_name), plain};
-    for (const std::string& stem : {plain, fs::path(xml).stem().string()})
-      for (const char* ending : {".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG", ".bmp", ".webp", ".tif", ".tiff"})
+    for (const std::string& stem : {plain, fs::path(xml).stem().string()}) {
+      for (const char* ending : kPictureEndings) names.push_back(stem + ending);
+      for (std::string ending : kPictureEndings) {
+        std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::toupper(c); });
         names.push_back(stem + ending);
+      }
+    }
     std::error_code error;
     for (const std::string& name : names)
       for (const fs::path& place : folders)
         if (fs::is_regular_file(place / name, error)) return (place / name).lexically_normal().string();
-    return find_below(bases, names, problems);
+    return find_below(xml, folder_name(slashed(file_name)), bases, names, problems);
   }
 
-  /// At any depth, if only one has its name.
-  std::string find_below(const std::vector<std::pair<fs::path, fs::path>>& bases, const std::vector<std::string>& names,
-                         Problems& problems) const {
-    std::vector<std::vector<std::string>> roots;
-    if (!options_.image_dir.empty()) {
-      roots = {{options_.image_dir}};
-    } else {
-      for (const auto& [base, subset] : bases) {
-        roots.emplace_back();
-        for (const char* name : kPictureFolders) roots.back().push_back((base / name).lexically_normal().string());
+  /// At any depth, if only one has its name and lies in a folder that it may lie in.
+  /// named  the folder that the XML says, if any
+  std::string find_below(const fs::path& xml, const std::string& named, const std::vector<Base>& bases,
+                         const std::vector<std::string>& names, Problems& problems) const {
+    for (const Base& base : bases) {
+      std::set<std::string> folders;
+      if (!named.empty()) folders.insert(named);
+      for (const fs::path& part : base.subset) folders.insert(part.string());
+      const bool takes_all = is_only_claim(xml, base.folder, base.subset);
+      const PictureIndex& index = index_of(base.picture_folders);
+      for (const std::string& name : names) {
+        const std::vector<std::string> places = index.places(name);
+        if (places.empty()) continue;
+        if (folders.empty() && !takes_all && places.size() == 1) folders.insert(xml.parent_path().filename().string());
+        return only_place(name, places, folders, problems);
       }
-    }
-    for (const std::vector<std::string>& folders : roots) {
-      const PictureIndex& index = index_of(folders);
-      for (const std::string& name : names)
-        if (const auto places = index.places(name); !places.empty()) return only_place(name, places, problems);
     }
     return "";
   }
@@ -212,6 +251,7 @@ class Voc final : public AnnotationSource {
 
   VocOptions options_;
   std::vector<std::string> all_, files_;
+  std::map<std::string, std::vector<fs::path>> folders_of_stem_;  // that an XML of this name, without ending, lies in
   mutable std::mutex mutex_;
   mutable std::map<std::vector<std::string>, PictureIndex> indices_;  // of folders in which pictures were looked for
 };

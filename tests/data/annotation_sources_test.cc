@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "osprey/base/error.h"
 #include "osprey/data/coco.h"
 #include "osprey/data/voc.h"
@@ -172,6 +174,46 @@ TEST(Voc, APictureOfSeveralFoldersIsThatOfItsSubsetOrOfNone) {
   EXPECT_EQ(read(*source, 3, problems).path, "");
 }
 
+TEST(Voc, APictureOfTheNameInTheFolderOfAnotherSubsetIsNotTaken) {
+  TempDir dir;
+  for (const char* subset : {"train", "val"})
+    for (const char* set : {"set/Annotations/", "flat/Annotations/", "direct/"})
+      write_file(dir / (std::string(set) + subset + "/1.xml"), xml("1.png", ""));
+  write_file(dir / "set/JPEGImages/train/1.png", "x");
+  write_file(dir / "flat/images/1.png", "x");  // of which of the two?
+  write_file(dir / "direct/images/train/1.png", "x");
+  const auto paths = [&](const std::string& input, const std::string& image_dir = "") {
+    Problems problems;
+    const auto source = open_voc({dir / input, image_dir, ""}, problems);
+    std::vector<std::string> result;
+    for (int64_t i = 0; i < source->size(); ++i) result.push_back(read(*source, i, problems).path);
+    const int64_t missing = std::count(result.begin(), result.end(), "");
+    EXPECT_EQ(problems.count("picture(s) of the name but in another folder, not taken"), missing) << input;
+    return result;
+  };
+  const std::string train = dir / "set/JPEGImages/train/1.png";
+  EXPECT_THAT(paths("set"), ElementsAre(train, ""));
+  EXPECT_THAT(paths("set/Annotations"), ElementsAre(train, ""));
+  EXPECT_THAT(paths("set", dir / "set/JPEGImages"), ElementsAre(train, ""));
+  EXPECT_THAT(paths("flat"), ElementsAre("", ""));
+  EXPECT_THAT(paths("flat", dir / "flat/images"), ElementsAre("", ""));
+  EXPECT_THAT(paths("direct"), ElementsAre(dir / "direct/images/train/1.png", ""));
+}
+
+TEST(Voc, AFolderInTheXmlIsThatOfThePicture) {
+  TempDir dir;
+  write_file(dir / "Annotations/a.xml", xml("train\\a.jpg", ""));
+  write_file(dir / "Annotations/b.xml", xml("train\\b.jpg", ""));
+  write_file(dir / "JPEGImages/deep/train/a.jpg", "x");
+  write_file(dir / "JPEGImages/val/b.jpg", "x");
+  Problems problems;
+  const auto source = open_voc({dir.path().string(), "", ""}, problems);
+  EXPECT_EQ(read(*source, 0, problems).path, dir / "JPEGImages/deep/train/a.jpg");
+  EXPECT_EQ(read(*source, 1, problems).path, "");
+  EXPECT_THAT(problems.lines(), ElementsAre(AllOf(HasSubstr("1 picture(s) of the name but in another folder"),
+                                                  HasSubstr("JPEGImages/val/b.jpg (not in train)"))));
+}
+
 constexpr const char* kCoco = R"({
   "info": {"images": [{"id": 99}]},
   "categories": [{"id": 18, "name": "dog", "keypoints": ["nose"]}, {"id": 3, "name": "car"}],
@@ -251,6 +293,28 @@ TEST(Coco, APictureOfSeveralFoldersIsThatOfItsSubsetOrOfNone) {
   EXPECT_EQ(read(*source, 1, problems).path, "");
   EXPECT_THAT(problems.lines(),
               ElementsAre(HasSubstr("1 picture name(s) that several folders have; --image_dir says which")));
+}
+
+TEST(Coco, APictureOfTheNameInAnotherFolderIsNotTaken) {
+  TempDir dir;
+  const char* json = R"({"images": [{"id": 1, "file_name": "train/1.png"}, {"id": 2, "file_name": "val/1.png"},
+    {"id": 3, "file_name": "x/train/2.png"}, {"id": 4, "file_name": "y/train/2.png"}]})";
+  for (const char* file : {"c.json", "flat/set/c.json"}) write_file(dir / file, json);
+  for (const char* picture : {"images/train/1.png", "images/deep/x/train/2.png", "flat/set/images/1.png"})
+    write_file(dir / picture, "x");
+  const auto paths = [&](const std::string& input, const std::string& image_dir, int64_t not_taken) {
+    Problems problems;
+    const auto source = open_coco({dir / input, image_dir, ""}, problems);
+    std::vector<std::string> result;
+    for (int64_t i = 0; i < source->size(); ++i) result.push_back(read(*source, i, problems).path);
+    EXPECT_EQ(problems.count("picture(s) of the name but in another folder, not taken"), not_taken) << input;
+    return result;
+  };
+  const auto found = ElementsAre(dir / "images/train/1.png", "", dir / "images/deep/x/train/2.png", "");
+  EXPECT_THAT(paths("c.json", "", 2), found);
+  EXPECT_THAT(paths("c.json", dir / "images", 2), found);
+  EXPECT_THAT(paths("flat/set/c.json", "", 2), ElementsAre("", "", "", ""));
+  EXPECT_THAT(paths("flat/set/c.json", dir / "flat/set/images", 2), ElementsAre("", "", "", ""));
 }
 
 TEST(Coco, NewLabelMapsKeepIdsThatServe) {
