@@ -3,137 +3,52 @@
 #include <fmt/format.h>
 
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "osprey/base/error.h"
 #include "text_lines.h"
+#include "yaml_cursor.h"
 
 namespace osprey::data {
 namespace {
 
-// Goes through a text and knows in which line it is.
-class YamlCursor {
- public:
-  YamlCursor(const std::string& file, std::string_view text, int line) : file_(file), text_(text), line_(line) {}
-
-  int line() const { return line_; }
-  bool at_end() const { return at_ >= text_.size(); }
-  char peek() const { return at_end() ? '\0' : text_[at_]; }
-  char take() {
-    if (peek() == '\n') ++line_;
-    return text_[at_++];
-  }
-  /// Whether the next character, which is taken, is this one.
-  bool took(char wanted) {
-    if (at_end() || peek() != wanted) return false;
-    take();
-    return true;
-  }
-  [[noreturn]] void fail(const std::string& what) const {
-    throw DataError(fmt::format("{}:{}: {}", file_, line_, what));
-  }
-
-  /// Passes over spaces and a comment; returns the number of spaces.
-  size_t skip_spaces() {
-    const size_t begin = at_;
-    while (peek() == ' ' || peek() == '\t') take();
-    const size_t spaces = at_ - begin;
-    const bool stands_alone = at_ == 0 || std::string_view(" \t\n,[{").find(text_[at_ - 1]) != std::string_view::npos;
-    if (peek() == '#' && stands_alone)
-      while (!at_end() && peek() != '\n') take();
-    return spaces;
-  }
-  /// Also over line ends. Returns the indentation of the line that is reached.
-  size_t skip_lines() {
-    size_t indentation = skip_spaces();
-    while (took('\n')) indentation = skip_spaces();
-    return indentation;
-  }
-
-  /// A scalar, which ends with its line, before a comment, before ": " or, in brackets, before one of ",[]{}".
-  std::string scalar(bool in_brackets) {
-    if (peek() == '"' || peek() == '\'') return quoted();
-    if (!at_end() && std::string_view("&*!|>%@`").find(peek()) != std::string_view::npos)
-      fail(fmt::format("what begins with {} is not read here", peek()));
-    if (peek() == '?' && ends_a_word(1)) fail("keys that begin with ? are not read here");
-    std::string result;
-    while (!at_end() && peek() != '\n') {
-      if (in_brackets && std::string_view(",[]{}").find(peek()) != std::string_view::npos) break;
-      if (peek() == ':' && (ends_a_word(1) || (in_brackets && ends_an_item(1)))) break;
-      if (peek() == '#' && !result.empty() && (result.back() == ' ' || result.back() == '\t')) break;
-      result += take();
-    }
-    return without_blanks(result);
-  }
-
-  /// Whether a space, a line end or the end is so many characters ahead.
-  bool ends_a_word(size_t ahead) const {
-    return at_ + ahead >= text_.size() || std::string_view(" \t\n").find(text_[at_ + ahead]) != std::string_view::npos;
-  }
-
- private:
-  bool ends_an_item(size_t ahead) const {
-    return std::string_view(",]}").find(text_[at_ + ahead]) != std::string_view::npos;
-  }
-
-  std::string quoted() {
-    const char quote = take();
-    std::string result;
-    while (true) {
-      if (at_end() || peek() == '\n') fail("a quote is not closed in its line");
-      const char c = take();
-      if (c == quote && quote == '\'' && took('\'')) {
-        result += '\'';
-      } else if (c == quote) {
-        return result;
-      } else if (c == '\\' && quote == '"') {
-        result += escaped();
-      } else {
-        result += c;
-      }
-    }
-  }
-  char escaped() {
-    const char c = at_end() ? '\n' : take();
-    if (c == '\\' || c == '"' || c == '/') return c;
-    if (c == 't') return '\t';
-    fail(fmt::format("\\{} in double quotes is not read here; single quotes take a backslash as it is",
-                     c == '\n' ? ' ' : c));
-  }
-
-  const std::string& file_;
-  std::string_view text_;
-  int line_;
-  size_t at_ = 0;
-};
-
 bool is_null(const std::string& plain) { return plain == "~" || plain == "null" || plain == "Null" || plain == "NULL"; }
 
-// How many brackets of a text are open at its end. A quote begins only where a value may begin: it's one word.
-int open_brackets(const std::string& text) {
-  int open = 0;
-  char quote = '\0', before = '[', last = ' ';  // the last character that is no blank, and the last of all
-  bool in_comment = false;
-  for (const char c : text) {
-    const bool is_blank = c == ' ' || c == '\t' || c == '\n';
-    if (c == '\n') in_comment = false;
-    if (quote == '\0' && c == '#' && (last == ' ' || last == '\t' || last == '\n')) in_comment = true;
-    const bool may_begin = std::string_view("[{,:").find(before) != std::string_view::npos;
-    if (in_comment) {
-    } else if (quote != '\0') {
-      if (c == quote && (quote == '\'' || last != '\\')) quote = '\0';
-    } else if ((c == '"' || c == '\'') && may_begin) {
-      quote = c;
-    } else if (c == '[' || c == '{') {
-      ++open;
-    } else if (c == ']' || c == '}') {
-      --open;
-    }
-    if (!is_blank && !in_comment) before = c;
-    last = c;
+// How many brackets are open behind the lines so far. A quote begins only where a value may begin: it's one word.
+class BracketCount {
+ public:
+  /// line  the next one, without its end
+  void add(std::string_view line) {
+    for (const char c : line) add(c);
+    in_comment_ = false;
+    last_ = ' ';
   }
-  return open;
-}
+  int open() const { return open_; }
+
+ private:
+  void add(char c) {
+    const bool is_blank = c == ' ' || c == '\t';
+    if (quote_ == '\0' && c == '#' && (last_ == ' ' || last_ == '\t')) in_comment_ = true;
+    if (in_comment_) return;
+    const bool may_begin = std::string_view("[{,:").find(before_) != std::string_view::npos;
+    if (quote_ != '\0') {
+      if (c == quote_ && (quote_ == '\'' || last_ != '\\')) quote_ = '\0';
+    } else if ((c == '"' || c == '\'') && may_begin) {
+      quote_ = c;
+    } else if (c == '[' || c == '{') {
+      ++open_;
+    } else if (c == ']' || c == '}') {
+      --open_;
+    }
+    if (!is_blank) before_ = c;
+    last_ = c;
+  }
+
+  int open_ = 0;
+  char quote_ = '\0', before_ = '[', last_ = ' ';  // the last character that is no blank, and the last of all
+  bool in_comment_ = false;
+};
 
 // The value of a scalar, which nothing but a comment may follow in its line.
 std::string scalar_of_line(YamlCursor& in) {
@@ -202,20 +117,28 @@ void read_block(YamlCursor& in, size_t indentation, YamlValue& value) {
 }  // namespace
 
 YamlFile::YamlFile(const std::string& file) : file_(file) {
-  std::string text;
-  int open = 0;  // brackets of the entry that is read
+  std::unordered_map<std::string, int> line_of_key;
+  BracketCount brackets;  // of the entry that is read, where it is in brackets
   int number = 0;
   for (const std::string& line : text_lines(file)) {
     ++number;
-    const bool is_comment = without_blanks(line).empty() || without_blanks(line)[0] == '#';
+    const std::string plain = without_blanks(line);
+    const bool is_comment = plain.empty() || plain[0] == '#';
     const bool goes_on =
-        open > 0 || line.starts_with(' ') || line.starts_with('\t') || line == "-" || line.starts_with("- ");
-    if (line == "..." || line.starts_with('%') || (line.starts_with("---") && entries_.empty())) continue;
+        brackets.open() > 0 || line.starts_with(' ') || line.starts_with('\t') || line == "-" || line.starts_with("- ");
+    const bool begins_document = line.starts_with("---") && entries_.empty();
+    const std::string root = begins_document ? without_blanks(line.substr(3)) : plain;
+    if (entries_.empty() && (root.starts_with('{') || root.starts_with('[')))
+      throw DataError(fmt::format(
+          "{}:{}: a whole file in brackets is not read here; lines of `key: value` are expected", file, number));
+    if (line == "..." || line.starts_with('%') || begins_document) continue;
     if (line.starts_with("---"))
       throw DataError(fmt::format("{}:{}: a second document is not read here", file, number));
     if (is_comment || goes_on) {
       if (entries_.empty() && !is_comment) throw DataError(fmt::format("{}:{}: belongs to no key", file, number));
-      if (!entries_.empty()) entries_.back().text += "\n" + line;
+      if (entries_.empty()) continue;
+      entries_.back().text += "\n" + line;
+      if (entries_.back().in_brackets) brackets.add(line);
     } else {
       Entry entry;
       entry.line = number;
@@ -224,14 +147,14 @@ YamlFile::YamlFile(const std::string& file) : file_(file) {
       take_colon(in, entry.key);
       while (!in.at_end()) entry.text += in.take();
       entry.in_brackets = entry.text.starts_with('[') || entry.text.starts_with('{');
-      for (const Entry& other : entries_)
-        if (other.key == entry.key)
-          throw DataError(fmt::format("{}:{}: {} stands in line {}, too", file, number, entry.key, other.line));
+      if (const auto [other, is_new] = line_of_key.emplace(entry.key, number); !is_new)
+        throw DataError(fmt::format("{}:{}: {} stands in line {}, too", file, number, entry.key, other->second));
+      brackets = {};
+      if (entry.in_brackets) brackets.add(entry.text);
       entries_.push_back(std::move(entry));
     }
-    if (!entries_.empty() && entries_.back().in_brackets) open = open_brackets(entries_.back().text);
   }
-  if (open > 0)
+  if (brackets.open() > 0)
     throw DataError(
         fmt::format("{}:{}: the bracket of {} is not closed", file, entries_.back().line, entries_.back().key));
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <random>
 
 #include "osprey/base/error.h"
@@ -107,6 +108,32 @@ TEST_F(YamlFiles, WhatIsNotReadIsNamedWithItsLine) {
   expect_refused("  k: 1\n", "1", "belongs to no key");
   expect_refused("k: 1\na: 2\nk: 3\n", "3", "k stands in line 1, too");
   expect_refused("k: 1\n---\nk: 2\n", "2", "a second document");
+}
+
+TEST_F(YamlFiles, AFileInBracketsIsNamedAsSuch) {
+  const char* words = "a whole file in brackets is not read here";
+  expect_refused("--- {k: [x]}\n", "1", words);
+  expect_refused("# a set\n{\n  k: [x]\n}\n", "2", words);
+  expect_refused("---\n  {k: x}\n", "2", words);
+  expect_refused("---\t[k, x]\n", "1", words);
+  EXPECT_EQ(find("--- # {a}\nk: x\n", "k")->text, "x");
+}
+
+TEST_F(YamlFiles, ManyLinesAreReadInLinearTime) {
+  constexpr int kLines = 80000;
+  std::string brackets = "k: [\n", block = "k:\n", keys;
+  for (int i = 0; i < kLines; ++i) {
+    const std::string number = std::to_string(i);
+    brackets += "  'class " + number + "', # one\n";
+    block += "  " + number + ": class\n";
+    keys += "key" + number + ": a\n";
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(find(brackets + "]\n", "k")->items.size(), static_cast<size_t>(kLines));
+  EXPECT_EQ(find(block, "k")->items.size(), static_cast<size_t>(kLines));
+  EXPECT_EQ(find(keys, "key79999")->line, kLines);
+  // About 0.1 s; the square of the lines took minutes. The limit leaves room for sanitizers.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
 TEST_F(YamlFiles, DamagedFilesAreReadOrRefusedButNothingElse) {
