@@ -33,6 +33,10 @@ void check(const CreateRecordsOptions& options) {
   if (!shapes && options.input.empty()) throw ConfigError("--input is missing: the annotations to read");
   if (shapes && !options.input.empty()) throw ConfigError("--input does not go with --format shapes, which needs none");
   if (shapes && !options.split.empty()) throw ConfigError("--split does not go with --format shapes");
+  std::error_code ignored;
+  if (shapes && !options.image_dir.empty()) throw ConfigError("--image_dir does not go with --format shapes");
+  if (!options.image_dir.empty() && !fs::is_directory(options.image_dir, ignored))
+    throw ConfigError(fmt::format("--image_dir {}: no such folder", options.image_dir));
   if (options.num_shards < 1 || options.num_shards > 99999)
     throw ConfigError(fmt::format("--num_shards must be in 1..99999, got {}", options.num_shards));
   if (options.num_images < 0) throw ConfigError(fmt::format("--num_images must be >= 0, got {}", options.num_images));

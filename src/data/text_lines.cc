@@ -16,12 +16,38 @@ std::vector<std::string> text_lines(const std::string& file) {
   if (!in) throw DataError(fmt::format("{}: cannot open: {}", file, std::strerror(errno)));
   std::vector<std::string> lines;
   for (std::string line; std::getline(in, line);) {
+    if (lines.empty() && (line.starts_with("\xFF\xFE") || line.starts_with("\xFE\xFF")))
+      throw DataError(file + ": is UTF-16; save it as UTF-8");
+    if (line.find('\0') != std::string::npos)
+      throw DataError(file + ": has NUL bytes, so it is UTF-16 or no text; save it as UTF-8");
     if (lines.empty() && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
     if (line.ends_with('\r')) line.pop_back();
     lines.push_back(line);
   }
   if (in.bad()) throw DataError(fmt::format("{}: cannot be read: {}", file, std::strerror(errno)));
   return lines;
+}
+
+bool is_utf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const auto first = static_cast<unsigned char>(text[i]);
+    size_t length = first < 0x80 ? 1 : 0;  // 0: no character begins so
+    if (first >= 0xc2 && first < 0xe0) length = 2;
+    if (first >= 0xe0 && first < 0xf0) length = 3;
+    if (first >= 0xf0 && first < 0xf5) length = 4;
+    if (length == 0 || length > text.size() - i) return false;
+    for (size_t k = 1; k < length; ++k) {
+      unsigned char least = 0x80, most = 0xbf;
+      if (k == 1 && first == 0xe0) least = 0xa0;  // less would fit into two bytes
+      if (k == 1 && first == 0xed) most = 0x9f;   // more are surrogates
+      if (k == 1 && first == 0xf0) least = 0x90;  // less would fit into three bytes
+      if (k == 1 && first == 0xf4) most = 0x8f;   // more is above U+10FFFF
+      const auto byte = static_cast<unsigned char>(text[i + k]);
+      if (byte < least || byte > most) return false;
+    }
+    i += length;
+  }
+  return true;
 }
 
 std::string without_blanks(const std::string& text) {

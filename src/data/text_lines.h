@@ -1,12 +1,17 @@
 #pragma once
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace osprey::data {
 
 /// The lines of a text file without their ends, be those of Unix or Windows, and without a byte order mark.
-/// throws DataError: cannot be read
+/// throws DataError: cannot be read, is UTF-16 or has NUL bytes as UTF-16 does
 std::vector<std::string> text_lines(const std::string& file);
+
+/// Whether a text is UTF-8 as RFC 3629 has it: no character longer than it has to be, no surrogates, none above
+/// U+10FFFF.
+bool is_utf8(std::string_view text);
 
 /// Without spaces, tabs and line ends on both sides.
 std::string without_blanks(const std::string& text);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <map>
 #include <optional>
 
 #include "osprey/base/error.h"
@@ -52,10 +53,17 @@ bool add_folder(const fs::path& folder, YoloDataset& set) {
   return true;
 }
 
+[[noreturn]] void refuse_encoding(const std::string& place) {
+  throw DataError(place + ": a class name is not UTF-8; save the file as UTF-8");
+}
+
 // One name a line; a line in the middle that is empty gives its number no name.
 void read_names(const std::string& file, YoloDataset& set) {
   std::vector<std::string> names = text_lines(file);
-  for (std::string& name : names) name = without_blanks(name);
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (!is_utf8(names[i])) refuse_encoding(fmt::format("{}:{}", file, i + 1));
+    names[i] = without_blanks(names[i]);
+  }
   while (!names.empty() && names.back().empty()) names.pop_back();
   if (names.empty()) throw DataError(file + ": has no class names");
   for (size_t i = 0; i < names.size(); ++i) set.labels.names[static_cast<int64_t>(i)] = names[i];
@@ -77,6 +85,7 @@ void read_names(const YamlFile& yaml, YoloDataset& set, Problems& problems) {
     throw DataError(fmt::format("{}:{}: names: a list, or a map of ids to names, is expected, found '{}'", set.file,
                                 names->line, names->text));
   for (const YamlValue::Item& item : names->items) {
+    if (!is_utf8(item.text)) refuse_encoding(fmt::format("{}:{}", set.file, item.line));
     const bool is_map = names->kind == YamlValue::Kind::kMap;
     const std::optional<int64_t> id = is_map ? small_number(item.key) : static_cast<int64_t>(set.labels.names.size());
     if (!id)
@@ -103,6 +112,17 @@ void read_keypoint_shape(const YamlFile& yaml, YoloDataset& set) {
   if (!points || !numbers)
     throw DataError(fmt::format("{}:{}: kpt_shape: [points, numbers of each] is expected", set.file, shape->line));
   set.labels.keypoint_numbers = *points * *numbers;
+}
+
+// Classes of one name become one, which is seldom meant.
+void look_for_double_names(const YoloDataset& set, Problems& problems) {
+  std::map<std::string, int64_t> id_of_name;
+  for (const auto& [id, name] : set.labels.names) {
+    if (name.empty()) continue;
+    if (const auto [first, is_new] = id_of_name.emplace(name, id); !is_new)
+      problems.add("class(es) taken for another of the same name",
+                   fmt::format("{}: '{}' is class {} and class {}", set.file, name, first->second, id));
+  }
 }
 
 YoloDataset from_yaml(const std::string& file, Problems& problems) {
@@ -202,9 +222,7 @@ YoloDataset from_file(const std::string& file, Problems& problems) {
   return from_names(file, folder.filename() == "labels" ? folder_of(folder) : folder);
 }
 
-}  // namespace
-
-YoloDataset read_yolo_dataset(const std::string& input, Problems& problems) {
+YoloDataset found_at(const std::string& input, Problems& problems) {
   const fs::path path(input);
   if (is_file(path)) {
     const std::string ending = path.extension().string();
@@ -228,6 +246,14 @@ YoloDataset read_yolo_dataset(const std::string& input, Problems& problems) {
   for (const char* name : {"classes.txt", "labels/classes.txt"})
     if (is_file(path / name)) return from_names((path / name).string(), path);
   throw DataError(input + ": has no data.yaml, dataset.yaml, obj.data, obj.names or classes.txt");
+}
+
+}  // namespace
+
+YoloDataset read_yolo_dataset(const std::string& input, Problems& problems) {
+  YoloDataset set = found_at(input, problems);
+  look_for_double_names(set, problems);
+  return set;
 }
 
 bool same_split(const std::string& a, const std::string& b) {

@@ -318,6 +318,21 @@ TEST(CreateRecords, WhatCannotBeDoneIsSaidAndLeavesNothing) {
   EXPECT_THROW(create_records(options), DataError);
 }
 
+TEST(CreateRecords, AFolderOfPicturesThatIsNotThereIsAnErrorOfEveryFormat) {
+  TempDir dir;
+  add_voc(dir, "a", object("dog", 4, 3, 20, 15));
+  write_file(dir / "set/classes.txt", "dog\n");
+  write_file(dir / "set/images/a.png", encode_png(gradient_image(30, 40)));
+  write_file(dir / "set/labels/a.txt", "0 0.5 0.5 0.2 0.2\n");
+  for (CreateRecordsOptions options : {voc(dir), yolo(dir)}) {
+    options.image_dir = dir / "missing";
+    EXPECT_THAT([&] { create_records(options); },
+                ThrowsMessage<ConfigError>(HasSubstr("--image_dir " + dir / "missing" + ": no such folder")));
+    options.image_dir = "";
+    EXPECT_EQ(create_records(options).num_images, 1);
+  }
+}
+
 TEST(CreateRecords, WhatIsReadIsNotWrittenOver) {
   TempDir dir;
   write_file(dir / "img/a.png", encode_png(gradient_image(30, 40)));

@@ -322,6 +322,38 @@ TEST_F(YoloSets, ClassesWithoutNamesAreCalledByTheirNumbers) {
   EXPECT_EQ(problems_.count("number(s) of classes that disagree with the names"), 1);
 }
 
+TEST_F(YoloSets, NamesInOtherEncodingsAreRefused) {
+  add("images/1.png", "labels/1.txt", "0 0.5 0.5 0.2 0.4\n");
+  const auto expect_names_refused = [&](const char* file, std::string_view text, const std::string& words) {
+    write_file(dir_ / file, text);
+    expect_refused(words, file);
+  };
+  using namespace std::string_view_literals;
+  expect_names_refused("classes.txt",
+                       "\xFF\xFE"
+                       "a\0\n\0"sv,
+                       "classes.txt: is UTF-16; save it as UTF-8");
+  expect_names_refused("classes.txt", "\xFE\xFF\0a\0\n"sv, "classes.txt: is UTF-16; save it as UTF-8");
+  expect_names_refused("classes.txt", "a\0\n\0"sv, "classes.txt: has NUL bytes, so it is UTF-16 or no text");
+  // Latin-1; of UTF-8: cut short, longer than it has to be, a surrogate, above U+10FFFF, the rest of a character.
+  for (const char* text :
+       {"cat\nK\xE4se\n", "a\n\xE2\x82", "a\n\xC0\xAF", "a\n\xED\xA0\x80", "a\n\xF4\x90\x80\x80", "a\n\x80"})
+    expect_names_refused("classes.txt", text, "classes.txt:2: a class name is not UTF-8; save the file as UTF-8");
+  expect_names_refused("data.yaml", "train: images\nnames:\n  - cat\n  - K\xE4se\n",
+                       "data.yaml:4: a class name is not UTF-8");
+  const std::string name = "K\xC3\xA4se \xE2\x82\xAC \xF0\x9F\x90\x88";  // of 2, 3 and 4 bytes
+  write_file(dir_ / "classes.txt", name + "\n");
+  EXPECT_THAT(open("classes.txt")->classes(), ElementsAre(Pair(1, name)));
+}
+
+TEST_F(YoloSets, ClassesOfOneNameAreCounted) {
+  write_file(dir_ / "classes.txt", "a\nb\na\n\n\nc\n");
+  add("images/1.png", "labels/1.txt", "0 0.5 0.5 0.2 0.4\n");
+  EXPECT_THAT(open()->classes(), ElementsAre(Pair(1, "a"), Pair(2, "b"), Pair(6, "c")));
+  EXPECT_THAT(problems_.lines(), ElementsAre("1 class(es) taken for another of the same name: " + dir_ / "classes.txt" +
+                                             ": 'a' is class 0 and class 2"));
+}
+
 TEST_F(YoloSets, DescriptionsThatSayTooLittleAreErrorsWithTheirLines) {
   expect_refused("no data.yaml, dataset.yaml, obj.data, obj.names or classes.txt");
   expect_refused("no such folder or file", "missing");
