@@ -8,12 +8,11 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "osprey/base/error.h"
 #include "osprey/data/image_codec.h"
 #include "osprey/records/example.pb.h"
+#include "whole_file.h"
 
 namespace osprey::data {
 namespace {
@@ -46,14 +45,10 @@ std::optional<std::string> load(const AnnotatedImage& image, Problems& problems)
     problems.add("picture(s) left out, not found", image.file_name);
     return std::nullopt;
   }
-  std::ifstream in(image.path, std::ios::binary);
-  std::stringstream bytes;
-  bytes << in.rdbuf();
-  if (!in.is_open() || in.bad()) {
+  std::optional<std::string> bytes = bytes_of_file(image.path);
+  if (!bytes)
     problems.add("picture(s) left out, not readable", fmt::format("{}: {}", image.path, std::strerror(errno)));
-    return std::nullopt;
-  }
-  return std::move(bytes).str();
+  return bytes;
 }
 
 std::string format_of(const ImageInfo& info, const std::string& file_name) {

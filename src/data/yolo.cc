@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <unordered_set>
 
 #include "osprey/base/error.h"
@@ -14,20 +12,13 @@
 #include "picture_index.h"
 #include "split_index.h"
 #include "text_lines.h"
+#include "whole_file.h"
 #include "yolo_dataset.h"
 #include "yolo_paths.h"
 
 namespace osprey::data {
 namespace {
 namespace fs = std::filesystem;
-
-// "" where it cannot be read, which is said by whoever needs the picture.
-std::string bytes_of_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream bytes;
-  bytes << in.rdbuf();
-  return std::move(bytes).str();
-}
 
 class Yolo final : public AnnotationSource {
  public:
@@ -47,7 +38,7 @@ class Yolo final : public AnnotationSource {
     image.path = path_of(picture);
     image.source_id = image.path.empty() ? picture.spelled : relative(image.path);
     if (image.path.empty()) return true;
-    image.encoded = bytes_of_file(image.path);
+    image.encoded = bytes_of_file(image.path).value_or("");  // "": is said by whoever needs the picture
     try {
       const ImageInfo info = image_info(image.encoded);
       const bool lies = info.orientation >= 5;  // is stored on its side
@@ -133,7 +124,8 @@ class Yolo final : public AnnotationSource {
         const std::string folder = fs::path(found).parent_path().string();
         if (std::find(folders_.begin(), folders_.end(), folder) == folders_.end()) folders_.push_back(folder);
         for (const std::string& line : text_lines(found))
-          if (const std::string name = without_blanks(line); !name.empty() && seen_.insert(name).second)
+          if (const std::string name = without_blanks(line);
+              !name.empty() && seen_.insert(fs::path(slashed(name)).lexically_normal().string()).second)
             pictures_.push_back({name, ""});
       } else {
         throw DataError(
@@ -186,7 +178,7 @@ class Yolo final : public AnnotationSource {
   YoloDataset set_;
   std::vector<std::string> folders_;  // that paths may begin in: image_dir, those of the data set, those of its lists
   std::vector<Picture> pictures_;
-  std::unordered_set<std::string> seen_;
+  std::unordered_set<std::string> seen_;  // paths and, of lists, names, in their plainest form
 };
 
 }  // namespace

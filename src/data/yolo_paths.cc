@@ -48,13 +48,16 @@ std::string find_yolo_place(const std::string& spelled, const std::vector<std::s
   std::string plain = slashed(spelled);
   if (plain.ends_with(".txt")) return find_yolo_file(spelled, folders);  // has the name of one split
   std::vector<std::string> names{spelled, plain};
+  const auto add = [&](const std::string& end) {
+    const fs::path normal = fs::path(end).lexically_normal();
+    if (normal != "images" && normal != "images/") names.push_back(end);
+  };
   if (begins_at_root(plain)) {
-    for (std::string& end : ends_of(plain))
-      if (end != "images" && end != "images/") names.push_back(std::move(end));
+    for (const std::string& end : ends_of(plain)) add(end);
   } else {
     while (plain.starts_with("../") || plain.starts_with("./")) {
       plain.erase(0, plain.find('/') + 1);
-      names.push_back(plain);
+      add(plain);
     }
   }
   return first_there(names, folders, true);

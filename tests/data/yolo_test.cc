@@ -126,6 +126,21 @@ TEST_F(YoloSets, AMissingFolderIsNotReplacedByThePicturesOfAllSplits) {
   expect_refused("data.yaml:1: train: no such folder or list of pictures: images/train (looked for in " +
                  dir_.path().string() + ")");
   EXPECT_THAT([&] { open("", "val"); }, ThrowsMessage<DataError>(HasSubstr("data.yaml:2: val: no such folder")));
+  for (const char* place : {"../images", "../images/", ".././images"}) {
+    write_file(dir_ / "data.yaml", "train: " + std::string(place) + "\nnames: [a, b]\n");
+    expect_refused("data.yaml:1: train: no such folder");
+  }
+  write_file(dir_ / "data.yaml", "train: ./images/\nnames: [a, b]\n");
+  EXPECT_THAT(ids(*open()), ElementsAre("images/1.png"));
+}
+
+TEST_F(YoloSets, APictureThatAListSpellsInSeveralWaysIsReadOnce) {
+  write_file(dir_ / "data.yaml", "train: [a.txt, b.txt]\nnames: [a, b]\n");
+  write_file(dir_ / "a.txt", "images/1.png\n./images/1.png\nimages//1.png\n");
+  write_file(dir_ / "b.txt", "images\\1.png\nimages/../images/1.png\n./images/2.png\n");
+  for (const char* name : {"1", "2"})
+    add("images/" + std::string(name) + ".png", "labels/" + std::string(name) + ".txt");
+  EXPECT_THAT(ids(*open()), ElementsAre("images/1.png", "images/2.png"));
 }
 
 TEST_F(YoloSets, CvatsYolo11ListsPicturesBelowAFolderThatIsNotThere) {
