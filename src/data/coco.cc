@@ -313,17 +313,36 @@ class Coco final : public AnnotationSource {
 
   std::string find_image(const std::string& file_name, Problems& problems) const {
     const std::string plain = slashed(file_name);  // some tools write paths of Windows
+    const std::string last = tail_of(plain, false), named = folder_name(plain);
+    const bool is_shared = named.empty() && !is_only(last);  // "1.png" of a set that has "a/1.png", too
     std::error_code error;
     std::vector<std::string> names{file_name, plain};
-    if (is_only(tail_of(plain, false))) names.push_back(tail_of(plain, false));
+    if (is_only(last)) names.push_back(last);
     for (const std::string& name : names)
       for (const fs::path& folder : folders_)
-        if (fs::is_regular_file(folder / name, error)) return (folder / name).lexically_normal().string();
+        if (fs::is_regular_file(folder / name, error) && !(is_shared && is_of_another(folder / name)))
+          return (folder / name).lexically_normal().string();
+    const std::vector<std::string> places = below_.places(plain);
+    if (is_shared && places.size() == 1) {
+      add_not_taken(plain, places, "pictures of several folders have this name", problems);
+      return "";
+    }
     std::set<std::string> folders;
-    if (const std::string folder = folder_name(plain); !folder.empty())
+    if (!named.empty())
       // "a/train/1.png" and "b/train/1.png" are told apart by their whole paths.
-      folders.insert(is_only(tail_of(plain, true)) ? folder : fs::path(plain).parent_path().string());
-    return only_place(plain, below_.places(plain), folders, problems);
+      folders.insert(is_only(tail_of(plain, true)) ? named : fs::path(plain).parent_path().string());
+    return only_place(plain, places, folders, problems);
+  }
+
+  /// Whether a picture of the set is found here by its name and that of its folder.
+  bool is_of_another(const fs::path& place) const {
+    const fs::path normal = place.lexically_normal();
+    const std::string tail = tail_of(normal.string(), true);
+    if (folder_name(normal.string()).empty() || names_of_tail_.count(tail) == 0) return false;
+    std::error_code error;
+    const auto folder = std::find_if(folders_.begin(), folders_.end(),
+                                     [&](const fs::path& base) { return fs::is_regular_file(base / tail, error); });
+    return folder != folders_.end() && (*folder / tail).lexically_normal() == normal;
   }
 
   /// The name of a file, if asked for with that of its folder.

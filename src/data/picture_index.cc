@@ -54,6 +54,12 @@ std::vector<std::string> PictureIndex::places(const std::string& name) const {
   return ending.empty() ? found->second : ending;
 }
 
+void add_not_taken(const std::string& name, const std::vector<std::string>& places, const std::string& why,
+                   Problems& problems) {
+  problems.add("picture(s) of the name but in another folder, not taken",
+               fmt::format("{}: {} ({})", name, fmt::join(places, ", "), why));
+}
+
 std::string only_place(const std::string& name, const std::vector<std::string>& places,
                        const std::set<std::string>& folders, Problems& problems) {
   std::vector<std::string> counting;
@@ -67,8 +73,7 @@ std::string only_place(const std::string& name, const std::vector<std::string>& 
     problems.add("picture name(s) that several folders have; --image_dir says which of them counts",
                  fmt::format("{}: {}", name, fmt::join(counting, ", ")));
   else if (!places.empty())
-    problems.add("picture(s) of the name but in another folder, not taken",
-                 fmt::format("{}: {} (not in {})", name, fmt::join(places, ", "), fmt::join(folders, " or ")));
+    add_not_taken(name, places, fmt::format("not in {}", fmt::join(folders, " or ")), problems);
   return "";
 }
 

@@ -37,6 +37,11 @@ class PictureIndex {
   mutable std::unordered_map<std::string, std::vector<std::string>> by_name_;  // without folders -> paths
 };
 
+/// Counts that pictures have a name but are not those that are looked for.
+/// why  for those who read it, such as "not in train"
+void add_not_taken(const std::string& name, const std::vector<std::string>& places, const std::string& why,
+                   Problems& problems);
+
 /// The one place of a picture; "" where there are several or none that counts, which is counted.
 /// folders  what the paths of those end in that the picture may lie in, since one of its name in another folder is
 ///          another picture; empty: in any

@@ -64,8 +64,9 @@ class Voc final : public AnnotationSource {
  public:
   Voc(VocOptions options, Problems& problems)
       : options_(std::move(options)), all_(find_xml(options_.input)), files_(all_) {
-    for (const std::string& file : all_)
-      folders_of_stem_[fs::path(file).stem().string()].push_back(fs::path(file).parent_path());
+    const fs::path folder = fs::path(all_[0]).parent_path();
+    has_one_folder_ = std::all_of(all_.begin(), all_.end(),
+                                  [&](const std::string& file) { return fs::path(file).parent_path() == folder; });
     if (options_.split.empty()) return;
     std::vector<std::vector<std::string>> names;
     for (const std::string& file : all_) {
@@ -178,35 +179,60 @@ class Voc final : public AnnotationSource {
     return result;
   }
 
-  /// Whether a picture that lies in no folder of the subset can only be that of this XML: another XML of the same name
-  /// would find it, too.
-  bool is_only_claim(const fs::path& xml, const fs::path& base, const fs::path& subset) const {
+  /// Whether a picture of this name that lies in no folder of the subset can only be that of this XML, or of others in
+  /// its folder: no XML elsewhere asks for the name.
+  bool is_only_claim(const fs::path& xml, const std::string& name, const fs::path& base, const fs::path& subset) const {
     const fs::path folder = xml.parent_path(), plain = base.lexically_normal();
-    if (plain == folder.lexically_normal()) return true;
-    for (const fs::path& other : folders_of_stem_.at(xml.stem().string())) {
-      if (other == folder) continue;
+    if (has_one_folder_ || plain == folder.lexically_normal()) return true;
+    const auto competes = [&](const fs::path& other) {
+      if (other == folder) return false;
       const fs::path below = other.lexically_normal().lexically_relative(plain);
-      if (subset.empty() ? other.parent_path() == folder.parent_path() : below.empty() || *below.begin() != "..")
+      return subset.empty() ? other.parent_path() == folder.parent_path() : below.empty() || *below.begin() != "..";
+    };
+    std::call_once(claims_read_, [this] { read_claims(); });
+    const fs::path last = fs::path(slashed(name)).filename();
+    for (const fs::path& asked : {last, last.stem()})
+      if (const auto found = claims_.find(asked.string());
+          found != claims_.end() && std::any_of(found->second.begin(), found->second.end(), competes))
         return false;
-    }
     return true;
   }
 
-  std::string find_image(const std::string& xml, const std::string& file_name, Problems& problems) const {
-    const fs::path folder = fs::path(xml).parent_path(), input(options_.input);
-    std::vector<fs::path> folders;
-    const std::vector<Base> bases = bases_of(folder);
+  void read_claims() const {
+    for (const std::string& file : all_) {
+      const fs::path path(file);
+      std::set<std::string> names{path.stem().string()};
+      pugi::xml_document document;
+      if (document.load_file(file.c_str()))
+        names.insert(fs::path(slashed(child_text(document.child("annotation"), "filename"))).filename().string());
+      for (const std::string& name : names) {
+        std::vector<fs::path>& folders = claims_[name];
+        if (std::find(folders.begin(), folders.end(), path.parent_path()) == folders.end())
+          folders.push_back(path.parent_path());
+      }
+    }
+  }
+
+  /// Where a picture of this name may lie without a folder of its own.
+  std::vector<fs::path> folders_for(const fs::path& xml, const std::string& name,
+                                    const std::vector<Base>& bases) const {
+    std::vector<fs::path> result;
     for (const Base& base : bases) {
-      const bool takes_all = is_only_claim(xml, base.folder, base.subset);
-      for (const std::string& name : base.picture_folders) {
-        if (!base.subset.empty()) folders.push_back(name / base.subset);
-        if (takes_all) folders.emplace_back(name);
+      const bool takes_all = is_only_claim(xml, name, base.folder, base.subset);
+      for (const std::string& folder : base.picture_folders) {
+        if (!base.subset.empty()) result.push_back(folder / base.subset);
+        if (takes_all) result.emplace_back(folder);
       }
     }
     if (options_.image_dir.empty()) {
-      folders.push_back(folder);
-      if (is_only_claim(xml, input, "input")) folders.push_back(input);
+      result.push_back(xml.parent_path());
+      if (is_only_claim(xml, name, options_.input, "input")) result.emplace_back(options_.input);
     }
+    return result;
+  }
+
+  std::string find_image(const std::string& xml, const std::string& file_name, Problems& problems) const {
+    const std::vector<Base> bases = bases_of(fs::path(xml).parent_path());
     // Some tools write Windows paths, names without ending, or the name of another file.
     const std::string plain = fs::path(slashed(file_name)).filename().string();
     std::vector<std::string> names{file_name, slashed(file_name), plain};
@@ -219,7 +245,7 @@ class Voc final : public AnnotationSource {
     }
     std::error_code error;
     for (const std::string& name : names)
-      for (const fs::path& place : folders)
+      for (const fs::path& place : folders_for(xml, name, bases))
         if (fs::is_regular_file(place / name, error)) return (place / name).lexically_normal().string();
     return find_below(xml, folder_name(slashed(file_name)), bases, names, problems);
   }
@@ -232,12 +258,12 @@ class Voc final : public AnnotationSource {
       std::set<std::string> folders;
       if (!named.empty()) folders.insert(named);
       for (const fs::path& part : base.subset) folders.insert(part.string());
-      const bool takes_all = is_only_claim(xml, base.folder, base.subset);
       const PictureIndex& index = index_of(base.picture_folders);
       for (const std::string& name : names) {
         const std::vector<std::string> places = index.places(name);
         if (places.empty()) continue;
-        if (folders.empty() && !takes_all && places.size() == 1) folders.insert(xml.parent_path().filename().string());
+        if (folders.empty() && places.size() == 1 && !is_only_claim(xml, name, base.folder, base.subset))
+          folders.insert(xml.parent_path().filename().string());
         return only_place(name, places, folders, problems);
       }
     }
@@ -251,7 +277,9 @@ class Voc final : public AnnotationSource {
 
   VocOptions options_;
   std::vector<std::string> all_, files_;
-  std::map<std::string, std::vector<fs::path>> folders_of_stem_;  // that an XML of this name, without ending, lies in
+  bool has_one_folder_ = true;  // all XMLs lie in it
+  mutable std::once_flag claims_read_;
+  mutable std::map<std::string, std::vector<fs::path>> claims_;  // name -> folders of XMLs that say it or are called so
   mutable std::mutex mutex_;
   mutable std::map<std::vector<std::string>, PictureIndex> indices_;  // of folders in which pictures were looked for
 };

@@ -21,20 +21,28 @@ class BracketCount {
   /// line  the next one, without its end
   void add(std::string_view line) {
     for (const char c : line) add(c);
-    in_comment_ = false;
+    in_comment_ = is_escaped_ = false;
     last_ = ' ';
   }
   int open() const { return open_; }
 
  private:
   void add(char c) {
-    const bool is_blank = c == ' ' || c == '\t';
-    if (quote_ == '\0' && c == '#' && (last_ == ' ' || last_ == '\t')) in_comment_ = true;
+    const bool is_blank = c == ' ' || c == '\t', was_closed = std::exchange(has_closed_, false);
+    if (quote_ == '\0' && c == '#' && std::string_view(" \t,[{").find(last_) != std::string_view::npos)
+      in_comment_ = true;
     if (in_comment_) return;
     const bool may_begin = std::string_view("[{,:").find(before_) != std::string_view::npos;
     if (quote_ != '\0') {
-      if (c == quote_ && (quote_ == '\'' || last_ != '\\')) quote_ = '\0';
-    } else if ((c == '"' || c == '\'') && may_begin) {
+      if (is_escaped_) {
+        is_escaped_ = false;
+      } else if (c == '\\' && quote_ == '"') {
+        is_escaped_ = true;
+      } else if (c == quote_) {
+        has_closed_ = c == '\'';
+        quote_ = '\0';
+      }
+    } else if (((c == '"' || c == '\'') && may_begin) || (c == '\'' && was_closed)) {
       quote_ = c;
     } else if (c == '[' || c == '{') {
       ++open_;
@@ -47,7 +55,8 @@ class BracketCount {
 
   int open_ = 0;
   char quote_ = '\0', before_ = '[', last_ = ' ';  // the last character that is no blank, and the last of all
-  bool in_comment_ = false;
+  bool in_comment_ = false, is_escaped_ = false;
+  bool has_closed_ = false;  // a single quote did, with the last character: another one makes them a quote in the text
 };
 
 // The value of a scalar, which nothing but a comment may follow in its line.

@@ -35,7 +35,7 @@ class Yolo final : public AnnotationSource {
   bool read(int64_t index, AnnotatedImage& image, Problems& problems) const override {
     const Picture& picture = pictures_.at(static_cast<size_t>(index));
     image.file_name = picture.spelled;
-    image.path = path_of(picture);
+    image.path = picture.path;
     image.source_id = image.path.empty() ? picture.spelled : relative(image.path);
     if (image.path.empty()) return true;
     image.encoded = bytes_of_file(image.path).value_or("");  // "": is said by whoever needs the picture
@@ -47,7 +47,7 @@ class Yolo final : public AnnotationSource {
     } catch (const DataError&) {  // no picture, which is counted by whoever writes it
       return true;
     }
-    const std::string labels = labels_of(picture, image.path);
+    const std::string labels = labels_of(picture);
     if (labels.empty()) {
       problems.add("picture(s) without a label file, taken to have no objects", image.path);
       return true;
@@ -76,7 +76,7 @@ class Yolo final : public AnnotationSource {
  private:
   struct Picture {
     std::string spelled;  // in a list, or below a folder of the data set
-    std::string path;     // "" of a list: looked for when it is read
+    std::string path;     // "" of a list: not found, or not looked for yet
   };
 
   void choose(Problems& problems) {
@@ -84,7 +84,10 @@ class Yolo final : public AnnotationSource {
     const std::string wanted = options_.split.empty() && has_splits ? "train" : options_.split;
     std::vector<std::string> known;
     for (const YoloDataset::Split& split : set_.splits) {
-      if (same_split(split.name, wanted)) return add(split);
+      if (same_split(split.name, wanted)) {
+        add(split);
+        return find_listed();
+      }
       if (!split.name.empty()) known.push_back(split.name);
     }
     std::error_code ignored;
@@ -99,6 +102,7 @@ class Yolo final : public AnnotationSource {
         problems.add("split(s) left out, without pictures", error.what());
       }
     }
+    find_listed();
     std::vector<std::vector<std::string>> names;
     for (const Picture& picture : pictures_) {
       names.push_back(names_of_file(slashed(picture.spelled)));
@@ -118,15 +122,12 @@ class Yolo final : public AnnotationSource {
                                     split.name, place, fmt::join(folders_, ", ")));
       std::error_code ignored;
       if (fs::is_directory(found, ignored)) {
-        for (const std::string& path : pictures_below(found))
-          if (seen_.insert(path).second) pictures_.push_back({relative(path), path});
+        for (const std::string& path : pictures_below(found)) pictures_.push_back({relative(path), path});
       } else if (fs::path(found).extension() == ".txt") {
         const std::string folder = fs::path(found).parent_path().string();
         if (std::find(folders_.begin(), folders_.end(), folder) == folders_.end()) folders_.push_back(folder);
         for (const std::string& line : text_lines(found))
-          if (const std::string name = without_blanks(line);
-              !name.empty() && seen_.insert(fs::path(slashed(name)).lexically_normal().string()).second)
-            pictures_.push_back({name, ""});
+          if (const std::string name = without_blanks(line); !name.empty()) pictures_.push_back({name, ""});
       } else {
         throw DataError(
             fmt::format("{}: {}: {} is neither a folder nor a .txt list of pictures", split.origin, split.name, found));
@@ -137,26 +138,37 @@ class Yolo final : public AnnotationSource {
                                   split.name.empty() ? "pictures" : split.name, fmt::join(split.places, ", ")));
   }
 
+  // Looks for what lists name, now that all folders are known that their paths may begin in. A picture of several
+  // spellings stays once, as the first spells it.
+  void find_listed() {
+    std::unordered_set<std::string> seen;
+    std::vector<Picture> once;
+    std::error_code ignored;
+    for (Picture& picture : pictures_) {
+      if (picture.path.empty()) picture.path = find_yolo_file(picture.spelled, folders_);
+      const fs::path plain =
+          picture.path.empty() ? fs::path(slashed(picture.spelled)) : fs::absolute(picture.path, ignored);
+      if (seen.insert(plain.lexically_normal().string()).second) once.push_back(std::move(picture));
+    }
+    pictures_ = std::move(once);
+  }
+
   // Pictures without labels are usual; a data set without any is one whose labels lie elsewhere.
   void look_for_labels() const {
     std::string without;
     for (const Picture& picture : pictures_) {
-      const std::string path = path_of(picture);
-      if (!path.empty() && !labels_of(picture, path).empty()) return;
-      if (!path.empty() && without.empty()) without = path;
+      if (picture.path.empty()) continue;
+      if (!labels_of(picture).empty()) return;
+      if (without.empty()) without = picture.path;
     }
     if (!without.empty())
       throw DataError(fmt::format("{}: none of {} pictures has a label file; that of {} would be {}", options_.input,
                                   pictures_.size(), without, fmt::join(label_files(without), " or ")));
   }
 
-  std::string path_of(const Picture& picture) const {
-    return picture.path.empty() ? find_yolo_file(picture.spelled, folders_) : picture.path;
-  }
-
-  std::string labels_of(const Picture& picture, const std::string& path) const {
+  std::string labels_of(const Picture& picture) const {
     std::error_code ignored;
-    for (const std::string& file : label_files(path))
+    for (const std::string& file : label_files(picture.path))
       if (fs::exists(file, ignored)) return file;
     if (options_.image_dir.empty()) return "";
     // The pictures lie elsewhere than the labels do.
@@ -178,7 +190,6 @@ class Yolo final : public AnnotationSource {
   YoloDataset set_;
   std::vector<std::string> folders_;  // that paths may begin in: image_dir, those of the data set, those of its lists
   std::vector<Picture> pictures_;
-  std::unordered_set<std::string> seen_;  // paths and, of lists, names, in their plainest form
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "osprey/base/error.h"
 #include "osprey/data/coco.h"
@@ -18,6 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::ThrowsMessage;
+namespace fs = std::filesystem;
 
 std::string object(const std::string& name, const std::string& box, const std::string& more = "") {
   return "<object><name>" + name + "</name>" + more + "<bndbox>" + box + "</bndbox></object>";
@@ -200,6 +202,26 @@ TEST(Voc, APictureOfTheNameInTheFolderOfAnotherSubsetIsNotTaken) {
   EXPECT_THAT(paths("direct"), ElementsAre(dir / "direct/images/train/1.png", ""));
 }
 
+TEST(Voc, APictureThatXmlsOfSeveralFoldersAskForIsNotTaken) {
+  TempDir dir;
+  write_file(dir / "Annotations/train/x.xml", xml("a.png", ""));
+  write_file(dir / "Annotations/val/y.xml", xml("C:\\set\\a.png", ""));
+  write_file(dir / "Annotations/val/a.xml", xml("b.png", ""));
+  for (const char* subset : {"train", "val"})  // of another name than their pictures
+    write_file(dir / ("Annotations/" + std::string(subset) + "/" + subset + "_1.xml"), xml("image.png", ""));
+  for (const char* picture : {"a", "b", "train_1", "val_1"})
+    write_file(dir / ("JPEGImages/" + std::string(picture) + ".png"), "x");
+  for (const std::string& image_dir : {std::string(), dir / "JPEGImages"}) {
+    Problems problems;
+    const auto source = open_voc({dir.path().string(), image_dir, ""}, problems);
+    std::vector<std::string> paths;
+    for (int64_t i = 0; i < source->size(); ++i) paths.push_back(read(*source, i, problems).path);
+    EXPECT_THAT(paths, ElementsAre(dir / "JPEGImages/train_1.png", "", dir / "JPEGImages/b.png",
+                                   dir / "JPEGImages/val_1.png", ""));
+    EXPECT_EQ(problems.count("picture(s) of the name but in another folder, not taken"), 2);
+  }
+}
+
 TEST(Voc, AFolderInTheXmlIsThatOfThePicture) {
   TempDir dir;
   write_file(dir / "Annotations/a.xml", xml("train\\a.jpg", ""));
@@ -315,6 +337,33 @@ TEST(Coco, APictureOfTheNameInAnotherFolderIsNotTaken) {
   EXPECT_THAT(paths("c.json", dir / "images", 2), found);
   EXPECT_THAT(paths("flat/set/c.json", "", 2), ElementsAre("", "", "", ""));
   EXPECT_THAT(paths("flat/set/c.json", dir / "flat/set/images", 2), ElementsAre("", "", "", ""));
+}
+
+TEST(Coco, ANameWithoutAFolderIsNotThatOfAnotherPictureInAFolder) {
+  TempDir dir;
+  const auto paths = [&](const std::string& input, int64_t not_taken, const std::string& image_dir = "") {
+    Problems problems;
+    const auto source = open_coco({dir / input, image_dir, ""}, problems);
+    std::vector<std::string> result;
+    for (int64_t i = 0; i < source->size(); ++i) result.push_back(read(*source, i, problems).path);
+    EXPECT_EQ(problems.count("picture(s) of the name but in another folder, not taken"), not_taken) << input;
+    return result;
+  };
+  const char* json = R"({"images": [{"id": 1, "file_name": "1.png"}, {"id": 2, "file_name": "a/1.png"}]})";
+  // Of a subset "a", whose folder comes first, and of none.
+  for (const char* file : {"annotations/c.json", "annotations/instances_a.json"}) {
+    fs::remove_all(dir / "images");
+    write_file(dir / file, json);
+    write_file(dir / "images/a/1.png", "x");
+    EXPECT_THAT(paths(file, 1), ElementsAre("", dir / "images/a/1.png"));
+    EXPECT_THAT(paths(file, 1, dir / "images"), ElementsAre("", dir / "images/a/1.png"));
+    write_file(dir / "images/1.png", "x");
+    EXPECT_THAT(paths(file, 0), ElementsAre(dir / "images/1.png", dir / "images/a/1.png"));
+  }
+  // A picture that the set has twice is that of both.
+  write_file(dir / "c.json", R"({"images": [{"id": 1, "file_name": "2.png"}, {"id": 2, "file_name": "./2.png"}]})");
+  write_file(dir / "images/a/2.png", "x");
+  EXPECT_THAT(paths("c.json", 0), ElementsAre(dir / "images/a/2.png", dir / "images/a/2.png"));
 }
 
 TEST(Coco, NewLabelMapsKeepIdsThatServe) {

@@ -75,6 +75,16 @@ TEST_F(YamlFiles, ListsStandInBlocksOrBracketsOfSeveralLines) {
               ElementsAre(Pair("", "a, b"), Pair("", "]"), Pair("", "c")));
 }
 
+TEST_F(YamlFiles, QuotesInBracketsEndWhereTheyAreClosed) {
+  const std::string rest = "\nother: 1\n";
+  EXPECT_THAT(items(R"(k: ["a\\"])" + rest, Kind::kList), ElementsAre(Pair("", "a\\")));
+  EXPECT_THAT(items(R"(k: ["a\\\"]", 'b\'])" + rest, Kind::kList), ElementsAre(Pair("", "a\\\"]"), Pair("", "b\\")));
+  EXPECT_THAT(items("k: ['it''s [x', 'b']" + rest, Kind::kList), ElementsAre(Pair("", "it's [x"), Pair("", "b")));
+  EXPECT_THAT(items("k: ['', '''[', '[''']" + rest, Kind::kList),
+              ElementsAre(Pair("", ""), Pair("", "'["), Pair("", "['")));
+  EXPECT_THAT(items("k: [#\na,# ]\n b#]" + rest, Kind::kList), ElementsAre(Pair("", "a"), Pair("", "b#")));
+}
+
 TEST_F(YamlFiles, MapsStandInBlocksOrBrackets) {
   const auto expected = ElementsAre(Pair("0", "person"), Pair("7", "cell phone"));
   EXPECT_THAT(items("k:\n  0: person\n  '7': cell phone # one\nother: 1\n", Kind::kMap), expected);

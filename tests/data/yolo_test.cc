@@ -143,6 +143,21 @@ TEST_F(YoloSets, APictureThatAListSpellsInSeveralWaysIsReadOnce) {
   EXPECT_THAT(ids(*open()), ElementsAre("images/1.png", "images/2.png"));
 }
 
+TEST_F(YoloSets, APictureThatListsGiveByWholePathsIsReadOnce) {
+  write_file(dir_ / "data.yaml", "train: [train.txt, images/deep]\nnames: [a, b]\n");
+  write_file(dir_ / "train.txt", "images/1.png\n" + dir_ / "images/1.png" +
+                                     "\n/content/yolo/images/1.png\nD:\\yolo\\images\\1.png\nimages/deep/2.png\n");
+  add("images/1.png", "labels/1.txt");
+  add("images/deep/2.png", "labels/deep/2.txt");
+  EXPECT_THAT(ids(*open()), ElementsAre("images/1.png", "images/deep/2.png"));
+  // A data set that is given by a path of another kind than its lists have.
+  const auto relative = open_yolo({fs::relative(dir_.path()).string(), "", ""}, problems_);
+  EXPECT_THAT(ids(*relative), ElementsAre("images/1.png", "images/deep/2.png"));
+  // Names of pictures that are not there stay apart.
+  write_file(dir_ / "train.txt", "images/1.png\n/content/3.png\n/content/./3.png\n/content/x/3.png\n");
+  EXPECT_EQ(open()->size(), 4);
+}
+
 TEST_F(YoloSets, CvatsYolo11ListsPicturesBelowAFolderThatIsNotThere) {
   write_file(dir_ / "obj.data",
              "classes = 2\ntrain = data/train.txt\nvalid = data/valid.txt\nnames = data/obj.names\nbackup = backup/\n");

@@ -16,7 +16,9 @@ struct CocoOptions {
 ///
 /// A picture is looked for by its file_name (a path of Windows, too), then by that without folders: in image_dir, or in
 /// the folder of the subset that the JSON is called after (val2017, images/val2017 for instances_val2017.json), beside
-/// the JSON, in images and data there and one folder above, and below these, if only one picture has the name.
+/// the JSON, in images and data there and one folder above, and below these, if only one picture has the name. One in
+/// another folder than its file_name says, or whose file_name says none while others of the set have the name, too, is
+/// counted and not taken.
 ///
 /// Ids may be any numbers. A new label map keeps category ids where they begin at 1 and are not scattered (the 90 of
 /// COCO), else it numbers the categories in the order of their ids. A category 0 without objects, which some exporters

@@ -16,9 +16,10 @@ struct VocOptions {
 ///
 /// A picture is found by the file name in its XML, or the name of the XML itself: in image_dir, or in JPEGImages,
 /// images and data beside the folder of the XML and in the folders between it and `input`, there first in the folder of
-/// the subset that the XML is in, or beside the XML; else below these, if only one picture has the name. Coordinates
-/// are taken as they stand: box_px = (xmin, ymin, xmax, ymax), which makes a box over the whole picture (0 or 1, 0 or
-/// 1, width, height). Classes of a new label map are numbered in alphabetical order.
+/// the subset that the XML is in, or beside the XML; else below these, if only one picture has the name. One in another
+/// folder than the XML says, or that XMLs of several folders ask for, is counted and not taken. Coordinates are taken
+/// as they stand: box_px = (xmin, ymin, xmax, ymax), which makes a box over the whole picture (0 or 1, 0 or 1, width,
+/// height). Classes of a new label map are numbered in alphabetical order.
 ///
 /// throws DataError: no XML files, a split that names none of them
 std::unique_ptr<AnnotationSource> open_voc(const VocOptions& options, Problems& problems);

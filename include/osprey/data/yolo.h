@@ -16,9 +16,10 @@ struct YoloOptions {
 /// Studio, Roboflow and FiftyOne write them.
 ///
 /// The labels of a picture lie where `labels` stands for the last `images` of its path, or beside it; a picture without
-/// them has no objects, which is counted. Paths of other machines and with backslashes are found by their last parts.
-/// Fractions are of the picture as it is seen: one that is stored lying gets the size that it has upright, which makes
-/// readers turn it. Class id i gets id i + 1 in a new label map.
+/// them has no objects, which is counted. Paths of other machines and with backslashes are found by their last parts,
+/// a folder never as `images` alone, which may be those of any split. A picture that lists spell in several ways is
+/// read once. Fractions are of the picture as it is seen: one that is stored lying gets the size that it has upright,
+/// which makes readers turn it. Class id i gets id i + 1 in a new label map.
 ///
 /// throws DataError: no data set, a description that says too little or what is not read here (with file and line), no
 ///        pictures, not one file of labels; ConfigError: a split that it does not have
