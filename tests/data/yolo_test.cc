@@ -313,6 +313,22 @@ TEST_F(YoloSets, PicturesWithoutLabelsHaveNoObjectsAndAreCounted) {
                                 HasSubstr("images/4.png"))));
 }
 
+TEST_F(YoloSets, APictureWhoseLabelFileIsNoTextIsCountedAndLeftOut) {
+  using namespace std::string_view_literals;
+  write_file(dir_ / "classes.txt", "a\nb\n");
+  add("images/1.png", "labels/1.txt");
+  add("images/2.png", "labels/2.txt", std::string("1 0.5\0 0.5 0.2 0.4\n"sv));
+  add("images/3.png", "labels/3.txt", std::string("\xFF\xFE\x31\0"sv));
+  const auto source = open();
+  AnnotatedImage image;
+  EXPECT_TRUE(source->read(0, image, problems_));
+  EXPECT_FALSE(source->read(1, image, problems_));
+  EXPECT_FALSE(source->read(2, image, problems_));
+  EXPECT_THAT(problems_.lines(),
+              ElementsAre(AllOf(HasSubstr("2 picture(s) left out, their label files not being readable"),
+                                HasSubstr("labels/2.txt: has NUL bytes"), HasSubstr("labels/3.txt: is UTF-16"))));
+}
+
 TEST_F(YoloSets, ASetWithoutOneLabelFileIsAnErrorThatSaysWhereTheyWere) {
   write_file(dir_ / "classes.txt", "a\n");
   add_picture("images/1.png");
