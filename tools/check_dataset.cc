@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include "cli/cli.h"
-#include "osprey/config/resolve.h"
 #include "osprey/train/dataset_check.h"
 
 int main(int argc, char** argv) {
@@ -27,7 +26,6 @@ int main(int argc, char** argv) {
       app, "check_dataset --pipeline_config pipeline.config --data_dir data --output_dir drawn", argc, argv, [&] {
         using namespace osprey;
         const auto pipeline = config::load_pipeline(flags.pipeline_config, flags.overrides);
-        config::derive_num_classes(*pipeline.message);
         if (!json.empty()) cli::check_writable(json);
         const train::DatasetCheck check = train::check_dataset(pipeline, options);
         if (!json.empty()) cli::write_file(json, train::dataset_json(check));

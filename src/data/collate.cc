@@ -135,9 +135,7 @@ int64_t put(Batch& batch, int64_t row, const Example& example, int64_t key, cons
   if (shape.multi_label) {
     const auto* const picture = row_of<int64_t>(batch.true_shapes, row);
     const ImageSize canvas = resizer.static_size().value_or(shape.image);  // of the network, whoever resizes
-    const auto share = [](int64_t of, int64_t side) { return 1 / (static_cast<float>(side) / static_cast<float>(of)); };
-    const MergedBoxes merged =
-        merge_boxes(example, {share(picture[0], canvas.height), share(picture[1], canvas.width)});
+    const MergedBoxes merged = merge_boxes(example, {picture[0], picture[1]}, canvas);
     found = static_cast<int64_t>(merged.first.size());
     const int64_t count = std::min(found, shape.max_boxes);
     Example rows = example;
@@ -189,6 +187,11 @@ MergedBoxes merge_boxes(const Example& example, std::array<float, 2> on_canvas) 
     if (found == result.first.end()) result.first.push_back(static_cast<int64_t>(i));
   }
   return result;
+}
+
+MergedBoxes merge_boxes(const Example& example, ImageSize content, ImageSize canvas) {
+  const auto share = [](int64_t of, int64_t side) { return 1 / (static_cast<float>(side) / static_cast<float>(of)); };
+  return merge_boxes(example, {share(content.height, canvas.height), share(content.width, canvas.width)});
 }
 
 }  // namespace osprey::data

@@ -17,6 +17,8 @@ struct EpochOrder {
     int64_t index = 0;  ///< in the epoch's order
   };
 
+  /// Whether a record has a place at all.
+  bool yields(int64_t record) const { return record % keep_1_of == 0; }
   int64_t size() const { return (num_records + keep_1_of - 1) / keep_1_of; }
   Place place(int64_t running) const { return {static_cast<uint64_t>(running / size()), running % size()}; }
   int64_t record(const Place& at) const {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "features.h"
+#include "object_labels.h"
 #include "osprey/base/clock.h"
 #include "osprey/base/error.h"
 #include "osprey/config/label_map.h"
@@ -16,21 +17,16 @@ namespace {
 
 void count(const std::string& record, const RecordOrigin& origin, const config::LabelMap* map, LabelCensus& census) {
   const Features features(record, origin.describe());
-  const auto labels = features.ints("image/object/class/label");
-  const auto texts = features.strings("image/object/class/text");
-  for (size_t i = 0; i < std::max(labels.size(), texts.size()); ++i) {
-    const config::LabelMap::Item* item =
-        map != nullptr && i < texts.size() && !texts[i]->empty() ? map->find(*texts[i]) : nullptr;
-    if (item == nullptr && i >= labels.size()) {
-      ++census.objects_of_unknown_text[*texts[i]];
-      census.first_of_unknown_text.emplace(*texts[i], origin);
+  for (const ObjectLabel& object : object_labels(features, map)) {
+    if (!object.has_id) {
+      ++census.objects_of_unknown_text[*object.text];
+      census.first_of_unknown_text.emplace(*object.text, origin);
       continue;
     }
-    const int64_t id = item != nullptr ? item->id : labels[i];
-    if (map != nullptr && item == nullptr && i < texts.size() && !texts[i]->empty())
-      ++census.objects_by_label[{*texts[i], id}];
-    ++census.objects_of_id[id];
-    census.first_of_id.emplace(id, origin);
+    if (map != nullptr && !object.text_is_known && object.text != nullptr && !object.text->empty())
+      ++census.objects_by_label[{*object.text, object.id}];
+    ++census.objects_of_id[object.id];
+    census.first_of_id.emplace(object.id, origin);
   }
 }
 
@@ -48,19 +44,14 @@ std::string table(const LabelCensus& census, const LabelCheckOptions& options, b
                                              ? options.label_map->find(static_cast<int>(id))
                                              : nullptr;
     const auto found = census.objects_of_id.find(id);
-    const char* wrong = "";
-    if (id < 1)
-      wrong = "  <- ids begin at 1";
-    else if (options.num_classes > 0 && id > options.num_classes)
-      wrong = "  <- above num_classes";
-    else if (options.label_map != nullptr && item == nullptr)
-      wrong = "  <- not in the label map";
-    if (*wrong != '\0') sound = false;
-    if (*wrong == '\0' && ++shown > kShown) continue;
+    const char* fault = fault_of_id(id, options.num_classes, options.label_map);
+    const std::string wrong = fault != nullptr ? fmt::format("  <- {}", fault) : "";
+    if (fault != nullptr) sound = false;
+    if (fault == nullptr && ++shown > kShown) continue;
     const bool seen = found != census.objects_of_id.end();
     lines += fmt::format("\n  {:>6}  {:<24} {:>10}{}", id, item != nullptr ? item->shown() : "-",
                          seen ? found->second : 0, wrong);
-    if (seen && *wrong != '\0') lines += ", as in " + census.first_of_id.at(id).describe();
+    if (seen && fault != nullptr) lines += ", as in " + census.first_of_id.at(id).describe();
   }
   if (shown > kShown) lines += fmt::format("\n  ... and {} ids that agree", shown - kShown);
   for (const auto& [text, objects] : census.objects_of_unknown_text) {

@@ -171,8 +171,6 @@ class Loader final : public RecordSource {
     Timed timed(decode_);
     Example example = parts_.decoder->decode(bytes, parts_.index.origin(record), read_report_);
     drop_unusable_objects(example);
-    if (parts_.shape.multi_label && (example.masks.defined() || example.keypoints.defined()))
-      throw ConfigError("merge_multiple_label_boxes: Multi-label support is only for boxes.");
     return example;
   }
 
@@ -296,21 +294,16 @@ int64_t planned_batches(int64_t wanted, const BatchShape& shape, const config::C
   SPDLOG_INFO("{}: up to {} batches of {} MiB in memory", name, planned + 1, mib(batch));
   return planned;
 }
+}  // namespace
 
-void check_options(const SourceOptions& options, const config::Node& reader) {
+void check_source(const config::ConfigNode<proto::InputReader>& reader, const SourceOptions& options) {
   TORCH_CHECK(options.resizer, "a source needs a resizer");
   TORCH_CHECK(options.batch_size > 0, "batch size must be > 0");
   if (!options.resizer->static_size())
     reader.fail("",
                 "batches need pictures of one size: use fixed_shape_resizer, or keep_aspect_ratio_resizer with "
                 "pad_to_max_dimension: true");
-}
-}  // namespace
-
-std::unique_ptr<RecordSource> make_source(const config::ConfigNode<proto::InputReader>& reader,
-                                          const SourceOptions& options) {
-  check_options(options, reader);
-  if (reader->has_custom()) return RecordSource::Registry::instance().build(reader, "input_reader", options);
+  if (reader->has_custom()) return;
   if (reader->sample_1_of_n_examples() < 1) reader.fail("sample_1_of_n_examples", "must be >= 1");
   if (reader->num_prefetch_batches() < -1) reader.fail("num_prefetch_batches", "must be >= -1");
   if (reader->max_number_of_boxes() < 0) reader.fail("max_number_of_boxes", "must be >= 0");
@@ -320,9 +313,17 @@ std::unique_ptr<RecordSource> make_source(const config::ConfigNode<proto::InputR
       reader.fail("tf_record_input_reader", "must be set");
     reader.unsupported("external_input_reader");
   }
-  const auto& paths = reader->tf_record_input_reader().input_path();
-  if (paths.empty()) reader.fail("tf_record_input_reader.input_path", "must name at least one file");
+  if (reader->tf_record_input_reader().input_path().empty())
+    reader.fail("tf_record_input_reader.input_path", "must name at least one file");
+  if (options.multi_label && (reader->load_instance_masks() || reader->num_keypoints() > 0))
+    throw ConfigError("merge_multiple_label_boxes: Multi-label support is only for boxes.");
+}
 
+std::unique_ptr<RecordSource> make_source(const config::ConfigNode<proto::InputReader>& reader,
+                                          const SourceOptions& options) {
+  check_source(reader, options);
+  if (reader->has_custom()) return RecordSource::Registry::instance().build(reader, "input_reader", options);
+  const auto& paths = reader->tf_record_input_reader().input_path();
   auto label_map = label_map_of(reader, options.num_classes);
   const std::string name = reader.path().empty() ? "input reader" : reader.path();
   Parts parts{RecordIndex({paths.begin(), paths.end()}, name),

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "features.h"
+#include "object_labels.h"
 #include "osprey/config/label_map.h"
 #include "osprey/data/collate.h"
 #include "osprey/data/decoder_builder.h"
@@ -11,6 +14,7 @@
 namespace osprey::data {
 namespace {
 using Effect = RecordProblem::Effect;
+using Subject = RecordProblem::Subject;
 using Problem = ReadReport::Problem;
 
 const char* kind_of(BadRecord::Cause cause) {
@@ -71,6 +75,33 @@ DecoderOptions tolerant(DecoderOptions options) {
   return options;
 }
 
+RecordProblem::Subject subject_of(Problem problem) {
+  switch (problem) {
+    case Problem::kClippedBox:
+    case Problem::kDroppedBox:
+      return Subject::kBox;
+    case Problem::kRotatedImage:
+    case Problem::kAmbiguousOrientation:
+      return Subject::kPicture;
+    case Problem::kTextDisagrees:
+    case Problem::kUnknownClass:
+      break;
+  }
+  return Subject::kClass;
+}
+
+/// "class id 7"; "" for a class that is known.
+std::string unknown_class(const ObjectLabel& object, int64_t num_classes, const config::LabelMap* map) {
+  if (!object.has_id) return fmt::format("class '{}'", *object.text);
+  return fault_of_id(object.id, num_classes, map) != nullptr ? fmt::format("class id {}", object.id) : "";
+}
+
+/// Why it is unknown.
+const char* fault_of(const ObjectLabel& object, int64_t num_classes, const config::LabelMap* map) {
+  if (object.has_id) return fault_of_id(object.id, num_classes, map);
+  return map == nullptr ? "it takes label_map_path to find its id" : "not in the label map";
+}
+
 }  // namespace
 
 std::string describe(const RecordProblem& problem) {
@@ -80,50 +111,82 @@ std::string describe(const RecordProblem& problem) {
   return text + problem.reason;
 }
 
+std::string reason_of(const DataError& error, const RecordOrigin& origin) {
+  std::string reason = error.what();
+  for (const std::string& where : {origin.describe() + ": ", origin.file + ": "})
+    if (reason.starts_with(where)) reason.erase(0, where.size());
+  return reason;
+}
+
 RecordChecker::RecordChecker(const config::ConfigNode<proto::InputReader>& reader, int64_t num_classes,
                              std::shared_ptr<const config::LabelMap> label_map)
     : RecordChecker(decoder_options(reader, num_classes), std::move(label_map)) {}
 
 RecordChecker::RecordChecker(DecoderOptions options, std::shared_ptr<const config::LabelMap> label_map)
     : invalid_boxes_end_the_run_(options.invalid_boxes == DecoderOptions::InvalidBox::kFail),
-      decoder_(tolerant(options), std::move(label_map)) {}
+      num_classes_(options.num_classes),
+      label_map_(std::move(label_map)),
+      decoder_(tolerant(options), label_map_) {}
 
 CheckedRecord RecordChecker::check(std::string_view record, const RecordOrigin& origin) const {
   CheckedRecord result;
-  const auto bad = [&](const BadRecord& error) {
-    std::string reason = error.what();
-    if (const std::string where = origin.describe() + ": "; reason.starts_with(where)) reason.erase(0, where.size());
-    result.problems.push_back(
-        {kind_of(error.cause()), Effect::kRecordLeftOut, origin, result.picture, -1, {}, std::move(reason)});
-  };
-  ReadReport report(/*keep_findings=*/true);
-  try {
-    const Features features(record, origin.describe());
-    result.picture = features.first_string("image/filename");
-    if (result.picture.empty()) result.picture = features.first_string("image/source_id");
+  bool usable = true;
+  // Several parts may come upon one cause: a record is bad once.
+  const auto attempt = [&](const auto& part) {
     try {
-      Example example = decoder_.decode(record, origin, report);
-      drop_unusable_objects(example);
-      result.example = std::move(example);
+      part();
     } catch (const BadRecord& error) {
-      bad(error);
+      if (std::exchange(usable, false))
+        result.problems.push_back({.subject = Subject::kRecord,
+                                   .kind = kind_of(error.cause()),
+                                   .effect = Effect::kRecordLeftOut,
+                                   .origin = origin,
+                                   .picture = result.picture,
+                                   .values = {},
+                                   .reason = reason_of(error, origin)});
     }
-    const StoredBoxes boxes(features);
-    for (const ReadReport::Finding& finding : report.findings()) {
-      RecordProblem problem{kind_of(finding), Effect::kNoted,    origin,
-                            result.picture,   finding.place.box, boxes.at(finding.place.box),
-                            finding.details};
-      if (finding.problem == Problem::kUnknownClass) {
-        problem.effect = Effect::kEndsRun;
-        result.unknown_classes.push_back(finding.details.substr(0, finding.details.rfind(':')));
-      } else if (finding.problem == Problem::kDroppedBox || finding.problem == Problem::kClippedBox) {
-        if (finding.problem == Problem::kDroppedBox) problem.effect = Effect::kBoxLeftOut;
-        if (invalid_boxes_end_the_run_) problem.effect = Effect::kEndsRun;
-      }
-      result.problems.push_back(std::move(problem));
+  };
+  std::optional<Features> features;
+  attempt([&] { features.emplace(record, origin.describe()); });
+  if (!features) return result;
+  attempt([&] {
+    result.picture = features->first_string("image/filename");
+    if (result.picture.empty()) result.picture = features->first_string("image/source_id");
+  });
+  ReadReport report(/*keep_findings=*/true);
+  attempt([&] {
+    Example example = decoder_.decode(record, origin, report);
+    drop_unusable_objects(example);
+    result.example = std::move(example);
+  });
+  std::optional<StoredBoxes> boxes;
+  attempt([&] { boxes.emplace(*features); });
+  const auto add = [&](Subject subject, std::string kind, Effect effect, int64_t box, std::string reason) {
+    result.problems.push_back({.subject = subject,
+                               .kind = std::move(kind),
+                               .effect = effect,
+                               .origin = origin,
+                               .picture = result.picture,
+                               .box = box,
+                               .values = boxes ? boxes->at(box) : std::nullopt,
+                               .reason = std::move(reason)});
+  };
+  attempt([&] {
+    const std::vector<ObjectLabel> objects = object_labels(*features, label_map_.get());
+    for (size_t i = 0; i < objects.size(); ++i) {
+      std::string name = unknown_class(objects[i], num_classes_, label_map_.get());
+      if (name.empty()) continue;
+      add(Subject::kClass, "unknown class", Effect::kEndsRun, static_cast<int64_t>(i),
+          name + ": " + fault_of(objects[i], num_classes_, label_map_.get()));
+      result.unknown_classes.push_back(std::move(name));
     }
-  } catch (const BadRecord& error) {
-    bad(error);
+  });
+  for (const ReadReport::Finding& finding : report.findings()) {
+    if (finding.problem == Problem::kUnknownClass) continue;  // as above
+    const bool is_box = finding.problem == Problem::kDroppedBox || finding.problem == Problem::kClippedBox;
+    Effect effect = finding.problem == Problem::kDroppedBox ? Effect::kBoxLeftOut : Effect::kNoted;
+    if (is_box && invalid_boxes_end_the_run_) effect = Effect::kEndsRun;
+    add(subject_of(finding.problem), kind_of(finding), effect, finding.place.box, finding.details);
   }
   return result;
 }

@@ -4,18 +4,23 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <set>
 
+#include "data/epoch_order.h"
 #include "eval/parallel.h"
 #include "osprey/base/clock.h"
 #include "osprey/config/registry.h"
 #include "osprey/config/resolve.h"
 #include "osprey/config/validate.h"
+#include "osprey/data/collate.h"
 #include "osprey/data/image_resizer.h"
 #include "osprey/data/input_paths.h"
+#include "osprey/data/loader.h"
 #include "osprey/data/record_index.h"
+#include "osprey/data/source_options.h"
 #include "osprey/train/class_check.h"
 #include "train/anchor_reach.h"
 #include "train/dataset_verdict.h"
@@ -23,6 +28,7 @@
 namespace osprey::train {
 namespace {
 using Effect = data::RecordProblem::Effect;
+using Subject = data::RecordProblem::Subject;
 using Reader = config::ConfigNode<proto::InputReader>;
 using Root = config::ConfigNode<proto::TrainEvalPipelineConfig>;
 
@@ -46,27 +52,29 @@ bool worse(const ReaderCheck::Picture& a, const ReaderCheck::Picture& b) {
 /// Goes through the records of one reader.
 class ReaderPass {
  public:
-  ReaderPass(const Root& root, const Reader& reader, const data::ImageResizer& resizer, const AnchorReach* anchors,
-             const DatasetCheckOptions& options)
-      : root_(root), reader_(reader), resizer_(resizer), anchors_(anchors), options_(options) {
-    result_.reader = reader.path();
-    result_.max_boxes = config::max_number_of_boxes(*root, *reader);
+  ReaderPass(Reader reader, data::SourceOptions source, const AnchorReach* anchors, const DatasetCheckOptions& options)
+      : reader_(std::move(reader)), source_(std::move(source)), anchors_(anchors), options_(options) {
+    result_.reader = reader_.path();
+    result_.max_boxes = source_.max_boxes;
     if (anchors != nullptr) result_.matched_threshold = anchors->threshold();
-    if (reader->has_custom()) reader.fail("custom", "is a reader of another program: only record files can be checked");
-    const auto& paths = reader->tf_record_input_reader().input_path();
-    if (paths.empty()) reader.fail("tf_record_input_reader.input_path", "must name at least one file");
-    std::optional<config::LabelMap> map = label_map_of(*reader);
-    const int64_t classes = config::num_classes(*root);
-    if (map && classes > 0)
-      check_classes(
-          {{"config", classes, "num_classes of the model"}, {"label map", map->max_id(), reader->label_map_path()}});
-    if (map) label_map_ = std::make_shared<const config::LabelMap>(*map);
-    for (const std::string& name : class_names(map, map ? map->max_id() : classes))
-      result_.classes.push_back({name, 0, 0});
-    checker_ = std::make_unique<data::RecordChecker>(reader, classes, label_map_);
+    data::check_source(reader_, source_);
+    if (reader_->has_custom()) return;
+    const std::optional<config::LabelMap> map = label_map_of(*reader_);
+    if (map) {
+      check_classes({{"config", source_.num_classes, "num_classes of the model"},
+                     {"label map", map->max_id(), reader_->label_map_path()}});
+      label_map_ = std::make_shared<const config::LabelMap>(*map);
+    }
+    for (const std::string& name : class_names(map, source_.num_classes)) result_.classes.push_back({name, 0, 0});
+    order_.keep_1_of = reader_->sample_1_of_n_examples();
+    checker_ = std::make_unique<data::RecordChecker>(reader_, source_.num_classes, label_map_);
   }
 
   ReaderCheck run() {
+    if (reader_->has_custom()) {
+      result_.warnings.emplace_back("its records are not looked at, for it is a reader of another program");
+      return std::move(result_);
+    }
     const auto& paths = reader_->tf_record_input_reader().input_path();
     try {
       result_.files = data::expand_input_paths({paths.begin(), paths.end()}, result_.reader);
@@ -76,7 +84,7 @@ class ReaderPass {
     } catch (const DataError& error) {
       result_.stops.emplace_back(error.what());
     }
-    judge(result_, *reader_, *root_, label_map_.get());
+    judge(result_, *reader_, source_, label_map_.get());
     return std::move(result_);
   }
 
@@ -87,15 +95,16 @@ class ReaderPass {
     std::optional<data::RecordIndex> index;
     try {
       index.emplace(std::vector{file}, result_.reader);
-    } catch (const DataError&) {
-      read_up_to_the_damage(file);
+    } catch (const DataError& error) {
+      if (!read_up_to_the_damage(file)) add_unreadable({file, 0, 0}, error);  // such as one too large to be unpacked
     }
     if (index) {
+      const int64_t first = result_.records;
       result_.records += index->size();
       eval::parallel_for(index->size(), options_.num_workers, [&](int64_t record) {
         const data::RecordOrigin origin = index->origin(record);
         try {
-          look_at(index->read(record), origin);
+          look_at(index->read(record), origin, first + record);
         } catch (const DataError& error) {
           add_unreadable(origin, error);
         }
@@ -105,34 +114,49 @@ class ReaderPass {
                      [](const auto& a, const auto& b) { return a.origin.record < b.origin.record; });
   }
 
-  void read_up_to_the_damage(const std::string& file) {
+  /// False where no damage was come upon.
+  bool read_up_to_the_damage(const std::string& file) {
     data::RecordOrigin next{file, 0, 0};
     try {
       data::RecordReader records(file);
       for (std::string record; records.next(record);) {
-        look_at(record, records.origin());
+        look_at(record, records.origin(), result_.records);
         ++result_.records;
         constexpr int64_t kFrame = 16;  // bytes around a record
         next = {file, next.record + 1, records.origin().offset + kFrame + static_cast<int64_t>(record.size())};
       }
+      return false;
     } catch (const DataError& error) {
       add_unreadable(next, error);
+      return true;
     }
   }
 
   void add_unreadable(const data::RecordOrigin& origin, const DataError& error) {
     const std::lock_guard lock(mutex_);
-    result_.problems.push_back({kUnreadable, Effect::kEndsRun, origin, "", -1, {}, error.what()});
+    result_.problems.push_back({.subject = Subject::kFile,
+                                .kind = "file is damaged or cannot be read",
+                                .effect = Effect::kEndsRun,
+                                .origin = origin,
+                                .picture = "",
+                                .values = {},
+                                .reason = data::reason_of(error, origin)});
   }
 
-  void look_at(const std::string& record, const data::RecordOrigin& origin) {
+  /// number  of the record, in all files of the reader
+  void look_at(const std::string& record, const data::RecordOrigin& origin, int64_t number) {
     data::CheckedRecord checked = checker_->check(record, origin);
     BoxSizes sizes;
-    if (checked.example) sizes = sizes_of(*checked.example);
+    int64_t rows = 0;
+    if (checked.example) {
+      sizes = sizes_of(*checked.example);
+      rows = rows_of(*checked.example);
+    }
     const std::lock_guard lock(mutex_);
     ++looked_at_;
     for (const std::string& name : checked.unknown_classes) ++result_.unknown_classes[name];
     if (checked.example) add(*checked.example, checked, origin, sizes);
+    if (order_.yields(number)) add_read(checked, rows);
     std::ranges::move(checked.problems, std::back_inserter(result_.problems));
     if (const double time = now(); time - told_ > 10) {
       told_ = time;
@@ -140,9 +164,31 @@ class ReaderPass {
     }
   }
 
+  /// What a run meets.
+  void add_read(const data::CheckedRecord& checked, int64_t rows) {
+    ++result_.records_read;
+    for (const data::RecordProblem& problem : checked.problems) {
+      if (problem.effect == Effect::kRecordLeftOut) ++result_.unusable_records;
+      if (problem.effect == Effect::kEndsRun && problem.subject == Subject::kBox) ++result_.invalid_boxes;
+    }
+    if (result_.max_boxes == 0 || rows <= result_.max_boxes) return;
+    ++result_.crowded_pictures;
+    result_.boxes_beyond_max += rows - result_.max_boxes;
+  }
+
+  /// Rows of boxes in a batch.
+  int64_t rows_of(const Example& example) const {
+    if (!source_.multi_label) return static_cast<int64_t>(example.boxes.size());
+    const data::ImageSize picture{example.original_height, example.original_width};
+    const data::ImageResizer& resizer = *source_.resizer;
+    return static_cast<int64_t>(
+        data::merge_boxes(example, resizer.content_size(picture), *resizer.static_size()).first.size());
+  }
+
   BoxSizes sizes_of(const Example& example) const {
     const data::ImageSize picture{example.original_height, example.original_width};
-    const data::ImageSize content = resizer_.content_size(picture), canvas = resizer_.canvas_size(picture);
+    const data::ImageSize content = source_.resizer->content_size(picture),
+                          canvas = source_.resizer->canvas_size(picture);
     const auto height = static_cast<float>(content.height), width = static_cast<float>(content.width);
     const float y = height / static_cast<float>(canvas.height), x = width / static_cast<float>(canvas.width);
     BoxSizes sizes;
@@ -164,14 +210,8 @@ class ReaderPass {
     ++result_.pictures;
     result_.boxes += boxes;
     if (boxes == 0) ++result_.pictures_without_boxes;
-    if (result_.max_boxes > 0 && boxes > result_.max_boxes) {
-      ++result_.crowded_pictures;
-      result_.boxes_beyond_max += boxes - result_.max_boxes;
-    }
     std::set<int64_t> seen;
     for (const int64_t index : example.classes) {
-      for (auto id = static_cast<int64_t>(result_.classes.size()) + 1; id <= index + 1; ++id)
-        result_.classes.push_back({std::to_string(id), 0, 0});
       ReaderCheck::Class& tally = result_.classes[static_cast<size_t>(index)];
       ++tally.boxes;
       if (seen.insert(index).second) ++tally.pictures;
@@ -189,11 +229,11 @@ class ReaderPass {
     if (worst.size() > static_cast<size_t>(options_.num_pictures)) worst.pop_back();
   }
 
-  const Root& root_;
-  const Reader& reader_;
-  const data::ImageResizer& resizer_;
+  Reader reader_;
+  data::SourceOptions source_;
   const AnchorReach* anchors_;
   const DatasetCheckOptions& options_;
+  data::EpochOrder order_;
   std::shared_ptr<const config::LabelMap> label_map_;
   std::unique_ptr<data::RecordChecker> checker_;
   std::mutex mutex_;  // of result_ while several threads read
@@ -214,14 +254,20 @@ DatasetCheck check_dataset(const config::Pipeline& pipeline, const DatasetCheckO
   const Root root = pipeline.root();
   const std::optional<config::Node> meta_architecture = config::chosen(root.child("model", root->model()), "model");
   if (!meta_architecture) root.fail("model", "no model is chosen");
-  const auto resizer = data::build_image_resizer_of(*meta_architecture);
+  if (label_map_of(root->train_input_reader())) config::derive_num_classes(*pipeline.message);
+  if (config::num_classes(*root) < 1)
+    meta_architecture->fail("num_classes",
+                            "must be >= 1; without it, the label map of train_input_reader has to say it");
   const std::optional<AnchorReach> anchors = anchor_reach_of(root);
-  std::vector<Reader> readers{root.child("train_input_reader", root->train_input_reader())};
+  const AnchorReach* reach = anchors ? &*anchors : nullptr;
+  std::list<ReaderPass> passes;  // all before the first is run: what is wrong with the config is said soon
+  passes.emplace_back(root.child("train_input_reader", root->train_input_reader()), data::train_options(root), reach,
+                      options);
   for (int i = 0; i < root->eval_input_reader_size(); ++i)
-    readers.push_back(root.child("eval_input_reader", i, root->eval_input_reader(i)));
+    passes.emplace_back(root.child("eval_input_reader", i, root->eval_input_reader(i)), data::eval_options(root, i),
+                        reach, options);
   DatasetCheck result;
-  for (const Reader& reader : readers)
-    result.readers.push_back(ReaderPass(root, reader, *resizer, anchors ? &*anchors : nullptr, options).run());
+  for (ReaderPass& pass : passes) result.readers.push_back(pass.run());
   return result;
 }
 

@@ -12,6 +12,7 @@
 #include "osprey/base/atomic_file.h"
 #include "osprey/config/resolve.h"
 #include "osprey/data/image_codec.h"
+#include "osprey/data/record_file.h"
 #include "osprey/data/record_index.h"
 #include "osprey/eval/draw.h"
 #include "osprey/train/class_check.h"
@@ -45,6 +46,19 @@ at::Tensor drawing_of(const data::CheckedRecord& checked, const ReaderCheck& rea
                      .label = index < reader.classes.size() ? reader.classes[index].name : std::to_string(index + 1)});
   }
   return eval::draw_boxes(example.image, boxes, {.max_boxes = std::numeric_limits<int>::max()});
+}
+
+/// The bytes of a record. Where the file is damaged further on there is no index of it, and it is read up to there.
+std::string record_at(const data::RecordOrigin& origin, std::optional<data::RecordIndex>& index) {
+  try {
+    if (!index || index->files().front() != origin.file) index.emplace(std::vector{origin.file});
+    return index->read(origin.record);
+  } catch (const DataError&) {
+    data::RecordReader records(origin.file);
+    for (std::string record; records.next(record);)
+      if (records.origin().record == origin.record) return record;
+    throw;
+  }
 }
 
 std::string file_name(size_t number, const std::string& reader, const ReaderCheck::Picture& picture) {
@@ -86,14 +100,14 @@ std::vector<std::string> draw_worst(const config::Pipeline& pipeline, const Data
     std::shared_ptr<const config::LabelMap> map;
     if (const auto read = label_map_of(*reader)) map = std::make_shared<const config::LabelMap>(*read);
     const data::RecordChecker checker(reader, config::num_classes(*root), map);
+    data::CheckedRecord again;
     try {
-      if (!index || index->files().front() != picture->origin.file) index.emplace(std::vector{picture->origin.file});
-      const data::CheckedRecord again = checker.check(index->read(picture->origin.record), picture->origin);
-      if (!again.example) continue;
-      files.push_back((fs::path(folder) / file_name(files.size() + 1, checked.reader, *picture)).string());
-      write_whole(files.back(), data::encode_jpeg(drawing_of(again, checked)));
-    } catch (const data::BadRecord&) {  // it has changed meanwhile
+      again = checker.check(record_at(picture->origin, index), picture->origin);
+    } catch (const DataError&) {  // it has changed meanwhile
     }
+    if (!again.example) continue;
+    files.push_back((fs::path(folder) / file_name(files.size() + 1, checked.reader, *picture)).string());
+    write_whole(files.back(), data::encode_jpeg(drawing_of(again, checked)));
   }
   return files;
 }

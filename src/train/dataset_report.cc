@@ -18,6 +18,27 @@ double percent(int64_t part, int64_t whole) {
   return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
+/// Names come from files: bytes that would steer a terminal are written as \x1b.
+/// kept  a control byte that stays
+std::string printable(std::string_view text, char kept = '\0') {
+  std::string result;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0;
+    const bool before_c1 = byte == 0xc2 && next >= 0x80 && next < 0xa0;  // U+0080 to U+009F
+    const bool steers = byte < 0x20 || byte == 0x7f || before_c1;
+    if (!steers || (byte != 0 && text[i] == kept)) {
+      result += text[i];
+      continue;
+    }
+    result += fmt::format("\\x{:02x}", byte);
+    if (!before_c1) continue;
+    result += fmt::format("\\x{:02x}", next);
+    ++i;
+  }
+  return result;
+}
+
 const char* effect_text(Effect effect) {
   switch (effect) {
     case Effect::kBoxLeftOut:
@@ -39,15 +60,17 @@ std::string bucket_name(size_t bucket) {
 }
 
 std::string counts_text(const ReaderCheck& reader) {
-  std::string text =
-      fmt::format("  files {}, records {}, pictures {}, boxes {}\n  pictures without boxes: {} ({:.1f} %)\n",
-                  reader.files.size(), reader.records, reader.pictures, reader.boxes, reader.pictures_without_boxes,
-                  percent(reader.pictures_without_boxes, reader.pictures));
+  std::string text = fmt::format(
+      "  files {}, records {}{}, pictures {}, boxes {}\n  pictures without boxes: {} ({:.1f} %)\n", reader.files.size(),
+      reader.records,
+      reader.records_read < reader.records ? fmt::format(" ({} by sample_1_of_n_examples)", reader.records_read) : "",
+      reader.pictures, reader.boxes, reader.pictures_without_boxes,
+      percent(reader.pictures_without_boxes, reader.pictures));
   if (reader.pictures == 0) return text;
-  text +=
-      fmt::format("  boxes per picture: {:.1f} on average, {} at most ({}); max_number_of_boxes {}\n",
-                  static_cast<double>(reader.boxes) / static_cast<double>(reader.pictures), reader.most_boxes.boxes,
-                  reader.most_boxes.name, reader.max_boxes > 0 ? std::to_string(reader.max_boxes) : "as in the data");
+  text += fmt::format("  boxes per picture: {:.1f} on average, {} at most ({}); max_number_of_boxes {}\n",
+                      static_cast<double>(reader.boxes) / static_cast<double>(reader.pictures), reader.most_boxes.boxes,
+                      printable(reader.most_boxes.name),
+                      reader.max_boxes > 0 ? std::to_string(reader.max_boxes) : "as in the data");
   const auto area = [](const auto& entry) { return entry.first.first * entry.first.second; };
   const auto [small, large] = std::ranges::minmax_element(reader.size_count, {}, area);
   const auto common = std::ranges::max_element(reader.size_count, {}, [](const auto& entry) { return entry.second; });
@@ -81,10 +104,10 @@ std::string classes_text(const ReaderCheck& reader) {
   for (size_t i = 0; i < reader.classes.size(); ++i) {
     const ReaderCheck::Class& row = reader.classes[i];
     if (row.boxes == 0 && row.name == std::to_string(i + 1)) continue;  // a gap of the label map
-    text += fmt::format("  {:>4}  {:<24} {:>9} {:>9}\n", i + 1, row.name, row.boxes, row.pictures);
+    text += fmt::format("  {:>4}  {:<24} {:>9} {:>9}\n", i + 1, printable(row.name), row.boxes, row.pictures);
   }
   for (const auto& [name, boxes] : reader.unknown_classes)
-    text += fmt::format("  {:>4}  {:<24} {:>9}  <- unknown\n", "-", name, boxes);
+    text += fmt::format("  {:>4}  {:<24} {:>9}  <- unknown\n", "-", printable(name), boxes);
   return text;
 }
 
@@ -100,7 +123,8 @@ std::string problems_text(const ReaderCheck& reader) {
   std::string text;
   for (const auto& kind : kinds) {
     text += fmt::format("  {} x {} ({})\n", kind.size(), kind[0]->kind, effect_text(kind[0]->effect));
-    for (size_t i = 0; i < std::min(kind.size(), kShownProblems); ++i) text += "    " + describe(*kind[i]) + "\n";
+    for (size_t i = 0; i < std::min(kind.size(), kShownProblems); ++i)
+      text += "    " + printable(describe(*kind[i])) + "\n";
     if (kind.size() > kShownProblems) text += fmt::format("    and {} more\n", kind.size() - kShownProblems);
   }
   return text;
@@ -151,12 +175,15 @@ Json to_json(const ReaderCheck& reader) {
   Json json = {{"reader", reader.reader},
                {"files", reader.files},
                {"records", reader.records},
+               {"records_read", reader.records_read},
                {"pictures", reader.pictures},
                {"boxes", reader.boxes},
                {"pictures_without_boxes", reader.pictures_without_boxes},
                {"max_boxes", reader.max_boxes},
                {"crowded_pictures", reader.crowded_pictures},
                {"boxes_beyond_max", reader.boxes_beyond_max},
+               {"unusable_records", reader.unusable_records},
+               {"invalid_boxes", reader.invalid_boxes},
                {"most_boxes", to_json(reader.most_boxes)}};
   json["classes"] = Json::array();
   for (size_t i = 0; i < reader.classes.size(); ++i)
@@ -187,9 +214,10 @@ std::string dataset_text(const DatasetCheck& check) {
   for (const ReaderCheck& reader : check.readers) {
     text += fmt::format("# {}\n{}", reader.reader, counts_text(reader));
     if (reader.records > 0) text += sizes_text(reader) + classes_text(reader) + problems_text(reader);
-    for (const std::string& warning : reader.warnings) text += "  warning: " + warning + "\n";
+    for (const std::string& warning : reader.warnings) text += "  warning: " + printable(warning, '\n') + "\n";
     for (const std::string& stop : reader.stops)
-      text += fmt::format("  {} would end: {}\n", reader.reader.starts_with("eval") ? "evaluation" : "training", stop);
+      text += fmt::format("  {} would end: {}\n", reader.reader.starts_with("eval") ? "evaluation" : "training",
+                          printable(stop, '\n'));
     text += "\n";
   }
   return text + (check.would_stop() ? "not ready to train\n" : "ready to train\n");

@@ -6,35 +6,32 @@
 
 namespace osprey::train {
 namespace {
-using Effect = data::RecordProblem::Effect;
+using Subject = data::RecordProblem::Subject;
 
 std::string counted(int64_t count, const char* one, const char* many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
-void judge_unusable_records(ReaderCheck& check, const proto::InputReader& reader, double max_bad_fraction) {
-  const int64_t bad = std::ranges::count(check.problems, Effect::kRecordLeftOut, &data::RecordProblem::effect);
+void judge_unusable_records(ReaderCheck& check, const proto::InputReader& reader, const data::SourceOptions& source) {
+  const int64_t bad = check.unusable_records, all = check.records_read;
   if (bad == 0) return;
-  const bool training = !check.reader.starts_with("eval");
   const std::string records = counted(bad, "record", "records");
   if (reader.corrupt_image_policy() != proto::InputReader::SKIP)
     check.stops.push_back(records + " cannot be used, and corrupt_image_policy is FAIL_ON_CORRUPT");
-  else if (!training && !reader.has_corrupt_image_policy())
+  else if (!source.training && !reader.has_corrupt_image_policy())
     check.stops.push_back(records + " cannot be used; corrupt_image_policy: SKIP leaves such records out");
-  else if (training && static_cast<double>(bad) / static_cast<double>(check.records) > max_bad_fraction)
-    check.stops.push_back(fmt::format("{} of {} records cannot be used, more than max_bad_fraction {:g}", bad,
-                                      check.records, max_bad_fraction));
-  else if (training && bad == check.records)
+  else if (source.training && static_cast<double>(bad) / static_cast<double>(all) > source.max_bad_fraction)
+    check.stops.push_back(fmt::format("{} of {} records cannot be used, more than max_bad_fraction {:g}", bad, all,
+                                      source.max_bad_fraction));
+  else if (source.training && bad == all)
     check.stops.push_back(fmt::format("none of {} records can be used", bad));
   else
     check.warnings.push_back(records + " left out, for they cannot be used");
 }
 
 void judge_boxes(ReaderCheck& check, bool strict) {
-  const int64_t invalid = std::ranges::count_if(check.problems, [](const data::RecordProblem& problem) {
-    return problem.effect == Effect::kEndsRun && problem.kind.starts_with("box ");
-  });
-  if (invalid > 0) check.stops.push_back(fmt::format("invalid_box_policy is FAIL; invalid boxes: {}", invalid));
+  if (check.invalid_boxes > 0)
+    check.stops.push_back(fmt::format("invalid_box_policy is FAIL; invalid boxes: {}", check.invalid_boxes));
   if (check.crowded_pictures > 0)
     (strict ? check.stops : check.warnings)
         .push_back(fmt::format("{} more boxes than max_number_of_boxes, {}: {}",
@@ -58,17 +55,17 @@ void judge_classes(ReaderCheck& check, const config::LabelMap* label_map) {
 
 }  // namespace
 
-void judge(ReaderCheck& check, const proto::InputReader& reader, const proto::TrainEvalPipelineConfig& config,
+void judge(ReaderCheck& check, const proto::InputReader& reader, const data::SourceOptions& source,
            const config::LabelMap* label_map) {
-  const int64_t unreadable = std::ranges::count(check.problems, kUnreadable, &data::RecordProblem::kind);
+  const int64_t unreadable = std::ranges::count(check.problems, Subject::kFile, &data::RecordProblem::subject);
   if (unreadable > 0)
     check.stops.push_back(counted(unreadable, "place", "places") + " where a file is damaged or cannot be read");
-  else if (check.records == 0 && check.stops.empty())
+  else if (check.records_read == 0 && check.stops.empty())
     check.stops.push_back(
         fmt::format("0 examples in {}", counted(static_cast<int64_t>(check.files.size()), "file", "files")));
   judge_classes(check, label_map);
-  judge_boxes(check, config.strict());
-  judge_unusable_records(check, reader, config.train_config().max_bad_fraction());
+  judge_boxes(check, source.strict);
+  judge_unusable_records(check, reader, source);
 }
 
 }  // namespace osprey::train

@@ -88,6 +88,7 @@ TEST(Collate, BoxesAreMergedThatFallOntoTheSamePlacesOfTheCanvas) {
   two.boxes[1].ymin = .10012f;
   EXPECT_THAT(merge_boxes(two).merged, ElementsAre(0, 1));
   EXPECT_THAT(merge_boxes(two, {.5f, 1}).merged, ElementsAre(0, 0)) << "on a canvas twice as high both fall onto 500";
+  EXPECT_THAT(merge_boxes(two, {10, 20}, {20, 20}).merged, ElementsAre(0, 0));
 }
 
 TEST(Collate, BoxesAreMergedOnTheCanvasOfTheNetworkWhoeverResizes) {

@@ -318,6 +318,10 @@ TEST(Loader, RefusesWhatIsNotBuiltByName) {
               ThrowsMessage<ConfigError>(HasSubstr("sample_from_datasets_weights")));
   EXPECT_THAT([&] { source(path, options(2), "input_type: TF_SEQUENCE_EXAMPLE"); },
               ThrowsMessage<ConfigError>(HasSubstr("input_type")));
+  SourceOptions merged = options(2);
+  merged.multi_label = true;
+  EXPECT_THAT([&] { source(path, merged, "load_instance_masks: true"); },
+              ThrowsMessage<ConfigError>(HasSubstr("only for boxes")));
   EXPECT_THAT([&] { source(dir / "missing.record", options(2)); },
               ThrowsMessage<DataError>(HasSubstr("missing.record")));
 }

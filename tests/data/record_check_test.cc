@@ -106,5 +106,35 @@ TEST(RecordChecker, UnusableRecordsHaveTheirCause) {
          "expected integers");
 }
 
+TEST(RecordChecker, ARecordIsBadOnce) {
+  auto box = picture_record(10, 20).box(.1f, .1f, .5f, .5f, 1);
+  const CheckedRecord ymin = check(ExampleRecord(box).ints("image/object/bbox/ymin", {3}));
+  EXPECT_THAT(ymin.problems, ElementsAre(problem("record cannot be used", Effect::kRecordLeftOut, -1)));
+  EXPECT_THAT(ymin.problems[0].reason, HasSubstr("holds integers, expected floats"));
+  const CheckedRecord name = check(ExampleRecord(box).ints("image/filename", {3}));
+  EXPECT_THAT(name.problems, ElementsAre(problem("record cannot be used", Effect::kRecordLeftOut, -1)));
+}
+
+TEST(RecordChecker, UnknownClassesOfUnusableRecordsAreSeenAsACensusOfTheLabelsSeesThem) {
+  const auto expect = [](const ExampleRecord& record) {
+    const CheckedRecord checked = check(record);
+    EXPECT_FALSE(checked.example);
+    EXPECT_THAT(checked.unknown_classes, ElementsAre("class id 7"));
+    EXPECT_THAT(checked.problems, ElementsAre(Field(&RecordProblem::effect, Effect::kRecordLeftOut),
+                                              problem("unknown class", Effect::kEndsRun, 0)));
+  };
+  auto box = picture_record(10, 20).box(.1f, .1f, .5f, .5f, 7);
+  expect(ExampleRecord(box).strings("image/encoded", {"no picture"}));
+  expect(ExampleRecord(box).floats("image/object/bbox/xmax", {.5f, .6f}));
+  expect(ExampleRecord(box).ints("image/object/bbox/ymin", {3}));
+  expect(ExampleRecord(box).ints("image/filename", {3}));
+}
+
+TEST(RecordChecker, AReasonDoesNotBeginWithThePlace) {
+  EXPECT_EQ(reason_of(DataError("train.record: record 3 (byte 99): cut short"), kOrigin), "cut short");
+  EXPECT_EQ(reason_of(DataError("train.record: too large"), kOrigin), "too large");
+  EXPECT_EQ(reason_of(DataError("other.record: too large"), kOrigin), "other.record: too large");
+}
+
 }  // namespace
 }  // namespace osprey::data

@@ -278,6 +278,7 @@ TEST_F(DatasetCheckTest, AFileIsReadUpToTheBreakInItsFraming) {
   ASSERT_THAT(train.problems, SizeIs(1));
   EXPECT_EQ(train.problems[0].origin.record, 1);
   EXPECT_EQ(train.problems[0].origin.offset, second);
+  EXPECT_EQ(train.problems[0].reason.find("record 1"), std::string::npos) << "the place is said once";
   EXPECT_THAT(train.stops, SizeIs(1));
 }
 
@@ -298,6 +299,118 @@ TEST_F(DatasetCheckTest, NoRecordsEndTheRunAndTheOtherReadersAreReadNevertheless
   result = check();
   EXPECT_THAT(result.readers[0].stops, ElementsAre(HasSubstr("0 files match")));
   EXPECT_THAT(dataset_text(result), AllOf(HasSubstr("training would end"), HasSubstr("not ready")));
+}
+
+TEST_F(DatasetCheckTest, AnUnknownClassOfAnUnusableRecordEndsTheRun) {
+  Records records = sound_records(19);
+  records.push_back(picture("torn").box(0, 0, 1, 1, 7).strings("image/encoded", {"no picture"}).bytes());
+  write("train.record", records);
+  EXPECT_THAT(check({"train_config.max_bad_fraction=0.1"}).readers[0].stops,
+              ElementsAre(HasSubstr("unknown are class id 7 (1 box)")));
+}
+
+TEST_F(DatasetCheckTest, ARecordOfAWrongTypeIsLeftOutOnce) {
+  Records records = sound_records(10);
+  records.push_back(picture("w").ints("image/object/bbox/ymin", {3}).bytes());
+  write("train.record", records);
+  const ReaderCheck train = check({"train_config.max_bad_fraction=0.1"}).readers[0];  // 1 of 11, but not 2
+  EXPECT_THAT(train.stops, IsEmpty());
+  EXPECT_EQ(train.unusable_records, 1);
+}
+
+TEST_F(DatasetCheckTest, TheVerdictIsOfTheRecordsThatTheReaderTakes) {
+  const std::string every_tenth = "train_input_reader.sample_1_of_n_examples=10";
+  const auto with = [&](size_t place, const std::string& record) {
+    Records records = sound_records(20);
+    records[place] = record;
+    write("train.record", records);
+  };
+  const std::vector<std::string> tenth{every_tenth, "train_config.max_bad_fraction=0.1"};
+  with(10, "no example");  // the second of two
+  ReaderCheck train = check(tenth).readers[0];
+  EXPECT_EQ(train.records_read, 2);
+  EXPECT_THAT(train.stops, ElementsAre("1 of 2 records cannot be used, more than max_bad_fraction 0.1"));
+  with(11, "no example");
+  const DatasetCheck result = check({every_tenth, "train_input_reader.corrupt_image_policy=FAIL_ON_CORRUPT"});
+  EXPECT_THAT(result.readers[0].stops, IsEmpty());
+  EXPECT_THAT(result.readers[0].problems, SizeIs(1));
+  EXPECT_THAT(dataset_text(result), HasSubstr("records 20 (2 by sample_1_of_n_examples)"));
+
+  const std::vector<std::string> strict{every_tenth, "train_input_reader.invalid_box_policy=FAIL", "strict=true",
+                                        "train_input_reader.max_number_of_boxes=1"};
+  const std::string inverted = picture("i").box(.5f, 0, .2f, 1, 1).bytes();
+  const std::string crowd = picture("c").box(0, 0, 1, 1, 1).box(0, 0, 1, 1, 2).bytes();
+  for (const std::string& record : {inverted, crowd}) {
+    with(9, record);
+    EXPECT_THAT(check(strict).readers[0].stops, IsEmpty());
+    with(10, record);
+    EXPECT_THAT(check(strict).readers[0].stops, SizeIs(1));
+  }
+  // In two files: the numbers go on.
+  write("train.record", sound_records(3));
+  Records more = sound_records(10);
+  more[7] = "no example";
+  write("train_more.record", more);
+  std::vector<std::string> both = tenth;
+  both.push_back("train_input_reader.tf_record_input_reader.input_path=['" + folder_ / "train.record" + "', '" +
+                 folder_ / "train_more.record" + "']");
+  EXPECT_THAT(check(both).readers[0].stops, ElementsAre(HasSubstr("1 of 2 records")));
+}
+
+TEST_F(DatasetCheckTest, StrictCountsMergedBoxes) {
+  const std::vector<std::string> merged{"train_input_reader.max_number_of_boxes=1", "strict=true",
+                                        "train_config.merge_multiple_label_boxes=true"};
+  write("train.record", {picture("a").box(0, 0, 1, 1, 1).box(0, 0, 1, 1, 2).bytes()});
+  EXPECT_THAT(check(merged).readers[0].stops, IsEmpty());
+  write("train.record", {picture("a").box(0, 0, 1, 1, 1).box(0, 0, 1, .5f, 2).bytes()});
+  EXPECT_THAT(check(merged).readers[0].stops, ElementsAre(HasSubstr("1 picture has more boxes")));
+}
+
+TEST_F(DatasetCheckTest, WhatALoaderRefusesIsAnErrorOfTheConfig) {
+  const auto expect = [&](const config::Pipeline& config, const std::string& words) {
+    EXPECT_THAT([&] { check_dataset(config, {}); }, ThrowsMessage<ConfigError>(HasSubstr(words)));
+  };
+  const std::string resizer = "model.ssd.image_resizer.keep_aspect_ratio_resizer.";
+  expect(pipeline({resizer + "min_dimension=256", resizer + "max_dimension=512"}), "pictures of one size");
+  expect(pipeline({"train_input_reader.sample_from_datasets_weights=[1]"}), "sample_from_datasets_weights");
+  expect(pipeline({"train_config.accelerator.resize.max_height=10", "train_config.accelerator.resize.max_width=999"}),
+         "must be at least the network's");
+  config::Pipeline external = pipeline();
+  external.message->mutable_eval_input_reader(0)->mutable_external_input_reader();
+  expect(external, "is not supported yet: eval_input_reader[0].external_input_reader");
+}
+
+TEST_F(DatasetCheckTest, WithoutNumClassesTheLabelMapOfTheTrainingSaysIt) {
+  Records records = sound_records(2);
+  records.push_back(picture("huge").box(0, 0, 1, 1, int64_t{1} << 40).bytes());
+  write("train.record", records);
+  const config::Pipeline config = pipeline();
+  config.message->mutable_model()->mutable_ssd()->clear_num_classes();
+  const DatasetCheck derived = check_dataset(config, {});
+  EXPECT_THAT(derived.readers[0].classes, SizeIs(3));
+  EXPECT_THAT(derived.readers[0].unknown_classes, SizeIs(1));
+  config.message->mutable_model()->mutable_ssd()->clear_num_classes();
+  config.message->mutable_train_input_reader()->clear_label_map_path();
+  EXPECT_THAT([&] { check_dataset(config, {}); }, ThrowsMessage<ConfigError>(HasSubstr("num_classes: must be >= 1")));
+}
+
+TEST_F(DatasetCheckTest, AReaderOfAnotherProgramIsNotLookedAt) {
+  const config::Pipeline config = pipeline();
+  config.message->mutable_train_input_reader()->mutable_custom()->PackFrom(proto::SsdFeatureExtractor());
+  const DatasetCheck result = check_dataset(config, {});
+  EXPECT_FALSE(result.would_stop());
+  EXPECT_THAT(result.readers[0].warnings, ElementsAre(HasSubstr("not looked at")));
+  EXPECT_EQ(result.readers[1].pictures, 1);
+  EXPECT_THAT(dataset_text(result), HasSubstr("not looked at"));
+}
+
+TEST_F(DatasetCheckTest, ControlBytesOfNamesAreEscapedInTheText) {
+  write("train.record", {picture("\x1b[31mre\nd\xc2\x9b\xc3\xa9").box(.5f, 0, .2f, 1, 1).box(0, 0, 1, 1, 1).bytes()});
+  const std::string text = dataset_text(check());
+  EXPECT_THAT(text, HasSubstr(R"(: \x1b[31mre\x0ad\xc2\x9b)"
+                              "\xc3\xa9: box 0: is inverted"));
+  EXPECT_THAT(text, HasSubstr(R"(1 at most (\x1b[31mre\x0ad)"));
+  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
 }
 
 TEST_F(DatasetCheckTest, AnotherNumberOfClassesIsAnErrorOfTheConfig) {
@@ -350,6 +463,16 @@ TEST_F(DatasetCheckTest, TheProgramHasExitCodesJsonAndPictures) {
     return image.select(2, 0).gt(180).logical_and(image.select(2, 1).lt(60)).sum().item<int64_t>();
   };
   EXPECT_GT(red_pixels(files[0]), 100 + red_pixels(files[1]));
+
+  damage("train.record",
+         static_cast<int64_t>(std::filesystem::file_size(folder_ / "train.record")) - 1);  // the last record
+  EXPECT_EQ(run(fmt::format("--output_dir '{}'", folder_ / "of_damaged")), 3) << said_;
+  EXPECT_THAT(said_, HasSubstr("3 drawings in"));
+  const std::string sound_file = read_file(folder_ / "train.record");
+  write_file(folder_ / "train.record", sound_file.substr(0, sound_file.size() - 9));
+  EXPECT_EQ(run(fmt::format("--output_dir '{}'", folder_ / "of_cut")), 3) << said_;
+  EXPECT_THAT(said_, HasSubstr("3 drawings in"));
+  EXPECT_EQ(run(fmt::format("--output_dir '{}'", folder_ / "train.record")), 3) << "cannot be written";
 
   EXPECT_EQ(run("--set train_input_reader.invalid_box_policy=FAIL"), 3) << said_;
   EXPECT_THAT(said_, HasSubstr("training would end: invalid_box_policy is FAIL; invalid boxes: 1"));

@@ -47,5 +47,7 @@ struct MergedBoxes {
 /// on_canvas  height and width of the picture, as shares of the canvas
 /// throws     c10::Error where the example has masks or keypoints, which cannot be merged
 MergedBoxes merge_boxes(const Example& example, std::array<float, 2> on_canvas = {1, 1});
+/// The same of a picture that takes `content` of the canvas.
+MergedBoxes merge_boxes(const Example& example, ImageSize content, ImageSize canvas);
 
 }  // namespace osprey::data

@@ -32,11 +32,16 @@ class RecordSource : public BatchSource {
   virtual int64_t num_dropped_boxes() const { return 0; }  ///< beyond max_boxes, so far
 };
 
+/// What make_source refuses before it looks at a file.
+///
+/// throws   ConfigError for readers that are not built yet, for values out of range and for a resizer without static
+///          size
+void check_source(const config::ConfigNode<proto::InputReader>& reader, const SourceOptions& options);
+
 /// Opens the files of a reader and starts the workers; or makes the registered source that `custom` names.
 ///
-/// throws   ConfigError for readers that are not built yet, for a resizer without static size and for a label map that
-///          disagrees with num_classes; DataError for missing or empty inputs, for broken framing and for too many
-///          unusable records (also from `next`)
+/// throws   as check_source; ConfigError for a label map that disagrees with num_classes or records; DataError for
+///          missing or empty inputs, for broken framing and for too many unusable records (also from `next`)
 std::unique_ptr<RecordSource> make_source(const config::ConfigNode<proto::InputReader>& reader,
                                           const SourceOptions& options);
 

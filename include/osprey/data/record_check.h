@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "osprey/base/error.h"
 #include "osprey/config/node.h"
 #include "osprey/core/example.h"
 #include "osprey/data/example_decoder.h"
@@ -18,7 +19,9 @@ namespace osprey::data {
 struct RecordProblem {
   /// What a training does about it.
   enum class Effect { kNoted, kBoxLeftOut, kRecordLeftOut, kEndsRun };
+  enum class Subject { kFile, kRecord, kPicture, kClass, kBox };
 
+  Subject subject = Subject::kRecord;  ///< what is wrong
   std::string kind;  ///< "picture cannot be decoded", "box is inverted", "unknown class", ...; equal words, equal kind
   Effect effect = Effect::kNoted;
   RecordOrigin origin;
@@ -31,11 +34,16 @@ struct RecordProblem {
 /// "train.record: record 12 (byte 34567): photo.jpg: box 3: is inverted: ymin ..."
 std::string describe(const RecordProblem& problem);
 
+/// The words of an error, without the place where they begin with it.
+std::string reason_of(const DataError& error, const RecordOrigin& origin);
+
 struct CheckedRecord {
   std::string picture;             ///< as in RecordProblem
   std::optional<Example> example;  ///< decoded, with the boxes that a training would see; nothing where none would
   std::vector<RecordProblem> problems;
-  std::vector<std::string> unknown_classes;  ///< "class id 7", "class 'cat'": one for each box of such a class
+  /// "class id 7", "class 'cat'": one for each box of such a class, also where the record cannot be used: a training
+  /// looks at the classes of all records before it reads them.
+  std::vector<std::string> unknown_classes;
 };
 
 /// Says all that is wrong with single records, where a reader would stop at the first thing or only count. For any
@@ -52,6 +60,8 @@ class RecordChecker {
   RecordChecker(DecoderOptions options, std::shared_ptr<const config::LabelMap> label_map);
 
   bool invalid_boxes_end_the_run_;
+  int64_t num_classes_;
+  std::shared_ptr<const config::LabelMap> label_map_;
   ExampleDecoder decoder_;
 };
 

@@ -35,12 +35,15 @@ struct ReaderCheck {
   std::string reader;  ///< "train_input_reader", "eval_input_reader[0]"
   std::vector<std::string> files;
   int64_t records = 0;
-  int64_t pictures = 0;  ///< records that can be used
-  int64_t boxes = 0;     ///< as a training would see them: cut to the picture, of known classes
+  int64_t records_read = 0;  ///< of them, those that the reader takes: fewer with sample_1_of_n_examples
+  int64_t pictures = 0;      ///< records that can be used
+  int64_t boxes = 0;         ///< as a training would see them: cut to the picture, of known classes
   int64_t pictures_without_boxes = 0;
   int64_t max_boxes = 0;         ///< max_number_of_boxes; 0: as many as there are
-  int64_t crowded_pictures = 0;  ///< with more boxes than that
+  int64_t crowded_pictures = 0;  ///< of records_read, with more boxes than that after merge_multiple_label_boxes
   int64_t boxes_beyond_max = 0;
+  int64_t unusable_records = 0;  ///< of records_read
+  int64_t invalid_boxes = 0;     ///< of records_read, where invalid_box_policy is FAIL
   Picture most_boxes;
   std::vector<Class> classes;                                 ///< by 0-based class
   std::map<std::string, int64_t> unknown_classes;             ///< boxes by "class id 7" or "class 'cat'"
@@ -64,9 +67,11 @@ struct DatasetCheckOptions {
 };
 
 /// Reads every record of train_input_reader and of all eval_input_readers, as a training and its evaluations would, and
-/// goes on where they would stop; of sample_1_of_n_examples all n are read. A few pictures at a time are in memory.
+/// goes on where they would stop; of sample_1_of_n_examples all n are read. A few pictures at a time are in memory, and
+/// all problems. Where the config leaves num_classes to the label map, it is set.
 ///
-/// throws  ConfigError for what the config gets wrong, also where label map and num_classes disagree
+/// throws  ConfigError for what the config gets wrong, before the first record: also what `data::check_source` refuses,
+///         and where label map and num_classes disagree
 DatasetCheck check_dataset(const config::Pipeline& pipeline, const DatasetCheckOptions& options);
 
 /// For people: of each kind of problem its count and the first few.
@@ -78,6 +83,7 @@ std::string dataset_json(const DatasetCheck& check);
 
 /// Draws the worst pictures of all readers, num_pictures at most: 01_train_input_reader_photo.jpg, ... Boxes have the
 /// colours of their classes; what is wrong with one stands in red beside the box as it is in the record.
+/// Records that cannot be read are passed over.
 /// returns  the files
 /// throws   DataError where one cannot be written
 std::vector<std::string> draw_worst(const config::Pipeline& pipeline, const DatasetCheck& check, int num_pictures,
