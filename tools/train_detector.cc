@@ -52,10 +52,10 @@ void add_flags_of_the_original(CLI::App& app, Flags& flags) {
     app.add_flag_callback(
            name, [name] { SPDLOG_INFO("{} changes nothing here", name); }, "Changes nothing")
         ->group(group);
-  const auto refused = [&](const std::string& name, const std::string& why, const std::string& harmless = "n") {
+  const auto refused = [&](const std::string& name, const std::string& why, const std::string& harmless = "false") {
     const auto refuse = [name, why, harmless](const std::string& value) {
       const std::string said = CLI::detail::to_lower(value);
-      const bool is_no = said == harmless || said == "false" || said == "f" || said == "0" || said == "no";
+      const bool is_no = said == harmless || said == "f" || said == "0" || said == "n" || said == "no";
       if (!is_no) throw CLI::ValidationError(name, why);
     };
     app.add_option_function<std::string>(name, refuse, "Is refused: " + why)

@@ -201,11 +201,12 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
   config::write_label_map(labels, (folder / "label_map.pbtxt").string());
   write_whole(folder / "model_card.json", to_json(card));
   unchecked.give_name(folder / "model.pt");
-  if (has_onnx)
+  if (has_onnx) {
     unchecked_onnx.give_name(folder / "model.onnx");
-  else
-    fs::remove(folder / "model.onnx", failed);  // one of an earlier export is not of this model
-  if (failed) throw DataError((folder / "model.onnx").string() + ": cannot be removed: " + failed.message());
+  } else {  // one of an earlier export is not of this model
+    fs::remove(folder / "model.onnx", failed);
+    if (failed) throw DataError((folder / "model.onnx").string() + ": cannot be removed: " + failed.message());
+  }
   return report;
 }
 

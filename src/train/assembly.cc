@@ -128,10 +128,10 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
   const at::Device device = device_of(options);
   if (options.replicas != nullptr) check_shares(result.pipeline, options.replicas->size());
 
+  config::derive_num_classes(*result.pipeline.message);
   if (!options.use_fake_data || std::filesystem::exists(result.pipeline.message->train_input_reader().label_map_path()))
     result.label_map = label_map_of(result.pipeline.message->train_input_reader());
   if (result.label_map) {
-    config::derive_num_classes(*result.pipeline.message);
     std::vector<ClassCount> places;
     if (const int64_t classes = config::num_classes(*result.pipeline.message); classes > 0)
       places.push_back({"config", classes,

@@ -254,10 +254,9 @@ DatasetCheck check_dataset(const config::Pipeline& pipeline, const DatasetCheckO
   const Root root = pipeline.root();
   const std::optional<config::Node> meta_architecture = config::chosen(root.child("model", root->model()), "model");
   if (!meta_architecture) root.fail("model", "no model is chosen");
-  if (label_map_of(root->train_input_reader())) config::derive_num_classes(*pipeline.message);
+  config::derive_num_classes(*pipeline.message);
   if (config::num_classes(*root) < 1)
-    meta_architecture->fail("num_classes",
-                            "must be >= 1; without it, the label map of train_input_reader has to say it");
+    meta_architecture->fail("num_classes", "must be >= 1; without it, a label map of a reader has to say it");
   const std::optional<AnchorReach> anchors = anchor_reach_of(root);
   const AnchorReach* reach = anchors ? &*anchors : nullptr;
   std::list<ReaderPass> passes;  // all before the first is run: what is wrong with the config is said soon

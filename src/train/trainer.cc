@@ -21,12 +21,12 @@ namespace {
 
 bool due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
-/// A metric that `field` names and no evaluation gives: of the losses only a step knows the names.
+/// A metric that `field` of train_config names and no evaluation gives: of the losses only a step knows the names.
 ConfigError no_metric(const char* field, const std::string& metric, const Metrics& metrics) {
   std::string known;
   for (const auto& [name, value] : metrics)
     if (name.starts_with("Loss/")) known += (known.empty() ? "; its losses are " : ", ") + name;
-  return ConfigError(fmt::format("{}.metric: the evaluation has no metric {}{}", field, metric, known));
+  return ConfigError(fmt::format("train_config.{}.metric: the evaluation has no metric {}{}", field, metric, known));
 }
 
 /// One call of `run`.
@@ -239,7 +239,7 @@ class Loop {
     for (Hook* hook : parts_.hooks) hook->after_evaluation(state_, metrics);
     if (parts_.best != nullptr && parts_.checkpoints != nullptr) {
       const auto found = metrics.find(parts_.best->metric());
-      if (found == metrics.end()) throw no_metric("keep_best", parts_.best->metric(), metrics);
+      if (found == metrics.end()) throw no_metric("checkpoint.keep_best", parts_.best->metric(), metrics);
       if (file.empty()) file = save();
       if (parts_.best->offer(file, state_.step, found->second))
         SPDLOG_INFO("Best so far: {} = {:.4f} at step {}", found->first, found->second, state_.step);

@@ -13,6 +13,7 @@ cp data/train.record data/test.record
 config=(--pipeline_config pipeline.config --data_dir data)
 [[ $("$bin/inspect_pipeline" "${config[@]}") == *"num_classes: 3"* ]] || { echo "inspect_pipeline: not 3 classes"; exit 1; }
 "$bin/train_detector" "${config[@]}" --model_dir run --train_batch_size 2 --eval_every_n 100
+"$bin/train_detector" "${config[@]}" --dry_run --set train_input_reader.label_map_path= >/dev/null  # that of the evaluation says it, too
 [ -e run/ckpt-4.osprey ] || { echo "two epochs of two steps: $(ls run)"; exit 1; }
 "$bin/export_model" "${config[@]}" --checkpoint run --output_dir exported --parity_images 1 --noonnx
 

@@ -380,7 +380,7 @@ TEST_F(DatasetCheckTest, WhatALoaderRefusesIsAnErrorOfTheConfig) {
   expect(external, "is not supported yet: eval_input_reader[0].external_input_reader");
 }
 
-TEST_F(DatasetCheckTest, WithoutNumClassesTheLabelMapOfTheTrainingSaysIt) {
+TEST_F(DatasetCheckTest, WithoutNumClassesALabelMapOfAReaderSaysIt) {
   Records records = sound_records(2);
   records.push_back(picture("huge").box(0, 0, 1, 1, int64_t{1} << 40).bytes());
   write("train.record", records);
@@ -391,6 +391,9 @@ TEST_F(DatasetCheckTest, WithoutNumClassesTheLabelMapOfTheTrainingSaysIt) {
   EXPECT_THAT(derived.readers[0].unknown_classes, SizeIs(1));
   config.message->mutable_model()->mutable_ssd()->clear_num_classes();
   config.message->mutable_train_input_reader()->clear_label_map_path();
+  EXPECT_THAT(check_dataset(config, {}).readers[0].classes, SizeIs(3)) << "that of the evaluation";
+  config.message->mutable_model()->mutable_ssd()->clear_num_classes();
+  config.message->mutable_eval_input_reader(0)->clear_label_map_path();
   EXPECT_THAT([&] { check_dataset(config, {}); }, ThrowsMessage<ConfigError>(HasSubstr("num_classes: must be >= 1")));
 }
 

@@ -161,10 +161,10 @@ TEST(EarlyStopping, AMetricThatNoEvaluationGivesEndsTheRun) {
   TrainerParts parts = parts_of(toy, *source);
   parts.early_stopping = &stopping;
   parts.evaluate = [](const TrainState&) { return Metrics{{"score", 1.0}, {"Loss/total_loss", 2.0}}; };
-  EXPECT_THAT(
-      [&] { train::run(parts, {.num_steps = 4, .eval_every_n = 2}); },
-      ThrowsMessage<ConfigError>(AllOf(HasSubstr("early_stopping.metric"), HasSubstr("no metric Loss/totl_loss"),
-                                       HasSubstr("its losses are Loss/total_loss"))));
+  EXPECT_THAT([&] { train::run(parts, {.num_steps = 4, .eval_every_n = 2}); },
+              ThrowsMessage<ConfigError>(AllOf(HasSubstr("train_config.early_stopping.metric"),
+                                               HasSubstr("no metric Loss/totl_loss"),
+                                               HasSubstr("its losses are Loss/total_loss"))));
 }
 
 TEST(EarlyStopping, ARunThatWasKilledInAnEvaluationMakesItBeforeItGoesOn) {

@@ -42,7 +42,7 @@ class OnnxGraph {
   OnnxGraph(const OnnxGraph&) = delete;
   OnnxGraph& operator=(const OnnxGraph&) = delete;
 
-  /// The bytes of the file, with which ONNX's own checker agrees, types and shapes of every node included.
+  /// The bytes of the file, with which ONNX's own checker and its inference of types and shapes agree.
   /// throws  c10::Error with the words of the checker; ConfigError for more than the 2 GiB that a file can hold
   std::string file() const;
 

@@ -1,7 +1,6 @@
 #include "export/onnx/model.h"
 
 #include <ATen/ATen.h>
-#include <fmt/format.h>
 
 #include "export/onnx/network.h"
 #include "export/onnx/pictures.h"
@@ -10,9 +9,10 @@
 namespace osprey {
 namespace {
 
-/// What of the canvas is picture: [2 or 4] float32 and [B, 2] int64.
+/// What of the canvas is picture.
 struct Content {
-  OnnxValue window, shapes;
+  OnnxValue window;  ///< [4] float32: as shares of the canvas
+  OnnxValue shapes;  ///< [B, 2] int64: in pixels
 };
 
 Content content_of(OnnxGraph& graph, const OnnxCanvas& canvas, const ServedResize& resize, int64_t batch_size) {

@@ -20,16 +20,17 @@ OnnxValue sum(const Operation& o, const char* operation) {
                      {o.operand(0, type), o.graph.add("Mul", {o.operand(1, type), o.graph.number(factor, type)})});
 }
 
-/// Between the limits that are given, by the numbers of their arguments. Clip takes none but single floats.
+/// Between two limits, by the numbers of their arguments, of which either may be left out.
 OnnxValue clamped(const Operation& o, std::optional<size_t> low, std::optional<size_t> high) {
   const at::ScalarType type = o.result_type();
-  const bool with_low = low && o.given(*low), with_high = high && o.given(*high);
-  if (at::isFloatingType(type) && !(with_low && !o.is_number(*low)) && !(with_high && !o.is_number(*high)))
-    return o.graph.add(
-        "Clip", {o.operand(0, type), with_low ? o.operand(*low, type) : "", with_high ? o.operand(*high, type) : ""});
+  const auto given = [&](std::optional<size_t> limit) { return limit && o.given(*limit); };
+  const auto tensor = [&](std::optional<size_t> limit) { return given(limit) && !o.is_number(*limit); };
+  const auto value = [&](std::optional<size_t> limit) { return given(limit) ? o.operand(*limit, type) : ""; };
   OnnxValue x = o.operand(0, type);
-  if (with_low) x = o.graph.add("Max", {x, o.operand(*low, type)});
-  if (with_high) x = o.graph.add("Min", {x, o.operand(*high, type)});
+  if (at::isFloatingType(type) && !tensor(low) && !tensor(high))  // all that Clip takes
+    return o.graph.add("Clip", {x, value(low), value(high)});
+  if (given(low)) x = o.graph.add("Max", {x, value(low)});
+  if (given(high)) x = o.graph.add("Min", {x, value(high)});
   return x;
 }
 
