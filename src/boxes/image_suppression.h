@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 
+#include "boxes/best_first.h"
 #include "kernels/arithmetic/box_code.h"
 #include "osprey/boxes/non_max_suppression.h"
 
@@ -27,9 +28,7 @@ struct ImageBoxes {
 /// One image: contiguous memory of the CPU.
 struct Image {
   ImageBoxes boxes;
-  const float* scores;  ///< [C, A], class by class
-  int64_t num_rows;     ///< rows that are not padding
-  int64_t A, C;
+  ScoreTable scores;
 };
 
 /// Rows of the result, of one image.

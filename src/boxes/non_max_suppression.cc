@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <limits>
+#include <utility>
 
 #include "boxes/image_suppression.h"
 #include "kernels/code_scales.h"
@@ -28,12 +29,17 @@ at::Tensor windows(const at::Tensor& clip_window, const at::Tensor& boxes, int64
   return for_each_image(clip_window.to(at::kFloat));
 }
 
+/// With the classes of a row side by side; rows may lie apart, as they do where a background class is left out.
+at::Tensor with_near_classes(const at::Tensor& scores) {
+  return scores.stride(2) == 1 || scores.size(2) <= 1 ? scores : scores.contiguous();
+}
+
 /// The arguments in one block each, with room for the result.
 struct Suppression {
   at::Tensor boxes;    ///< [B, A, Q, 4]
   at::Tensor anchors;  ///< [A, 4] where the boxes are codes, else undefined
   kernels::CodeScales scales;
-  at::Tensor scores;    ///< [B, C, A]
+  at::Tensor scores;    ///< [B, A, C], the classes of a row side by side
   at::Tensor windows;   ///< [B, 4]
   at::Tensor num_rows;  ///< [B]
   int64_t B, A, C, Q;
@@ -49,11 +55,9 @@ void run_loops(const Suppression& s, const NmsOptions& options) {
   const Output out{found.boxes.data_ptr<float>(), found.scores.data_ptr<float>(), found.classes.data_ptr<int64_t>(),
                    s.result.indices.data_ptr<int64_t>(), found.count.data_ptr<int64_t>()};
   kernels::parallel_for(s.B, [&](int64_t b) {
-    const Image image{{box_data + b * s.A * s.Q * 4, s.Q, kernels::device::data<const float>(s.anchors), s.scales},
-                      score_data + b * s.C * s.A,
-                      std::clamp<int64_t>(row_data[b], 0, s.A),
-                      s.A,
-                      s.C};
+    const Image image{
+        {box_data + b * s.A * s.Q * 4, s.Q, kernels::device::data<const float>(s.anchors), s.scales},
+        {score_data + b * s.scores.stride(0), std::clamp<int64_t>(row_data[b], 0, s.A), s.C, s.scores.stride(1)}};
     detect_in_image(
         image, window_data + b * 4, options,
         {out.boxes + b * D * 4, out.scores + b * D, out.classes + b * D, out.indices + b * D, out.count + b});
@@ -66,14 +70,14 @@ void run_kernels(const Suppression& s, const NmsOptions& options) {
   const auto floats = s.boxes.options();
   const auto integers = floats.dtype(at::kInt);
   device::DecodedBoxes boxes{s.boxes.const_data_ptr<float>(), s.A, s.Q};
-  at::Tensor scores = s.scores, best_boxes, labels;
+  at::Tensor scores = s.scores.transpose(1, 2).contiguous(), best_boxes, labels;  // [B, C, A]
   int64_t lists = s.C, limit = options.max_detections_per_class;
   if (options.class_agnostic) {
-    scores = at::empty({s.B, s.A}, floats);
+    const at::Tensor all = std::exchange(scores, at::empty({s.B, s.A}, floats));
     best_boxes = at::empty({s.B, s.A, 4}, floats);
     labels = at::empty({s.B, s.A}, integers);
     device::for_each(s.boxes, s.B * s.A,
-                     device::BestClass{boxes, s.scores.const_data_ptr<float>(), s.C, scores.mutable_data_ptr<float>(),
+                     device::BestClass{boxes, all.const_data_ptr<float>(), s.C, scores.mutable_data_ptr<float>(),
                                        best_boxes.mutable_data_ptr<float>(), labels.mutable_data_ptr<int32_t>()});
     boxes = {best_boxes.const_data_ptr<float>(), s.A, 1};
     lists = 1;
@@ -155,7 +159,7 @@ FiveTensors suppress(const at::Tensor& boxes, const at::Tensor& scores, const st
     const Suppression arguments{whole,
                                 own_anchors.defined() ? own_anchors.contiguous() : own_anchors,
                                 own_scales,
-                                scores.to(at::kFloat).transpose(1, 2).contiguous(),
+                                with_near_classes(scores.to(at::kFloat)),
                                 windows(clip_window.value_or(at::Tensor()), whole, B, combined),
                                 num_valid ? num_valid->to(at::kLong).contiguous() : at::full({B}, A, integers),
                                 B,

@@ -202,6 +202,36 @@ TEST(BatchNonMaxSuppression, ThousandsOfCandidatesAreTakenInTheOrderOfOneList) {
   }
 }
 
+TEST(BatchNonMaxSuppression, WithoutOverlapsAllScoresComeInOrder) {
+  // More of one score than are looked for at once, NaN, infinities, rows that lie apart; nothing suppresses.
+  constexpr int64_t kBoxes = 9000, kClasses = 3;
+  at::manual_seed(6);
+  const at::Tensor corner = at::rand({kBoxes, 2}) * 0.5, boxes = at::cat({corner, corner + 0.1}, 1);
+  at::Tensor scores = at::rand({kBoxes, 1 + kClasses});
+  scores.slice(0, 1000, 4000).fill_(0.75);
+  scores.select(1, 1).copy_((scores.select(1, 1) * 4).round());
+  scores[17][2] = std::numeric_limits<float>::quiet_NaN();
+  scores[18][3] = std::numeric_limits<float>::infinity();
+  scores = scores.narrow(1, 1, kClasses);
+  NmsOptions asked = options(kBoxes, kBoxes * kClasses);
+  asked.iou_threshold = std::numeric_limits<float>::infinity();
+  asked.score_threshold = 0.125f;
+  std::vector<Found> expected;
+  for (int64_t label = 0; label < kClasses; ++label)
+    for (int64_t row = 0; row < kBoxes; ++row)
+      if (const float score = scores[row][label].item<float>(); score > asked.score_threshold)
+        expected.push_back({row, label, score});
+  std::stable_sort(expected.begin(), expected.end(), [](const Found& a, const Found& b) { return a.score > b.score; });
+  const NmsResult result = batch_non_max_suppression(boxes.unsqueeze(0), scores.unsqueeze(0), asked, unit_window());
+  ASSERT_EQ(result.detections.count.item<int64_t>(), static_cast<int64_t>(expected.size()));
+  const int64_t *rows = result.indices.const_data_ptr<int64_t>(),
+                *labels = result.detections.classes.const_data_ptr<int64_t>();
+  for (size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_EQ(rows[i], expected[i].row) << i;
+    ASSERT_EQ(labels[i], expected[i].label) << i;
+  }
+}
+
 TEST(BatchNonMaxSuppression, OfCodesIsThatOfTheirBoxes) {
   at::manual_seed(4);
   const at::Tensor corner = at::rand({70, 2}) * 0.5,
