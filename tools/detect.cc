@@ -24,6 +24,7 @@
 #include "osprey/export/detector.h"
 #include "osprey/export/exporter.h"
 #include "osprey/export/latency.h"
+#include "osprey/export/tiles.h"
 #include "osprey/kernels/named_device.h"
 
 namespace fs = std::filesystem;
@@ -166,10 +167,13 @@ struct Look {
   std::string drawn_jpeg;  ///< where it is asked for
 };
 
+/// tiles  side_px 0: the picture is looked at as a whole only
 /// throws DataError, which names the picture, where it cannot be decoded, or drawn
-Look look_at(const Source& source, const osprey::Detector& detector, double min_score, bool with_drawing) {
+Look look_at(const Source& source, const osprey::Detector& detector, const osprey::TileOptions& tiles, double min_score,
+             bool with_drawing) {
   Look look{.image = decode(source)};
-  look.found = detector.detect(look.image, min_score);
+  look.found = tiles.side_px > 0 ? osprey::detect_in_tiles(detector, look.image, tiles, min_score)
+                                 : detector.detect(look.image, min_score);
   if (!with_drawing) return look;
   try {
     look.drawn_jpeg = drawn_jpeg(look.image, look.found);
@@ -240,6 +244,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> models, paths;
   double min_score = 0.5;
   size_t max_images = 0;
+  osprey::TileOptions tiles;
   int benchmark_calls = 0;
   app.add_option("--model", models,
                  "Folder written by export_model, a model directory (its newest checkpoint), or a checkpoint in one")
@@ -255,11 +260,21 @@ int main(int argc, char** argv) {
   app.add_option("--max_images", max_images, "Stop after so many pictures; 0: all")
       ->check(osprey::cli::at_least(0))
       ->capture_default_str();
+  auto* const tile_option =
+      app.add_option("--tile_size", tiles.side_px,
+                     "Looks for small objects in large pictures: at squares of so many pixels, each as if it were a "
+                     "picture, and at the whole. Good values: the side of the model's input, or twice that")
+          ->check(osprey::cli::at_least(1));
+  app.add_option("--tile_overlap", tiles.overlap,
+                 "Share of a square that its neighbour sees, too; more than the largest of the small objects")
+      ->check(osprey::cli::within(0, 0.9))
+      ->capture_default_str()
+      ->needs(tile_option);
   app.add_option("--benchmark", benchmark_calls,
                  "Times so many calls, each with a full batch of one of the pictures, and prints images/s and latency; "
                  "several --model, exported with different batch sizes, are timed one after the other")
       ->check(osprey::cli::at_least(1))
-      ->excludes(drawn_option, json_option);
+      ->excludes(drawn_option, json_option, tile_option);
   osprey::cli::add_device_flag(app, device);
   const char* const example = "detect --model exported --output_dir drawn photo.jpg folder/";
   return osprey::cli::run_with_code(app, example, argc, argv, [&] {
@@ -286,7 +301,7 @@ int main(int argc, char** argv) {
       const Source& source = pictures[i];
       Look look;
       try {
-        look = look_at(source, detector, min_score, !output_dir.empty());
+        look = look_at(source, detector, tiles, min_score, !output_dir.empty());
       } catch (const osprey::DataError& error) {
         SPDLOG_WARN("left out: {}", error.what());
         ++num_bad;

@@ -47,13 +47,19 @@ said=$("$bin/detect" --model exported --output_dir . $'pictures\xe9/3.record' 3.
 [ "$code" = 2 ] && [[ $said == *"is an input picture"* ]] || { echo "drawn over an input: exit code $code: $said"; exit 1; }
 cmp 3.jpg $'pictures\xe9/2.jpg'
 
+# In tiles something else is found, on every picture; a tile of the size of the picture is the picture.
+"$bin/detect" --model exported --min_score 0 --tile_size 100 --tile_overlap 0.3 data/test.record >tiles.json
+[ "$(grep -c '"file"' tiles.json)" = 3 ] && ! cmp -s expected.json tiles.json || { echo "tiles: $(cat tiles.json)"; exit 1; }
+"$bin/detect" --model exported --min_score 0 --tile_size 4000 --output_dir drawn-whole data/test.record | sed "/\"drawn\"/d" | cmp - expected.json
+
 # What cannot be written is said before the work.
 for flags in "--json no/such/folder.json" "--output_dir exported/model.pt/x"; do
   code=0
   said=$("$bin/detect" --model exported $flags data/test.record 2>&1) || code=$?
   [ "$code" = 3 ] || { echo "$flags: exit code $code: $said"; exit 1; }
 done
-for flags in "--min_score nan" "--min_score 2" "--max_images -1" "--device gpu"; do
+for flags in "--min_score nan" "--min_score 2" "--max_images -1" "--device gpu" "--tile_size 0" "--tile_overlap 0.5" "--tile_size 50 --tile_overlap 1" \
+  "--tile_size 50 --benchmark 2"; do
   code=0
   said=$("$bin/detect" --model exported $flags data/test.record 2>&1) || code=$?
   [ "$code" = 2 ] || { echo "$flags: exit code $code: $said"; exit 1; }

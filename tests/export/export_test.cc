@@ -25,6 +25,7 @@
 #include "osprey/export/detector.h"
 #include "osprey/export/exporter.h"
 #include "osprey/export/latency.h"
+#include "osprey/export/tiles.h"
 #include "osprey/models/builder.h"
 #include "support/golden.h"
 #include "support/onnx.h"
@@ -419,6 +420,17 @@ TEST(Export, FolderServesThroughTheDetector) {
   ASSERT_EQ(many.size(), 3u);
   EXPECT_EQ(many[1].size(), one.size());
   EXPECT_TRUE(detector.detect(pictures()[1], /*min_score=*/2).empty());
+
+  // Four copies of a picture, each a tile.
+  const at::Tensor square = pictures()[1].slice(1, 0, pictures()[1].size(0)), pair = at::cat({square, square}, 1);
+  const auto of_square = detector.detect(square),
+             tiled = detect_in_tiles(detector, at::cat({pair, pair}, 0),
+                                     {.side_px = square.size(0), .overlap = 0, .whole_picture = false});
+  ASSERT_EQ(tiled.size(), 4 * of_square.size());
+  for (size_t i = 0; i < tiled.size(); ++i) {
+    EXPECT_NEAR(tiled[i].score, of_square[i / 4].score, 1e-4) << i;
+    EXPECT_NEAR(tiled[i].box.height(), of_square[i / 4].box.height() / 2, 1e-4) << i;
+  }
 
   // The same with maps of the other format, which the processor's own convolutions take as well.
   ExportOptions contiguous;

@@ -1,0 +1,105 @@
+#include "osprey/export/tiles.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace osprey {
+namespace {
+
+constexpr float kCommon = 0.5f;   // share of the smaller box above which two boxes are of one object
+constexpr float kAtSide = 0.01f;  // share of a part within which a box ends at its side
+
+/// Where tiles of `side` begin that cover `length`, evenly spread.
+std::vector<int64_t> starts(int64_t length, int64_t side, double overlap) {
+  if (length <= side) return {0};
+  const double step = std::max(1.0, std::floor(static_cast<double>(side) * (1 - overlap)));
+  const auto steps = static_cast<int64_t>(std::ceil(static_cast<double>(length - side) / step));
+  std::vector<int64_t> result;
+  for (int64_t i = 0; i <= steps; ++i) result.push_back((length - side) * i / steps);
+  return result;
+}
+
+/// A detection on its way to the list.
+struct Seen {
+  Detection detection;  ///< its box as fractions of the picture
+  size_t view;
+  bool cut;  ///< ends at a side of its part that is no side of the picture
+};
+
+bool is_cut(const Box& in_part, const Box& part) {
+  return (in_part.ymin < kAtSide && part.ymin > 0) || (in_part.xmin < kAtSide && part.xmin > 0) ||
+         (in_part.ymax > 1 - kAtSide && part.ymax < 1) || (in_part.xmax > 1 - kAtSide && part.xmax < 1);
+}
+
+Box in_picture(const Box& in_part, const Box& part) {
+  return {part.ymin + in_part.ymin * part.height(), part.xmin + in_part.xmin * part.width(),
+          part.ymin + in_part.ymax * part.height(), part.xmin + in_part.xmax * part.width()};
+}
+
+bool are_one(const Seen& a, const Seen& b) {
+  if (a.view == b.view || a.detection.class_id != b.detection.class_id) return false;
+  const Box &one = a.detection.box, &other = b.detection.box;
+  const float height = std::min(one.ymax, other.ymax) - std::max(one.ymin, other.ymin),
+              width = std::min(one.xmax, other.xmax) - std::max(one.xmin, other.xmin);
+  return height > 0 && width > 0 && height * width > kCommon * std::min(one.area(), other.area());
+}
+
+}  // namespace
+
+std::vector<Box> tiles_px(int64_t height, int64_t width, const TileOptions& options) {
+  TORCH_CHECK(height >= 1 && width >= 1, "a picture of ", width, " x ", height, " pixels has no tiles");
+  TORCH_CHECK(options.side_px >= 1, "side_px must be >= 1, got ", options.side_px);
+  TORCH_CHECK(options.overlap >= 0 && options.overlap <= 0.9, "overlap must be in [0, 0.9], got ", options.overlap);
+  std::vector<Box> result;
+  for (const int64_t y : starts(height, options.side_px, options.overlap))
+    for (const int64_t x : starts(width, options.side_px, options.overlap))
+      result.push_back({static_cast<float>(y), static_cast<float>(x),
+                        static_cast<float>(std::min(y + options.side_px, height)),
+                        static_cast<float>(std::min(x + options.side_px, width))});
+  return result;
+}
+
+std::vector<Detection> merge_views(const std::vector<TileView>& views) {
+  std::vector<Seen> all;
+  for (size_t v = 0; v < views.size(); ++v)
+    for (Detection detection : views[v].found) {
+      const bool cut = is_cut(detection.box, views[v].place);
+      detection.box = in_picture(detection.box, views[v].place);
+      all.push_back({std::move(detection), v, cut});
+    }
+  std::ranges::stable_sort(
+      all, [](const Seen& a, const Seen& b) { return a.cut != b.cut ? b.cut : a.detection.score > b.detection.score; });
+  std::vector<Seen> kept;
+  for (Seen& one : all)
+    if (std::ranges::none_of(kept, [&](const Seen& other) { return are_one(one, other); }))
+      kept.push_back(std::move(one));
+  std::vector<Detection> result;
+  for (Seen& one : kept) result.push_back(std::move(one.detection));
+  std::ranges::stable_sort(result, [](const Detection& a, const Detection& b) { return a.score > b.score; });
+  return result;
+}
+
+std::vector<Detection> detect_in_tiles(const Detector& detector, const at::Tensor& image, const TileOptions& options,
+                                       double min_score) {
+  TORCH_CHECK(image.dim() == 3, "image must be [H, W, 3], is ", image.sizes());
+  const int64_t height = image.size(0), width = image.size(1);
+  const auto h = static_cast<float>(height), w = static_cast<float>(width);
+  std::vector<TileView> views;
+  std::vector<at::Tensor> parts;
+  for (const Box& tile : tiles_px(height, width, options)) {
+    views.push_back({{tile.ymin / h, tile.xmin / w, tile.ymax / h, tile.xmax / w}, {}});
+    parts.push_back(image.slice(0, static_cast<int64_t>(tile.ymin), static_cast<int64_t>(tile.ymax))
+                        .slice(1, static_cast<int64_t>(tile.xmin), static_cast<int64_t>(tile.xmax)));
+  }
+  if (options.whole_picture && parts.size() > 1) {
+    views.push_back({{0, 0, 1, 1}, {}});
+    parts.push_back(image);
+  }
+  std::vector<std::vector<Detection>> found = detector.detect(parts, min_score);
+  for (size_t v = 0; v < views.size(); ++v) views[v].found = std::move(found[v]);
+  return merge_views(views);
+}
+
+}  // namespace osprey
