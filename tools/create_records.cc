@@ -20,6 +20,7 @@ using Options = osprey::data::CreateRecordsOptions;
 constexpr std::pair<const char*, Options::Format> kFormats[] = {{"voc", Options::Format::kVoc},
                                                                 {"coco", Options::Format::kCoco},
                                                                 {"yolo", Options::Format::kYolo},
+                                                                {"csv", Options::Format::kCsv},
                                                                 {"shapes", Options::Format::kShapes}};
 
 // In whatever case; nothing where there is none.
@@ -79,19 +80,22 @@ int main(int argc, char** argv) {
   app.add_option_function<std::string>(
          "--format", [&](const std::string& name) { options.format = *format_named(name); },
          "voc: folders of Pascal VOC XML; coco: an instances JSON; yolo: a data.yaml, obj.data or classes.txt with "
-         "pictures and labels; shapes: synthetic pictures")
+         "pictures and labels; csv: a line for each box, of Open Images, keras-retinanet or with a header filename, "
+         "class, xmin, ...; shapes: synthetic pictures")
       ->required()
       ->type_name("NAME")
       ->check(one_of_the_formats());
   app.add_option(
       "--input", options.input,
-      "folder searched for XML files with all below it, JSON file, or YOLO data set (its folder, or the file that "
-      "describes it)");
+      "folder searched for XML files with all below it, JSON or CSV file, or YOLO data set (its folder, or the file "
+      "that describes it)");
   app.add_option("--image_dir", options.image_dir,
                  "where the pictures lie; default: JPEGImages, images or data, or beside the annotations");
   app.add_option(
       "--split", options.split,
       "text file with the names of the pictures to use, one per line; yolo: or train (the default), val, ...");
+  app.add_option("--class_descriptions", options.class_descriptions,
+                 "csv: file of two columns, class and the name that people read, for the label map");
   app.add_option("--label_map", options.label_map, "label map: obeyed where the file exists, else written")->required();
   app.add_option("--output", options.output,
                  "record file to write; with shards, their common beginning, or a pattern such as "

@@ -168,15 +168,14 @@ struct Look {
 };
 
 /// tiles  side_px 0: the picture is looked at as a whole only
-/// throws DataError, which names the picture, where it cannot be decoded, or drawn
+/// throws DataError, which names the picture, where it cannot be decoded, or drawn, or has too many tiles
 Look look_at(const Source& source, const osprey::Detector& detector, const osprey::TileOptions& tiles, double min_score,
              bool with_drawing) {
   Look look{.image = decode(source)};
-  look.found = tiles.side_px > 0 ? osprey::detect_in_tiles(detector, look.image, tiles, min_score)
-                                 : detector.detect(look.image, min_score);
-  if (!with_drawing) return look;
   try {
-    look.drawn_jpeg = drawn_jpeg(look.image, look.found);
+    look.found = tiles.side_px > 0 ? osprey::detect_in_tiles(detector, look.image, tiles, min_score)
+                                   : detector.detect(look.image, min_score);
+    if (with_drawing) look.drawn_jpeg = drawn_jpeg(look.image, look.found);
   } catch (const osprey::DataError& error) {
     throw osprey::DataError(source.name() + ": " + error.what());
   }

@@ -17,8 +17,8 @@
 #include "osprey/base/json_text.h"
 #include "osprey/checkpoint/directory.h"
 #include "osprey/config/pipeline.h"
-#include "osprey/config/resolve.h"
 #include "osprey/config/validate.h"
+#include "osprey/data/reader_classes.h"
 #include "osprey/eval/checkpoint_evaluator.h"
 #include "osprey/eval/event_writer.h"
 #include "osprey/eval/report.h"
@@ -33,9 +33,11 @@ using Clock = std::chrono::steady_clock;
 struct Flags {
   osprey::cli::ConfigFlags config;
   std::string model_dir, checkpoint_dir, checkpoint;
-  bool all = false, watch = false, skip_bad = false;
+  bool several = false, watch = false, skip_bad = false;  // the first: all checkpoints from first_step to last_step
   double eval_timeout = 3600;
+  int64_t first_step = 0, last_step = std::numeric_limits<int64_t>::max();
   int sample_1_of_n = 0, reader = 0;
+  std::optional<uint32_t> gallery;
   std::string device;
   std::string ground_truth, detections, json;
   int num_threads = 0;
@@ -97,12 +99,13 @@ class Evaluation {
           "{}: no training is there, for it has no pipeline.config; --pipeline_config names one that lies elsewhere",
           checkpoints_.string()));
     pipeline_ = osprey::config::load_pipeline(config, flags.config.overrides);
-    osprey::config::derive_num_classes(*pipeline_.message);
+    osprey::data::derive_classes(pipeline_);
     osprey::config::check(pipeline_, osprey::config::Purpose::kEvaluate);
     osprey::config::require_configured_paths(pipeline_, {"eval_input_reader"});
     if (flags.sample_1_of_n > 0)
       for (auto& reader : *pipeline_.message->mutable_eval_input_reader())
         reader.set_sample_1_of_n_examples(static_cast<uint32_t>(flags.sample_1_of_n));
+    if (flags.gallery) pipeline_.message->mutable_eval_config()->set_gallery_images(*flags.gallery);
     if (pipeline_.message->eval_input_reader_size() > 1)
       SPDLOG_INFO("the config has {} eval_input_reader; number {} is evaluated (--eval_reader)",
                   pipeline_.message->eval_input_reader_size(), flags.reader);
@@ -115,16 +118,14 @@ class Evaluation {
   void run() {
     if (flags_.watch) {
       watch();
-    } else if (flags_.all) {
-      const std::vector<Entry> entries = osprey::checkpoint::list(checkpoints_);
-      if (entries.empty())
-        throw osprey::CheckpointError(fmt::format("{}: there is no checkpoint", checkpoints_.string()));
-      for (const Entry& entry : entries) evaluate(entry.file);
+    } else if (flags_.several) {
+      for (const Entry& entry : osprey::checkpoint::list_between(checkpoints_, flags_.first_step, flags_.last_step))
+        evaluate(entry.file);
     } else {
       evaluate(osprey::checkpoint::resolve(!flags_.checkpoint.empty() ? fs::path(flags_.checkpoint) : checkpoints_));
     }
     std::string json = all_json_.empty() ? "" : all_json_.front();
-    if (flags_.all) {  // a list, one entry per checkpoint
+    if (flags_.several) {  // a list, one entry per checkpoint
       json = "[\n";
       for (size_t i = 0; i < all_json_.size(); ++i) json += (i > 0 ? ",\n" : "") + all_json_[i];
       json += "]\n";
@@ -155,7 +156,7 @@ class Evaluation {
     SPDLOG_INFO("{}: {} images in {:.1f} s{}; {} {}", file.string(), result.num_images, seconds_since(start),
                 result.num_skipped > 0 ? fmt::format(", {} records skipped", result.num_skipped) : "",
                 written ? "results in" : "results cannot be written to", output_.string());
-    const std::string heading = flags_.all || flags_.watch ? fmt::format("step {}\n", step) : "";
+    const std::string heading = flags_.several || flags_.watch ? fmt::format("step {}\n", step) : "";
     const std::string json = osprey::eval::metrics_json(result, step);
     if (flags_.watch) {
       show(heading + osprey::eval::text_report(result), json, flags_.json);
@@ -212,7 +213,8 @@ int main(int argc, char** argv) {
   CLI::App app{
       "Measures a detector: COCO's twelve numbers and a table per class on stdout, the same and the detections as "
       "JSON,\n"
-      "TensorBoard events and side-by-side pictures in the model directory."};
+      "TensorBoard events and side-by-side pictures in the model directory; with --gallery a page of the worst "
+      "images."};
   Flags flags;
   osprey::cli::add_config_flags(app, flags.config, /*required=*/false);
   app.get_option("--pipeline_config")
@@ -223,13 +225,26 @@ int main(int argc, char** argv) {
                  "Where eval/ with the results is put; also where the checkpoints are, without --checkpoint_dir")
       ->group("Checkpoints");
   auto* one = app.add_option("--checkpoint", flags.checkpoint, "Evaluates this checkpoint")->group("Checkpoints");
-  auto* all = app.add_flag("--all", flags.all, "Evaluates every checkpoint in the directory")
+  auto* all = app.add_flag("--all", flags.several, "Evaluates every checkpoint in the directory")
                   ->group("Checkpoints")
                   ->excludes(one);
+  auto* first =
+      app.add_option("--first_step", flags.first_step, "Evaluates every checkpoint in the directory from this step on")
+          ->check(osprey::cli::at_least(0))
+          ->group("Checkpoints")
+          ->excludes(one)
+          ->excludes(all);
+  auto* last = app.add_option("--last_step", flags.last_step, "... up to this step; both ends belong to the range")
+                   ->check(osprey::cli::at_least(0))
+                   ->group("Checkpoints")
+                   ->excludes(one)
+                   ->excludes(all);
   app.add_flag("--watch", flags.watch, "Evaluates each new checkpoint until the last step of the training")
       ->group("Checkpoints")
       ->excludes(one)
-      ->excludes(all);
+      ->excludes(all)
+      ->excludes(first)
+      ->excludes(last);
   app.add_option("--eval_timeout", flags.eval_timeout,
                  "With --watch: ends after so many seconds without a new checkpoint")
       ->capture_default_str()
@@ -254,15 +269,25 @@ int main(int argc, char** argv) {
                               "text")
                    ->expected(0, 1)
                    ->group("Output");
+  auto* gallery = app.add_option("--gallery", flags.gallery,
+                                 "Shows this many of the worst images, and as many of the best, in "
+                                 "eval/gallery_<step>/index.html; default: eval_config.gallery_images")
+                      ->check(osprey::cli::at_least(0))
+                      ->group("Output");
   auto* truth = app.add_option("--ground_truth", flags.ground_truth, "COCO annotations (JSON); with --detections")
                     ->group("Plain COCO evaluation");
   auto* found = app.add_option("--detections", flags.detections, "COCO results (JSON)")->group("Plain COCO evaluation");
   truth->needs(found);
   found->needs(truth);
+  for (auto* of_checkpoints : {first, last, gallery}) truth->excludes(of_checkpoints);
   osprey::cli::accept_logging_flags(app);
   return osprey::cli::run(app, "eval_detector --model_dir runs/bccd --json metrics.json", argc, argv, [&] {
     if (json->count() > 0 && flags.json.empty()) flags.json = kStdout;
     if (!flags.json.empty() && flags.json != kStdout) osprey::cli::check_writable(flags.json);
+    if (first->count() + last->count() > 0) flags.several = true;
+    if (flags.first_step > flags.last_step)
+      throw osprey::ConfigError(
+          fmt::format("--first_step {} lies behind --last_step {}", flags.first_step, flags.last_step));
     if (!flags.ground_truth.empty())
       evaluate_files(flags);
     else

@@ -3,8 +3,8 @@
 #include <spdlog/spdlog.h>
 
 #include "cli/cli.h"
-#include "osprey/config/resolve.h"
 #include "osprey/config/validate.h"
+#include "osprey/data/reader_classes.h"
 #include "osprey/export/exporter.h"
 
 int main(int argc, char** argv) {
@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
       app, "export_model --pipeline_config run/pipeline.config --checkpoint run --output_dir exported", argc, argv,
       [&] {
         const auto pipeline = osprey::config::load_pipeline(config.pipeline_config, config.overrides);
-        osprey::config::derive_num_classes(*pipeline.message);
+        osprey::data::derive_classes(pipeline);
         osprey::config::check(pipeline, osprey::config::Purpose::kExport);
         if (memory_format != "channels_last") options.memory_format = at::MemoryFormat::Contiguous;
         const osprey::ExportReport report = osprey::export_model(pipeline, checkpoint, output_dir, options);

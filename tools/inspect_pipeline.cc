@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "osprey/config/resolve.h"
 #include "osprey/config/validate.h"
+#include "osprey/data/reader_classes.h"
 #include "osprey/models/inspection.h"
 
 int main(int argc, char** argv) {
@@ -14,7 +15,7 @@ int main(int argc, char** argv) {
   return osprey::cli::run(app, "inspect_pipeline --pipeline_config pipeline.config --json", argc, argv, [&] {
     using namespace osprey;
     const auto pipeline = config::load_pipeline(flags.pipeline_config, flags.overrides);
-    config::derive_num_classes(*pipeline.message);
+    if (config::num_classes(*pipeline.message) == 0) data::derive_classes(pipeline);
     config::validate(pipeline);
     if (!json) cli::print(models::config_report(pipeline));
     config::require_supported(pipeline, config::Purpose::kInspect);

@@ -1,5 +1,6 @@
 // The input pipeline alone: decode, ssd_random_crop, flip, resize to 300 x 300, pad, batch.
-// usage: loader_bench RECORDS [WORKERS] [BATCHES]; prints one JSON line. WORKERS 1 gives images/s of one core.
+// usage: loader_bench RECORDS [WORKERS] [BATCHES] [READER]; prints one JSON line. WORKERS 1 gives images/s of one core;
+// READER are more fields of the input reader, e.g. "decode_reduced: true".
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -12,12 +13,12 @@
 int main(int argc, char** argv) {
   using namespace osprey;
   if (argc < 2) {
-    std::fprintf(stderr, "usage: loader_bench RECORDS [WORKERS] [BATCHES]\n");
+    std::fprintf(stderr, "usage: loader_bench RECORDS [WORKERS] [BATCHES] [READER]\n");
     return 2;
   }
   const int workers = argc > 2 ? std::atoi(argv[2]) : 1, batches = argc > 3 ? std::atoi(argv[3]) : 64;
   const auto reader = config::parse<proto::InputReader>(
-      fmt::format("tf_record_input_reader {{ input_path: '{}' }}", argv[1]), "reader");
+      fmt::format("tf_record_input_reader {{ input_path: '{}' }} {}", argv[1], argc > 4 ? argv[4] : ""), "reader");
   const auto resizer = config::parse<proto::ImageResizer>("fixed_shape_resizer {}", "resizer");
   const auto train = config::parse<proto::TrainConfig>(
       "data_augmentation_options { ssd_random_crop {} } data_augmentation_options { random_horizontal_flip {} }",

@@ -11,6 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/control_group.h"
+
 namespace osprey {
 namespace {
 
@@ -29,24 +31,10 @@ int64_t bytes_in(const char* file, const std::string& key) {
   return 0;
 }
 
-/// The number that stands in a file, or after a key in it; `otherwise` where there is none ("max", no such file).
-int64_t number_in(const std::filesystem::path& file, const std::string& key, int64_t otherwise) {
-  std::ifstream in(file);
-  int64_t number = 0;
-  for (std::string word; !key.empty() && word != key && in >> word;) {
-  }
-  return in >> number ? number : otherwise;
-}
-
 /// What the control groups around this process leave it; files that only lie in the cache count as free.
 int64_t left_by_control_groups() {
-  const std::filesystem::path root = "/sys/fs/cgroup";
-  std::ifstream in("/proc/self/cgroup");
-  std::filesystem::path group;
-  for (std::string line; std::getline(in, line);)
-    if (line.starts_with("0::/")) group = root / line.substr(4);
   int64_t left = kNoLimit;
-  for (; group.native().size() >= root.native().size(); group = group.parent_path()) {
+  for (const std::filesystem::path& group : control_groups()) {
     const int64_t limit = number_in(group / "memory.max", "", kNoLimit);
     if (limit == kNoLimit) continue;
     const int64_t used =

@@ -32,7 +32,8 @@ BestFirst::BestFirst(const ScoreTable& scores, float threshold, int64_t first_po
     : scores_(scores),
       threshold_(threshold),
       portion_(static_cast<size_t>(first_portion)),
-      rows_of_block_(std::max<int64_t>(1, kScoresOfBlock / std::max<int64_t>(1, scores.classes))) {
+      rows_of_block_(std::max<int64_t>(1, kScoresOfBlock / std::max<int64_t>(1, scores.classes))),
+      left_out_(static_cast<size_t>(scores.classes), false) {
   const int64_t blocks = (scores.rows + rows_of_block_ - 1) / rows_of_block_;
   best_left_.assign(static_cast<size_t>(blocks), kNone);
   kernels::parallel_for((blocks + kBlocksOfTask - 1) / kBlocksOfTask, [&](int64_t task) {
@@ -46,33 +47,33 @@ BestFirst::BestFirst(const ScoreTable& scores, float threshold, int64_t first_po
 }
 
 const Candidate* BestFirst::peek() {
-  if (position_ == found_.size()) {
-    find_portion();
-    position_ = 0;
-  }
-  return position_ == found_.size() ? nullptr : &found_[position_];
+  while (position_ == found_.size())
+    if (!find_portion()) return nullptr;
+  return &found_[position_];
 }
 
 int64_t BestFirst::end_of(int64_t block) const { return std::min(scores_.rows, (block + 1) * rows_of_block_); }
 
-/// Calls work(candidate) for those of a block that were not found yet and are no less than `at_least`.
+/// Calls work(candidate) for those of a block that are looked for, were not found yet and are no less than `at_least`.
 template <class Work>
 void BestFirst::for_each_left(int64_t block, float at_least, Work work) const {
   for (int64_t row = block * rows_of_block_; row < end_of(block); ++row) {
     const float* const scores = scores_.row(row);
     for (int64_t c = 0; c < scores_.classes; ++c) {
-      if (!(scores[c] >= at_least && scores[c] > threshold_)) continue;
+      if (!(scores[c] >= at_least && scores[c] > threshold_) || left_out_[static_cast<size_t>(c)]) continue;
       const Candidate candidate{scores[c], static_cast<int32_t>(c), row};
       if (!last_ || better(*last_, candidate)) work(candidate);
     }
   }
 }
 
-void BestFirst::find_portion() {
+/// false: nothing is left. A portion may be empty: what its blocks promised was of classes left out since.
+bool BestFirst::find_portion() {
   found_.clear();
+  position_ = 0;
   std::vector<float> bests;
   std::ranges::copy_if(best_left_, std::back_inserter(bests), [](float best) { return best > kNone; });
-  if (bests.empty()) return;
+  if (bests.empty()) return false;
   // So many blocks have a score of that much that the portion is found in them.
   float at_least = kNone;
   if (bests.size() > portion_) {
@@ -98,13 +99,14 @@ void BestFirst::find_portion() {
       enough = worst->score;
     });
   std::ranges::sort(found_, better);
-  last_ = found_.back();
+  if (!found_.empty()) last_ = found_.back();
   for (const int64_t block : blocks) {
     float best = kNone;
     for_each_left(block, kNone, [&](const Candidate& candidate) { best = std::max(best, candidate.score); });
     best_left_[static_cast<size_t>(block)] = best;
   }
   portion_ *= 4;
+  return true;
 }
 
 }  // namespace osprey::boxes

@@ -41,8 +41,11 @@ class BestFirst {
   const Candidate* peek();
   void take() { ++position_; }
 
+  /// No more of this class are looked for; those that were found already still come.
+  void leave_out(int32_t label) { left_out_[static_cast<size_t>(label)] = true; }
+
  private:
-  void find_portion();
+  bool find_portion();
   int64_t end_of(int64_t block) const;
   template <class Work>
   void for_each_left(int64_t block, float at_least, Work work) const;
@@ -51,7 +54,8 @@ class BestFirst {
   float threshold_;
   size_t portion_, position_ = 0;
   int64_t rows_of_block_;
-  std::vector<float> best_left_;   ///< of each block of rows; -infinity where nothing is left
+  std::vector<bool> left_out_;     ///< of each class
+  std::vector<float> best_left_;   ///< no less than what each block of rows has left; -infinity: nothing
   std::vector<Candidate> found_;   ///< the portion, in order
   std::optional<Candidate> last_;  ///< the worst one found so far: all better ones were found before
 };

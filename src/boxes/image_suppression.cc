@@ -77,7 +77,10 @@ class KeptBoxes {
   std::optional<Candidate> next() {
     while (std::optional<Queued> candidate = take()) {
       BoxList& kept = kept_[static_cast<size_t>(candidate->label)];
-      if (kept.size() >= how_.max_per_class) continue;
+      if (kept.size() >= how_.max_per_class) {
+        order_.leave_out(candidate->label);
+        continue;
+      }
       const Corners box = boxes_.corners(*candidate);
       if (how_.soft_nms_sigma > 0 ? stays(*candidate, box, kept) : kept.add_unless_overlapped(box, how_.iou_threshold))
         return candidate;
@@ -137,16 +140,14 @@ std::vector<Candidate> kept_by_heap(const CandidateBoxes& boxes, const ScoreTabl
   struct Lower {
     bool operator()(const Candidate& a, const Candidate& b) const { return a.score < b.score; }
   };
-  std::vector<std::priority_queue<Candidate, std::vector<Candidate>, Lower>> queues(
-      static_cast<size_t>(scores.classes));
-  for (int64_t row = 0; row < scores.rows; ++row)
-    for (int64_t c = 0; c < scores.classes; ++c)
-      if (const float score = scores.row(row)[c]; score > how.score_threshold)
-        queues[static_cast<size_t>(c)].push({score, static_cast<int32_t>(c), row});
   std::vector<Candidate> found;
-  for (auto& queue : queues)
+  for (int32_t label = 0; label < scores.classes; ++label) {
+    std::priority_queue<Candidate, std::vector<Candidate>, Lower> queue;
+    for (int64_t row = 0; row < scores.rows; ++row)
+      if (const float score = scores.row(row)[label]; score > how.score_threshold) queue.push({score, label, row});
     for (BoxList kept; kept.size() < how.max_per_class && !queue.empty(); queue.pop())
       if (kept.add_unless_overlapped(boxes.corners(queue.top()), how.iou_threshold)) found.push_back(queue.top());
+  }
   std::ranges::stable_sort(found, [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
   return found;
 }

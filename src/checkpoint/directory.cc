@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <limits>
 
 #include "checkpoint/index_file.h"
 #include "osprey/base/atomic_file.h"
@@ -48,6 +49,19 @@ std::vector<Entry> list(const fs::path& folder) {
   return entries;
 }
 
+std::vector<Entry> list_between(const fs::path& folder, int64_t first, int64_t last) {
+  std::vector<Entry> entries = list(folder);
+  if (entries.empty()) throw CheckpointError(fmt::format("{}: there is no checkpoint", folder.string()));
+  std::string there;
+  for (const Entry& entry : entries) there += fmt::format("{}{}", there.empty() ? "" : ", ", entry.step);
+  std::erase_if(entries, [&](const Entry& entry) { return entry.step < first || entry.step > last; });
+  if (entries.empty())
+    throw CheckpointError(
+        fmt::format("{}: there is no checkpoint from step {}{}; there are those of step {}", folder.string(), first,
+                    last == std::numeric_limits<int64_t>::max() ? " on" : fmt::format(" to {}", last), there));
+  return entries;
+}
+
 std::optional<Entry> latest(const fs::path& folder) {
   const std::vector<Entry> entries = list(folder);
   if (entries.empty()) return std::nullopt;
@@ -85,12 +99,14 @@ fs::path Directory::save(int64_t step, const Checkpoint& content, double now) {
   if (!index.last_preserved && retention_.keep_every_n_hours > 0) index.last_preserved = now - 1;
 
   std::vector<Entry> entries = list(folder_), removed;
-  const int64_t old_ones =
-      std::max<int64_t>(0, static_cast<int64_t>(entries.size()) - std::max<int64_t>(1, retention_.keep_last));
-  for (int64_t i = 0; i < static_cast<int64_t>(entries.size()); ++i) {
-    const Entry& entry = entries[i];
+  const auto counts = [every_n = retention_.regular_every_n_steps](const Entry& entry) {
+    return every_n == 0 || entry.step % every_n == 0;
+  };
+  int64_t old_ones = std::ranges::count_if(entries, counts) - std::max<int64_t>(1, retention_.keep_last);
+  for (const Entry& entry : entries) {
     const double time = entry.step == step ? now : written_at(old, entry);
-    bool kept = i >= old_ones || entry.step == step;
+    const bool is_old = !counts(entry) || old_ones-- > 0;
+    bool kept = !is_old || entry.step == step;
     if (!kept && retention_.keep_every_n_steps > 0) kept = entry.step % retention_.keep_every_n_steps == 0;
     if (!kept && retention_.keep_every_n_hours > 0) {
       // Judged once, in order of time: what is not younger than the last preserved one was preserved itself.

@@ -39,6 +39,18 @@ void prefix_paths(proto::InputReader& reader, const std::string& name, const std
   };
   if (reader.has_label_map_path()) put_before(*reader.mutable_label_map_path(), ".label_map_path");
   if (reader.has_external_input_reader() || reader.has_custom()) return;  // they have no files that we know of
+  if (reader.has_annotation_input_reader()) {
+    proto::AnnotationInputReader& annotations = *reader.mutable_annotation_input_reader();
+    const std::string field = ".annotation_input_reader.";
+    if (annotations.has_input()) put_before(*annotations.mutable_input(), field + "input");
+    if (annotations.has_image_dir()) put_before(*annotations.mutable_image_dir(), field + "image_dir");
+    if (annotations.has_class_descriptions())
+      put_before(*annotations.mutable_class_descriptions(), field + "class_descriptions");
+    const bool is_word = annotations.format() == proto::AnnotationInputReader::YOLO &&
+                         annotations.split().find_first_of("./") == std::string::npos;
+    if (annotations.has_split() && !is_word) put_before(*annotations.mutable_split(), field + "split");
+    return;
+  }
   auto& paths = *reader.mutable_tf_record_input_reader()->mutable_input_path();
   if (paths.empty()) {
     *paths.Add() = files;

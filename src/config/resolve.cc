@@ -51,13 +51,14 @@ int64_t num_classes(const Config& config) {
 void derive_num_classes(Config& config) {
   const ClassField field = class_field(config.model());
   if (field.number == nullptr || num_classes(config) > 0) return;
-  std::vector<std::string> files{config.train_input_reader().label_map_path()};
-  for (const proto::InputReader& reader : config.eval_input_reader()) files.push_back(reader.label_map_path());
-  const auto file = std::find_if(files.begin(), files.end(),
-                                 [](const std::string& path) { return std::filesystem::is_regular_file(path); });
-  if (file == files.end()) return;
+  std::vector<const proto::InputReader*> readers{&config.train_input_reader()};
+  for (const proto::InputReader& reader : config.eval_input_reader()) readers.push_back(&reader);
+  const auto found = std::find_if(readers.begin(), readers.end(), [](const proto::InputReader* reader) {
+    return reader->has_label_map() || std::filesystem::is_regular_file(reader->label_map_path());
+  });
+  if (found == readers.end()) return;
   auto* chosen = config.model().GetReflection()->MutableMessage(config.mutable_model(), field.model);
-  chosen->GetReflection()->SetInt32(chosen, field.number, load_label_map(*file).max_id());
+  chosen->GetReflection()->SetInt32(chosen, field.number, label_map_of(**found)->max_id());
 }
 
 ArithmeticChoice arithmetic(const Config& config) {

@@ -6,9 +6,11 @@
 #include <cctype>
 #include <cmath>
 
+#include "osprey/base/error.h"
 #include "osprey/base/nearest.h"
 #include "osprey/config/deprecated.h"
 #include "osprey/config/fields.h"
+#include "osprey/config/label_map.h"
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // deprecated fields have ranges as well
 
@@ -26,6 +28,7 @@ class Checker {
     if (config_.model().has_ssd() && config_.model().ssd().has_num_classes())
       at_least("model.ssd.num_classes", config_.model().ssd().num_classes(), 1);
     check_train();
+    check_on_nan();
     check_checkpoints();
     check_eval();
     check_reader("train_input_reader", config_.train_input_reader());
@@ -124,14 +127,45 @@ class Checker {
                     fmt::format("must not exceed recall_upper_bound, which is {}", eval.recall_upper_bound()));
   }
 
+  void check_on_nan() {
+    const proto::OnNan& on_nan = config_.train_config().on_nan();
+    const auto goes_with = [&](const char* field, bool is_set, proto::OnNan::Policy policy) {
+      if (is_set && on_nan.policy() != policy)
+        findings_.add(std::string("train_config.on_nan.") + field,
+                      fmt::format("goes with policy: {}, but the policy is {}", proto::OnNan::Policy_Name(policy),
+                                  proto::OnNan::Policy_Name(on_nan.policy())));
+    };
+    goes_with("max_skipped_in_a_row", on_nan.has_max_skipped_in_a_row(), proto::OnNan::SKIP_BATCH);
+    goes_with("max_rollbacks", on_nan.has_max_rollbacks(), proto::OnNan::ROLLBACK);
+    goes_with("rollback_learning_rate_factor", on_nan.has_rollback_learning_rate_factor(), proto::OnNan::ROLLBACK);
+    at_least("train_config.on_nan.max_skipped_in_a_row", on_nan.max_skipped_in_a_row(), 1u);
+    at_least("train_config.on_nan.max_rollbacks", on_nan.max_rollbacks(), 1u);
+    const float factor = on_nan.rollback_learning_rate_factor();
+    above_zero("train_config.on_nan.rollback_learning_rate_factor", factor);
+    fraction("train_config.on_nan.rollback_learning_rate_factor", factor);
+    if (on_nan.policy() == proto::OnNan::ROLLBACK && config_.train_input_reader().num_epochs() > 0)
+      findings_.add("train_config.on_nan.policy",
+                    "ROLLBACK makes steps again with other data, but with train_input_reader.num_epochs the data ends; "
+                    "write train_config.num_epochs instead");
+  }
+
   void check_reader(const std::string& path, const proto::InputReader& reader) {
     at_least(path + ".num_readers", reader.num_readers(), 1u);
     at_least(path + ".sample_1_of_n_examples", reader.sample_1_of_n_examples(), 1u);
     at_least(path + ".num_prefetch_batches", reader.num_prefetch_batches(), -1);
     at_least(path + ".max_number_of_boxes", reader.max_number_of_boxes(), 0);
+    fraction(path + ".repeat_factor_threshold", reader.repeat_factor_threshold());
+    if (reader.repeat_factor_threshold() > 0 && path.starts_with("eval"))
+      findings_.add(path + ".repeat_factor_threshold", "is for training: an evaluation sees every record once");
     at_least(path + ".num_additional_channels", reader.num_additional_channels(), 0);
     if (reader.has_tf_record_input_reader() && reader.tf_record_input_reader().input_path().empty())
       findings_.add(path + ".tf_record_input_reader", "names no input_path");
+    if (reader.has_label_map() && !reader.label_map_path().empty())
+      findings_.add(path + ".label_map", "cannot stand beside label_map_path; keep one of the two");
+    if (reader.has_label_map()) check_label_map(path + ".label_map", reader);
+    if (reader.decode_reduced() && reader.load_instance_masks())
+      findings_.add(path + ".decode_reduced", "does not go with load_instance_masks: masks are of whole pictures");
+    if (reader.has_annotation_input_reader()) check_annotations(path, reader);
     const auto& weights = reader.sample_from_datasets_weights();
     double sum = 0;
     for (int i = 0; i < weights.size(); ++i) {
@@ -144,6 +178,27 @@ class Checker {
       findings_.add(path + ".sample_from_datasets_weights",
                     fmt::format("has {} values for {} input paths", weights.size(), paths));
     if (!(sum > 0)) findings_.add(path + ".sample_from_datasets_weights", "must not all be 0");
+  }
+
+  void check_label_map(const std::string& path, const proto::InputReader& reader) {
+    try {
+      label_map_of(reader);
+    } catch (const ConfigError& error) {
+      findings_.add(path, error.what());
+    }
+  }
+
+  void check_annotations(const std::string& reader_path, const proto::InputReader& all) {
+    const proto::AnnotationInputReader& reader = all.annotation_input_reader();
+    const std::string path = reader_path + ".annotation_input_reader";
+    const char* const boxes_only = "is of records alone: annotations are read for their boxes";
+    if (all.load_instance_masks()) findings_.add(reader_path + ".load_instance_masks", boxes_only);
+    if (all.num_keypoints() > 0) findings_.add(reader_path + ".num_keypoints", boxes_only);
+    if (all.load_multiclass_scores()) findings_.add(reader_path + ".load_multiclass_scores", boxes_only);
+    if (!reader.has_format()) findings_.add(path + ".format", "must be set: VOC, COCO, YOLO or CSV");
+    if (reader.input().empty()) findings_.add(path + ".input", "must name the annotations");
+    if (reader.has_class_descriptions() && reader.has_format() && reader.format() != proto::AnnotationInputReader::CSV)
+      findings_.add(path + ".class_descriptions", "goes with format: CSV only");
   }
 
   const proto::TrainEvalPipelineConfig& config_;

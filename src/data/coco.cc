@@ -12,12 +12,11 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "osprey/base/error.h"
-#include "picture_index.h"
+#include "picture_finder.h"
 #include "split_index.h"
 #include "text_lines.h"
 
@@ -184,37 +183,10 @@ std::vector<std::string> subsets_of(const std::string& file) {
   return result;
 }
 
-std::vector<fs::path> usual_folders(const CocoOptions& options) {
-  if (!options.image_dir.empty()) return {options.image_dir};
-  const fs::path beside = fs::path(options.input).parent_path();
-  std::vector<fs::path> result;
-  const auto add = [&](const fs::path& folder) {
-    std::error_code error;
-    if (folder.empty() || fs::is_directory(folder, error)) result.push_back(folder);
-  };
-  for (const std::string& subset : subsets_of(options.input))
-    for (const fs::path& base : {beside, beside / ".."})
-      for (const fs::path& folder : {base / "images" / subset, base / "data" / subset, base / subset}) add(folder);
-  add(beside);  // "" is where the program runs
-  for (const char* name : {"images", "data"})
-    for (const fs::path& base : {beside, beside / ".."}) add(base / name);
-  return result;
-}
-
-// Where a picture may lie at any depth, if only one has its name.
-std::vector<std::string> folders_with_subsets(const CocoOptions& options) {
-  if (!options.image_dir.empty()) return {options.image_dir};
-  const fs::path beside = fs::path(options.input).parent_path();
-  std::vector<std::string> result;
-  for (const fs::path& base : {beside, beside / ".."})
-    for (const char* name : {"images", "data"}) result.push_back((base / name).string());
-  return result;
-}
-
 class Coco final : public AnnotationSource {
  public:
   Coco(CocoOptions options, Problems& problems)
-      : options_(std::move(options)), folders_(usual_folders(options_)), below_(folders_with_subsets(options_)) {
+      : options_(std::move(options)), pictures_(options_.input, options_.image_dir, subsets_of(options_.input)) {
     Contents contents = parse(options_.input);
     categories_ = std::move(contents.categories);
     for (const Category& category : categories_)
@@ -245,9 +217,14 @@ class Coco final : public AnnotationSource {
     result.file_name = image.file_name;
     result.width = std::max<int64_t>(image.width, 0);
     result.height = std::max<int64_t>(image.height, 0);
-    result.path = find_image(image.file_name, problems);
+    result.path = pictures_.find(image.file_name, problems);
     result.objects = objects_[at];
     return true;
+  }
+
+  RecordOrigin origin(int64_t index) const override {
+    const auto at = static_cast<size_t>(order_.at(static_cast<size_t>(index)));
+    return {options_.input, index, -1, images_[at].file_name};
   }
 
   std::vector<std::pair<int, std::string>> classes() const override {
@@ -278,7 +255,7 @@ class Coco final : public AnnotationSource {
       }
     }
     objects_.resize(images_.size());
-    count_tails();
+    for (const Image& image : images_) pictures_.expect(image.file_name);
   }
 
   void add_annotations(const std::vector<Annotation>& annotations, Problems& problems) {
@@ -311,71 +288,12 @@ class Coco final : public AnnotationSource {
     }
   }
 
-  std::string find_image(const std::string& file_name, Problems& problems) const {
-    const std::string plain = slashed(file_name);  // some tools write paths of Windows
-    const std::string last = tail_of(plain, false), named = folder_name(plain);
-    const bool is_shared = named.empty() && !is_only(last);  // "1.png" of a set that has "a/1.png", too
-    std::error_code error;
-    std::vector<std::string> names{file_name, plain};
-    if (is_only(last)) names.push_back(last);
-    for (const std::string& name : names)
-      for (const fs::path& folder : folders_)
-        if (fs::is_regular_file(folder / name, error) && !(is_shared && is_of_another(folder / name)))
-          return (folder / name).lexically_normal().string();
-    const std::vector<std::string> places = below_.places(plain);
-    if (is_shared && places.size() == 1) {
-      add_not_taken(plain, places, "pictures of several folders have this name", problems);
-      return "";
-    }
-    std::set<std::string> folders;
-    if (!named.empty())
-      // "a/train/1.png" and "b/train/1.png" are told apart by their whole paths.
-      folders.insert(is_only(tail_of(plain, true)) ? named : fs::path(plain).parent_path().string());
-    return only_place(plain, places, folders, problems);
-  }
-
-  /// Whether a picture of the set is found here by its name and that of its folder.
-  bool is_of_another(const fs::path& place) const {
-    const fs::path normal = place.lexically_normal();
-    const std::string tail = tail_of(normal.string(), true);
-    if (folder_name(normal.string()).empty() || names_of_tail_.count(tail) == 0) return false;
-    std::error_code error;
-    const auto folder = std::find_if(folders_.begin(), folders_.end(),
-                                     [&](const fs::path& base) { return fs::is_regular_file(base / tail, error); });
-    return folder != folders_.end() && (*folder / tail).lexically_normal() == normal;
-  }
-
-  /// The name of a file, if asked for with that of its folder.
-  static std::string tail_of(const std::string& plain, bool with_folder) {
-    const std::string name = fs::path(plain).filename().string(), folder = folder_name(plain);
-    return with_folder && !folder.empty() ? folder + "/" + name : name;
-  }
-
-  /// Whether no two pictures of the set, in different folders, have this tail.
-  bool is_only(const std::string& tail) const {
-    const auto found = names_of_tail_.find(tail);
-    return found == names_of_tail_.end() || found->second == 1;
-  }
-
-  void count_tails() {
-    std::unordered_set<std::string> seen;
-    for (const Image& image : images_) {
-      const std::string plain = fs::path(slashed(image.file_name)).lexically_normal().string();
-      if (!seen.insert(plain).second) continue;
-      const std::string short_tail = tail_of(plain, false), long_tail = tail_of(plain, true);
-      ++names_of_tail_[short_tail];
-      if (long_tail != short_tail) ++names_of_tail_[long_tail];
-    }
-  }
-
   CocoOptions options_;
-  std::vector<fs::path> folders_;  // in which pictures are looked for, in this order
-  PictureIndex below_;             // of what lies in none of them
+  PictureFinder pictures_;
   std::vector<Category> categories_;
   std::unordered_map<int64_t, std::string> names_;
   std::unordered_set<int64_t> used_;  // categories with objects
   std::vector<Image> images_;
-  std::unordered_map<std::string, int64_t> names_of_tail_;  // how many pictures' names end so
   std::unordered_map<int64_t, size_t> index_of_;
   std::vector<std::vector<AnnotatedObject>> objects_;
   std::vector<int64_t> order_;

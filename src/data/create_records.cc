@@ -10,13 +10,12 @@
 #include <regex>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "osprey/base/error.h"
 #include "osprey/config/label_map.h"
-#include "osprey/data/coco.h"
+#include "osprey/data/annotations.h"
 #include "osprey/data/shapes.h"
-#include "osprey/data/voc.h"
-#include "osprey/data/yolo.h"
 #include "record_of_image.h"
 #include "sharded_output.h"
 
@@ -27,7 +26,7 @@ namespace fs = std::filesystem;
 constexpr int kMaxWorkers = 1024;
 
 void check(const CreateRecordsOptions& options) {
-  const bool shapes = options.format == CreateRecordsOptions::Format::kShapes;
+  const bool shapes = options.format == AnnotationFormat::kShapes;
   if (options.output.empty()) throw ConfigError("--output is missing: the record file to write");
   if (options.label_map.empty()) throw ConfigError("--label_map is missing: the label map to obey, or to write");
   if (!shapes && options.input.empty()) throw ConfigError("--input is missing: the annotations to read");
@@ -35,6 +34,8 @@ void check(const CreateRecordsOptions& options) {
   if (shapes && !options.split.empty()) throw ConfigError("--split does not go with --format shapes");
   std::error_code ignored;
   if (shapes && !options.image_dir.empty()) throw ConfigError("--image_dir does not go with --format shapes");
+  if (options.format != AnnotationFormat::kCsv && !options.class_descriptions.empty())
+    throw ConfigError("--class_descriptions goes with --format csv only");
   if (!options.image_dir.empty() && !fs::is_directory(options.image_dir, ignored))
     throw ConfigError(fmt::format("--image_dir {}: no such folder", options.image_dir));
   if (options.num_shards < 1 || options.num_shards > 99999)
@@ -82,6 +83,7 @@ void refuse_to_overwrite(const CreateRecordsOptions& options, const std::vector<
   const std::pair<const char*, std::string> read[] = {
       {"--input", options.input},
       {"--split", fs::is_regular_file(options.split, ignored) ? options.split : ""},
+      {"--class_descriptions", options.class_descriptions},
       {"--label_map", options.label_map}};
   for (const auto& [flag, file] : read)
     for (const std::string& output : files)
@@ -91,29 +93,13 @@ void refuse_to_overwrite(const CreateRecordsOptions& options, const std::vector<
 }
 
 std::unique_ptr<AnnotationSource> open(const CreateRecordsOptions& options, Problems& problems) {
-  switch (options.format) {
-    case CreateRecordsOptions::Format::kVoc:
-      return open_voc({options.input, options.image_dir, options.split}, problems);
-    case CreateRecordsOptions::Format::kCoco:
-      return open_coco({options.input, options.image_dir, options.split}, problems);
-    case CreateRecordsOptions::Format::kYolo:
-      return open_yolo({options.input, options.image_dir, options.split}, problems);
-    case CreateRecordsOptions::Format::kShapes:
-      break;
-  }
+  if (options.format != AnnotationFormat::kShapes)
+    return open_annotations(
+        {options.format, options.input, options.image_dir, options.split, options.class_descriptions}, problems);
   ShapesOptions shapes;
   if (options.num_images > 0) shapes.num_images = options.num_images;
   shapes.seed = options.seed;
   return make_shapes(shapes);
-}
-
-config::LabelMap new_label_map(const AnnotationSource& source, const CreateRecordsOptions& options) {
-  config::LabelMap map;
-  for (const auto& [id, name] : source.classes()) map.items.push_back({id, name, ""});
-  if (map.items.empty())
-    throw DataError(options.input +
-                    ": has no objects, so no classes for a label map; give one that exists as --label_map");
-  return map;
 }
 
 // Makes records [begin, end) with several threads; in order, and nothing for what was left out.
@@ -132,7 +118,8 @@ class Maker {
         for (int64_t i = next++; i < end; i = next++) {
           AnnotatedImage image;
           if (source_.read(i, image, problems_))
-            records[static_cast<size_t>(i - begin)] = record_of_image(image, map_, problems_, classes);
+            records[static_cast<size_t>(i - begin)] =
+                record_of_image(std::move(image), map_, RecordCheck::kNow, problems_, classes);
         }
         const std::lock_guard lock(mutex_);
         for (const auto& [name, count] : classes) objects_of_class_[name] += count;
@@ -201,7 +188,7 @@ CreateRecordsResult create_records(const CreateRecordsOptions& options,
     if (error) throw DataError(fmt::format("{}: cannot create the folder: {}", folder.string(), error.message()));
   }
   const std::unique_ptr<AnnotationSource> source = open(options, problems);
-  if (!obey) map = new_label_map(*source, options);
+  if (!obey) map = new_label_map(*source, options.input, problems);
 
   const int64_t total = options.num_images > 0 ? std::min(options.num_images, source->size()) : source->size();
   const int threads = options.num_workers > 0 ? options.num_workers : std::max(1u, std::thread::hardware_concurrency());
@@ -229,7 +216,7 @@ CreateRecordsResult create_records(const CreateRecordsOptions& options,
                                 options.image_dir.empty() ? "; --image_dir says where they lie"
                                                           : "; looked for below --image_dir " + options.image_dir,
                                 fmt::join(result.problems, "\n")));
-  if (obey && result.num_objects == 0 && problems.count("object(s) left out: the label map") > 0)
+  if (obey && result.num_objects == 0 && problems.count(kForeignObjects) > 0)
     throw ConfigError(fmt::format("{}: has none of the classes of {}\n{}", options.label_map,
                                   options.input.empty() ? "the shapes" : options.input,
                                   fmt::join(result.problems, "\n")));

@@ -4,12 +4,15 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include "box_check.h"
 #include "features.h"
 #include "osprey/base/error.h"
 #include "osprey/config/label_map.h"
 #include "osprey/data/image_codec.h"
+#include "osprey/data/image_resizer.h"
 
 namespace osprey::data {
 namespace {
@@ -69,8 +72,13 @@ void read_image(Features& features, const DecoderOptions& options, Example& exam
     const bool swaps = orientation.applied >= 5;
     example.original_height = swaps ? info.width : info.height;
     example.original_width = swaps ? info.height : info.width;
+    std::optional<ImageSize> least;
+    if (options.reduce_for) {
+      least = options.reduce_for->content_size({example.original_height, example.original_width});
+      if (swaps) std::swap(least->height, least->width);
+    }
     if (options.decode_image)
-      example.image = upright(decode_image(encoded), orientation.applied);
+      example.image = upright(decode_image(encoded, least), orientation.applied);
     else
       example.encoded = std::move(encoded);
   } catch (const BadRecord&) {

@@ -8,7 +8,10 @@
 
 namespace osprey::data {
 
-std::string RecordOrigin::describe() const { return fmt::format("{}: record {} (byte {})", file, record, offset); }
+std::string RecordOrigin::describe() const {
+  if (offset >= 0) return fmt::format("{}: record {} (byte {})", file, record, offset);
+  return picture.empty() ? file : fmt::format("{}: {}", file, picture);
+}
 
 void fail_cut_short(const RecordOrigin& origin, uint64_t wanted, int64_t found) {
   throw DataError(fmt::format("{}: the file is cut short: the record needs {} bytes from here, {} are left",

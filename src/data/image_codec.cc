@@ -78,8 +78,8 @@ std::string try_decode_jpeg(std::string_view encoded, TJPF format, const at::Ten
   return tjGetErrorCode(handle) == TJERR_WARNING && harmless(message) ? "" : message;
 }
 
-at::Tensor decode_jpeg(std::string_view encoded, TJPF format, int channels, const JpegHead& head) {
-  at::Tensor pixels = at::empty({head.height, head.width, channels}, at::kByte);
+at::Tensor decode_jpeg(std::string_view encoded, TJPF format, int channels, const ImageSize& size) {
+  at::Tensor pixels = at::empty({size.height, size.width, channels}, at::kByte);
   std::string error = try_decode_jpeg(encoded, format, pixels);
   // Some cameras forget the end marker after the last pixel.
   if (error.find("remature end of JPEG file") != std::string::npos &&
@@ -95,11 +95,21 @@ at::Tensor cmyk_to_rgb(const at::Tensor& cmyk, bool inverted) {
   return at::floor_divide(light.slice(2, 0, 3) * light.slice(2, 3, 4), 255).to(at::kByte);
 }
 
-at::Tensor decode_jpeg_rgb(std::string_view encoded) {
+/// The smallest size that libjpeg decodes to by shorter transforms, of those that are no smaller than `least`.
+ImageSize reduced(const JpegHead& head, const ImageSize& least) {
+  for (const int64_t divisor : {8, 4, 2}) {
+    const ImageSize size{(head.height + divisor - 1) / divisor, (head.width + divisor - 1) / divisor};
+    if (size.height >= least.height && size.width >= least.width) return size;
+  }
+  return {head.height, head.width};
+}
+
+at::Tensor decode_jpeg_rgb(std::string_view encoded, const std::optional<ImageSize>& least) {
   const JpegHead head = jpeg_head(encoded);
   check_size(head.height, head.width);
-  if (head.components == 4) return cmyk_to_rgb(decode_jpeg(encoded, TJPF_CMYK, 4, head), head.adobe);
-  return decode_jpeg(encoded, TJPF_RGB, 3, head);
+  const ImageSize size = least ? reduced(head, *least) : ImageSize{head.height, head.width};
+  if (head.components == 4) return cmyk_to_rgb(decode_jpeg(encoded, TJPF_CMYK, 4, size), head.adobe);
+  return decode_jpeg(encoded, TJPF_RGB, 3, size);
 }
 
 cv::Mat decode_opencv(std::string_view encoded, int flags) {
@@ -142,9 +152,9 @@ ImageInfo image_info(std::string_view encoded) {
   return info;
 }
 
-at::Tensor decode_image(std::string_view encoded) {
+at::Tensor decode_image(std::string_view encoded, const std::optional<ImageSize>& least) {
   check_bytes(encoded);
-  if (is_jpeg(encoded)) return decode_jpeg_rgb(encoded);
+  if (is_jpeg(encoded)) return decode_jpeg_rgb(encoded, least);
   const cv::Mat picture = decode_opencv(encoded, cv::IMREAD_COLOR);
   at::Tensor image = at::empty({picture.rows, picture.cols, 3}, at::kByte);
   cv::Mat rgb(picture.rows, picture.cols, CV_8UC3, image.data_ptr<uint8_t>());
@@ -157,7 +167,7 @@ at::Tensor decode_grey(std::string_view encoded) {
   if (is_jpeg(encoded)) {
     const JpegHead head = jpeg_head(encoded);
     check_size(head.height, head.width);
-    return decode_jpeg(encoded, TJPF_GRAY, 1, head).squeeze(2);
+    return decode_jpeg(encoded, TJPF_GRAY, 1, {head.height, head.width}).squeeze(2);
   }
   const cv::Mat picture = decode_opencv(encoded, cv::IMREAD_GRAYSCALE);
   at::Tensor image = at::empty({picture.rows, picture.cols}, at::kByte);

@@ -64,7 +64,7 @@ std::string table(const LabelCensus& census, const LabelCheckOptions& options, b
 
 }  // namespace
 
-LabelCensus check_labels(const RecordIndex& index, const LabelCheckOptions& options) {
+LabelCensus check_labels(const ExampleIndex& index, const LabelCheckOptions& options) {
   const double start = now();
   const auto time_is_up = [&] { return now() - start > options.seconds; };
   LabelCensus census;
@@ -75,8 +75,8 @@ LabelCensus check_labels(const RecordIndex& index, const LabelCheckOptions& opti
       try {
         count(index.read(i), index.origin(i), options.label_map, census);
         ++census.records;
-      } catch (const BadRecord&) {
-        // named and counted by whoever reads it in earnest
+      } catch (const BadRecord& error) {  // counted by whoever reads it in earnest
+        if (census.first_unusable.empty()) census.first_unusable = error.what();
       }
     }
   bool sound = true;

@@ -4,9 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <iterator>
+
+#include "text_lines.h"
 
 namespace osprey::data {
 namespace fs = std::filesystem;
@@ -16,15 +17,17 @@ std::string folder_name(const std::string& path) {
   return name == ".." || name.ends_with(':') ? "" : name;  // "C:" is a drive
 }
 
+bool is_picture_name(const std::string& name) {
+  const std::string ending = lower_case(fs::path(name).extension().string());
+  return std::find(kPictureEndings.begin(), kPictureEndings.end(), ending) != kPictureEndings.end();
+}
+
 std::vector<std::string> pictures_below(const std::string& folder) {
   std::vector<std::string> result;
   std::error_code ignored;
   for (const fs::directory_entry& entry :
        fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied)) {
-    std::string ending = entry.path().extension().string();
-    std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
-    if (std::find(kPictureEndings.begin(), kPictureEndings.end(), ending) != kPictureEndings.end() &&
-        entry.is_regular_file(ignored))
+    if (is_picture_name(entry.path().string()) && entry.is_regular_file(ignored))
       result.push_back(entry.path().lexically_normal().string());
   }
   std::sort(result.begin(), result.end());

@@ -14,6 +14,9 @@ namespace osprey::data {
 /// What the names of pictures end in, in small letters; the likelier ones first.
 inline constexpr std::array kPictureEndings = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff"};
 
+/// Whether a name has one of these endings, in any case.
+bool is_picture_name(const std::string& name);
+
 /// The name of the folder that a path, with slashes, has a file in; "" where it names none.
 std::string folder_name(const std::string& path);
 

@@ -23,6 +23,8 @@ const char* kind_of(BadRecord::Cause cause) {
       return "not a tf.Example";
     case BadRecord::Cause::kPicture:
       return "picture cannot be decoded";
+    case BadRecord::Cause::kNoPicture:
+      return "annotation or picture cannot be read";
     case BadRecord::Cause::kLengths:
       return "lists of different lengths";
     case BadRecord::Cause::kPixels:
@@ -102,6 +104,16 @@ const char* fault_of(const ObjectLabel& object, int64_t num_classes, const confi
   return map == nullptr ? "it takes label_map_path to find its id" : "not in the label map";
 }
 
+RecordProblem left_out(const BadRecord& error, const RecordOrigin& origin, const std::string& picture) {
+  return {.subject = Subject::kRecord,
+          .kind = kind_of(error.cause()),
+          .effect = Effect::kRecordLeftOut,
+          .origin = origin,
+          .picture = picture,
+          .values = {},
+          .reason = reason_of(error, origin)};
+}
+
 }  // namespace
 
 std::string describe(const RecordProblem& problem) {
@@ -128,6 +140,13 @@ RecordChecker::RecordChecker(DecoderOptions options, std::shared_ptr<const confi
       label_map_(std::move(label_map)),
       decoder_(tolerant(options), label_map_) {}
 
+CheckedRecord RecordChecker::unusable(const BadRecord& error, const RecordOrigin& origin) {
+  CheckedRecord result;
+  result.picture = origin.picture;
+  result.problems.push_back(left_out(error, origin, ""));  // the origin says the picture
+  return result;
+}
+
 CheckedRecord RecordChecker::check(std::string_view record, const RecordOrigin& origin) const {
   CheckedRecord result;
   bool usable = true;
@@ -136,14 +155,7 @@ CheckedRecord RecordChecker::check(std::string_view record, const RecordOrigin& 
     try {
       part();
     } catch (const BadRecord& error) {
-      if (std::exchange(usable, false))
-        result.problems.push_back({.subject = Subject::kRecord,
-                                   .kind = kind_of(error.cause()),
-                                   .effect = Effect::kRecordLeftOut,
-                                   .origin = origin,
-                                   .picture = result.picture,
-                                   .values = {},
-                                   .reason = reason_of(error, origin)});
+      if (std::exchange(usable, false)) result.problems.push_back(left_out(error, origin, result.picture));
     }
   };
   std::optional<Features> features;

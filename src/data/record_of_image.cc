@@ -8,10 +8,12 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "osprey/base/error.h"
 #include "osprey/data/image_codec.h"
 #include "osprey/records/example.pb.h"
+#include "text_lines.h"
 #include "whole_file.h"
 
 namespace osprey::data {
@@ -39,22 +41,21 @@ class Builder {
   records::Example message_;
 };
 
-std::optional<std::string> load(const AnnotatedImage& image, Problems& problems) {
-  if (!image.encoded.empty()) return image.encoded;
+std::optional<std::string> load(AnnotatedImage& image, Problems& problems) {
+  if (!image.encoded.empty()) return std::move(image.encoded);
   if (image.path.empty()) {
-    problems.add("picture(s) left out, not found", image.file_name);
+    problems.add_unusable("picture(s)", "not found", image.file_name);
     return std::nullopt;
   }
   std::optional<std::string> bytes = bytes_of_file(image.path);
   if (!bytes)
-    problems.add("picture(s) left out, not readable", fmt::format("{}: {}", image.path, std::strerror(errno)));
+    problems.add_unusable("picture(s)", "not readable", fmt::format("{}: {}", image.path, std::strerror(errno)));
   return bytes;
 }
 
 std::string format_of(const ImageInfo& info, const std::string& file_name) {
   if (info.format != "other") return info.format;
-  std::string ending = std::filesystem::path(file_name).extension().string();
-  std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string ending = lower_case(std::filesystem::path(file_name).extension().string());
   return ending.size() > 1 ? ending.substr(1) : info.format;
 }
 
@@ -72,7 +73,18 @@ void choose_size(const ImageInfo& info, const std::string& place, AnnotatedImage
         fmt::format("{}: {} x {}, annotated {} x {}", place, info.width, info.height, image.width, image.height));
 }
 
-// The box as fractions of the picture; nothing, counted, where none is left.
+// The box as fractions of the picture, as it is; but of what lies further outside than the picture is large no more
+// than that is told, for a decoder takes larger numbers for pixels. Half of that stays between the corners of a box
+// that lies outside, so that this is what is said of it.
+Box unchecked(const AnnotatedObject& object, const AnnotatedImage& image) {
+  const auto low = [](float px, int64_t size) { return std::clamp(px / static_cast<float>(size), -1.0f, 1.5f); };
+  const auto high = [](float px, int64_t size) { return std::clamp(px / static_cast<float>(size), -0.5f, 2.0f); };
+  const Box& px = object.box_px;
+  return {low(px.ymin, image.height), low(px.xmin, image.width), high(px.ymax, image.height),
+          high(px.xmax, image.width)};
+}
+
+// The same, cut to the picture; nothing, counted, where none is left.
 std::optional<Box> normalised(const AnnotatedObject& object, const AnnotatedImage& image, const std::string& place,
                               Problems& problems) {
   const Box& px = object.box_px;
@@ -100,21 +112,23 @@ std::optional<Box> normalised(const AnnotatedObject& object, const AnnotatedImag
 
 }  // namespace
 
-std::optional<std::string> record_of_image(const AnnotatedImage& annotated, const config::LabelMap& map,
+std::optional<std::string> record_of_image(AnnotatedImage image, const config::LabelMap& map, RecordCheck check,
                                            Problems& problems, std::map<std::string, int64_t>& classes) {
-  AnnotatedImage image = annotated;
   std::optional<std::string> encoded = load(image, problems);
   if (!encoded) return std::nullopt;
   const std::string place = image.path.empty() ? image.file_name : image.path;
   ImageInfo info;
   try {
     info = image_info(*encoded);
-    if (!image.path.empty()) decode_image(*encoded);  // it is a user's file; the pictures that are made are sound
+    choose_size(info, place, image, problems);
+    if (check == RecordCheck::kNow && !image.path.empty()) decode_image(*encoded);  // those that are made are sound
   } catch (const DataError& error) {
-    problems.add("picture(s) left out, not decodable", place + ": " + error.what());
-    return std::nullopt;
+    if (check == RecordCheck::kNow) {
+      problems.add_unusable("picture(s)", "not decodable", place + ": " + error.what());
+      return std::nullopt;
+    }
+    image.objects.clear();  // the decoder will say the same of the picture
   }
-  choose_size(info, place, image, problems);
 
   Builder record;
   record.add("image/height", image.height);
@@ -123,14 +137,18 @@ std::optional<std::string> record_of_image(const AnnotatedImage& annotated, cons
   record.add("image/source_id", image.source_id);
   record.add("image/format", format_of(info, image.file_name));
   record.add("image/encoded", *encoded);
+  const bool has_groups = std::any_of(image.objects.begin(), image.objects.end(),
+                                      [](const AnnotatedObject& object) { return object.group_of; });
   for (size_t i = 0; i < image.objects.size(); ++i) {
     const AnnotatedObject& object = image.objects[i];
     const config::LabelMap::Item* item = map.find(object.name);
     if (item == nullptr) {
-      problems.add(fmt::format("object(s) left out: the label map does not have their class '{}'", object.name), place);
+      problems.add(fmt::format("{} does not have their class '{}'", kForeignObjects, object.name), place);
       continue;
     }
-    const std::optional<Box> box = normalised(object, image, fmt::format("{} object {}", place, i), problems);
+    const std::optional<Box> box = check == RecordCheck::kNow
+                                       ? normalised(object, image, fmt::format("{} object {}", place, i), problems)
+                                       : unchecked(object, image);
     if (!box) continue;
     record.add("image/object/bbox/ymin", box->ymin);
     record.add("image/object/bbox/xmin", box->xmin);
@@ -142,6 +160,7 @@ std::optional<std::string> record_of_image(const AnnotatedImage& annotated, cons
     record.add("image/object/is_crowd", static_cast<int64_t>(object.is_crowd));
     record.add("image/object/difficult", static_cast<int64_t>(object.difficult));
     record.add("image/object/truncated", static_cast<int64_t>(object.truncated));
+    if (has_groups) record.add("image/object/group_of", static_cast<int64_t>(object.group_of));
     ++classes[item->name];
   }
   return record.bytes();

@@ -156,6 +156,8 @@ class Shapes final : public AnnotationSource {
     return true;
   }
 
+  RecordOrigin origin(int64_t index) const override { return {"shapes", index, -1, std::to_string(index)}; }
+
   std::vector<std::pair<int, std::string>> classes() const override {
     std::vector<std::pair<int, std::string>> result;
     for (const char* name : kClasses) result.emplace_back(static_cast<int>(result.size()) + 1, name);

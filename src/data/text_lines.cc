@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
+#include <charconv>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 
@@ -11,20 +14,26 @@
 
 namespace osprey::data {
 
-std::vector<std::string> text_lines(const std::string& file) {
+void for_each_line(const std::string& file, const std::function<void(const std::string& line, int64_t number)>& call) {
   std::ifstream in(file, std::ios::binary);
   if (!in) throw DataError(fmt::format("{}: cannot open: {}", file, std::strerror(errno)));
-  std::vector<std::string> lines;
+  int64_t number = 0;
   for (std::string line; std::getline(in, line);) {
-    if (lines.empty() && (line.starts_with("\xFF\xFE") || line.starts_with("\xFE\xFF")))
+    const bool is_first = ++number == 1;
+    if (is_first && (line.starts_with("\xFF\xFE") || line.starts_with("\xFE\xFF")))
       throw DataError(file + ": is UTF-16; save it as UTF-8");
     if (line.find('\0') != std::string::npos)
       throw DataError(file + ": has NUL bytes, so it is UTF-16 or no text; save it as UTF-8");
-    if (lines.empty() && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
+    if (is_first && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
     if (line.ends_with('\r')) line.pop_back();
-    lines.push_back(line);
+    call(line, number);
   }
   if (in.bad()) throw DataError(fmt::format("{}: cannot be read: {}", file, std::strerror(errno)));
+}
+
+std::vector<std::string> text_lines(const std::string& file) {
+  std::vector<std::string> lines;
+  for_each_line(file, [&](const std::string& line, int64_t) { lines.push_back(line); });
   return lines;
 }
 
@@ -54,6 +63,22 @@ std::string without_blanks(const std::string& text) {
   const size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin == std::string::npos) return "";
   return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
+}
+
+std::string lower_case(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+double number_of(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? value : std::nan("");
+}
+
+int64_t pixels_of(const std::string& text) {
+  const double value = number_of(text);
+  return value >= 1 && value < 1e9 ? static_cast<int64_t>(value) : 0;
 }
 
 std::string slashed(std::string path) {

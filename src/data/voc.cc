@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -27,18 +26,6 @@ std::string child_text(const pugi::xml_node& node, const char* name) {
   return without_blanks(node.child(name).child_value());
 }
 
-// NaN where the text is no number.
-double number(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? value : std::nan("");
-}
-
-int64_t size_of(const std::string& text) {
-  const double value = number(text);
-  return value >= 1 && value < 1e9 ? static_cast<int64_t>(value) : 0;
-}
-
 bool flag(const pugi::xml_node& node, const char* name) {
   const std::string text = child_text(node, name);
   return !text.empty() && text != "0" && text != "false";
@@ -46,14 +33,13 @@ bool flag(const pugi::xml_node& node, const char* name) {
 
 std::vector<std::string> find_xml(const std::string& input) {
   std::error_code error;
-  if (fs::is_regular_file(input, error)) return {input};
+  const auto is_xml = [](const fs::path& file) { return lower_case(file.extension().string()) == ".xml"; };
+  if (fs::is_regular_file(input, error) && is_xml(input)) return {input};
   if (!fs::is_directory(input, error)) throw DataError(input + ": no such folder or XML file");
   std::vector<std::string> files;
   for (const fs::directory_entry& entry :
        fs::recursive_directory_iterator(input, fs::directory_options::skip_permission_denied)) {
-    std::string ending = entry.path().extension().string();
-    std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
-    if (ending == ".xml" && entry.is_regular_file(error)) files.push_back(entry.path().string());
+    if (is_xml(entry.path()) && entry.is_regular_file(error)) files.push_back(entry.path().string());
   }
   if (files.empty()) throw DataError(input + ": 0 XML files in this folder and below");
   std::sort(files.begin(), files.end());
@@ -88,22 +74,24 @@ class Voc final : public AnnotationSource {
     const pugi::xml_parse_result parsed = document.load_file(file.c_str());
     const pugi::xml_node root = document.child("annotation");
     if (!parsed || !root) {
-      problems.add("XML file(s) left out, being no annotation",
-                   parsed ? file + ": no <annotation>"
-                          : fmt::format("{}: {} at byte {}", file, parsed.description(), parsed.offset));
+      problems.add_unusable("XML file(s)", "being no annotation",
+                            parsed ? file + ": no <annotation>"
+                                   : fmt::format("{}: {} at byte {}", file, parsed.description(), parsed.offset));
       return false;
     }
     image.file_name = child_text(root, "filename");
     if (image.file_name.empty()) image.file_name = fs::path(file).stem().string();
     image.source_id = image.file_name;
-    image.width = size_of(child_text(root.child("size"), "width"));
-    image.height = size_of(child_text(root.child("size"), "height"));
+    image.width = pixels_of(child_text(root.child("size"), "width"));
+    image.height = pixels_of(child_text(root.child("size"), "height"));
     image.path = find_image(file, image.file_name, problems);
     int64_t number_of_object = 0;
     for (const pugi::xml_node& node : root.children("object"))
       read_object(node, fmt::format("{} object {}", file, number_of_object++), image, problems);
     return true;
   }
+
+  RecordOrigin origin(int64_t index) const override { return {files_.at(static_cast<size_t>(index)), index, -1, ""}; }
 
   std::vector<std::pair<int, std::string>> classes() const override {
     std::set<std::string> names;
@@ -125,8 +113,8 @@ class Voc final : public AnnotationSource {
     object.name = child_text(node, "name");
     if (object.name.empty()) return problems.add("object(s) left out, having no name", place);
     const pugi::xml_node box = node.child("bndbox");
-    const double xmin = number(child_text(box, "xmin")), ymin = number(child_text(box, "ymin"));
-    const double xmax = number(child_text(box, "xmax")), ymax = number(child_text(box, "ymax"));
+    const double xmin = number_of(child_text(box, "xmin")), ymin = number_of(child_text(box, "ymin"));
+    const double xmax = number_of(child_text(box, "xmax")), ymax = number_of(child_text(box, "ymax"));
     if (!std::isfinite(xmin + ymin + xmax + ymax)) return problems.add("object(s) left out, having no box", place);
     object.box_px = {static_cast<float>(ymin), static_cast<float>(xmin), static_cast<float>(ymax),
                      static_cast<float>(xmax)};

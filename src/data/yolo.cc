@@ -8,11 +8,10 @@
 #include <unordered_set>
 
 #include "osprey/base/error.h"
-#include "osprey/data/image_codec.h"
 #include "picture_index.h"
 #include "split_index.h"
 #include "text_lines.h"
-#include "whole_file.h"
+#include "upright_picture.h"
 #include "yolo_dataset.h"
 #include "yolo_paths.h"
 
@@ -37,16 +36,7 @@ class Yolo final : public AnnotationSource {
     image.file_name = picture.spelled;
     image.path = picture.path;
     image.source_id = image.path.empty() ? picture.spelled : relative(image.path);
-    if (image.path.empty()) return true;
-    image.encoded = bytes_of_file(image.path).value_or("");  // "": is said by whoever needs the picture
-    try {
-      const ImageInfo info = image_info(image.encoded);
-      const bool lies = info.orientation >= 5;  // is stored on its side
-      image.height = lies ? info.width : info.height;
-      image.width = lies ? info.height : info.width;
-    } catch (const DataError&) {  // no picture, which is counted by whoever writes it
-      return true;
-    }
+    if (image.path.empty() || !read_upright(image)) return true;
     const std::string labels = labels_of(picture);
     if (labels.empty()) {
       problems.add("picture(s) without a label file, taken to have no objects", image.path);
@@ -56,13 +46,17 @@ class Yolo final : public AnnotationSource {
     try {
       lines = text_lines(labels);
     } catch (const DataError& error) {
-      problems.add("picture(s) left out, their label files not being readable", error.what());
+      problems.add_unusable("picture(s)", "their label files not being readable", error.what());
       return false;
     }
     if (std::all_of(lines.begin(), lines.end(), [](const std::string& line) { return without_blanks(line).empty(); }))
       problems.add("picture(s) with an empty label file, taken to have no objects", labels);
     image.objects = yolo_objects(lines, labels, image.height, image.width, set_.labels, problems);
     return true;
+  }
+
+  RecordOrigin origin(int64_t index) const override {
+    return {set_.file, index, -1, pictures_.at(static_cast<size_t>(index)).spelled};
   }
 
   std::vector<std::pair<int, std::string>> classes() const override {

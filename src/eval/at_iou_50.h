@@ -14,6 +14,9 @@ struct Verdicts {
   std::vector<double> right = {}, wrong = {};
 };
 
+/// What counts of one class from a score up; nothing where the threshold is kNotAvailable.
+DetectionCounts counts_from(const Verdicts& verdicts, double score_threshold);
+
 /// images     as they were matched
 /// verdicts   [K]
 /// precision  [K][101] at COCO's recalls; empty for a class without objects

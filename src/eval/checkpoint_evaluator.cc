@@ -26,9 +26,10 @@ config::ConfigNode<proto::InputReader> naming_reader(const Root& root, int index
   const auto own = reader_of(root, index);
   const auto training = root.child("train_input_reader", root->train_input_reader());
   std::error_code unreadable;
-  const bool borrows =
-      own->label_map_path().empty() && std::filesystem::is_regular_file(training->label_map_path(), unreadable);
-  return borrows ? training : own;
+  if (own->has_label_map() || !own->label_map_path().empty()) return own;
+  const bool has_map =
+      training->has_label_map() || std::filesystem::is_regular_file(training->label_map_path(), unreadable);
+  return has_map ? training : own;
 }
 
 }  // namespace
@@ -36,15 +37,16 @@ config::ConfigNode<proto::InputReader> naming_reader(const Root& root, int index
 std::vector<Category> evaluation_categories(const Root& root, int index, int64_t num_classes) {
   const auto reader = naming_reader(root, index);
   std::vector<Category> categories;
-  if (reader->label_map_path().empty()) {
+  const std::optional<config::LabelMap> map = config::label_map_of(*reader);
+  if (!map) {
     for (int64_t id = 1; id <= num_classes; ++id) categories.push_back({id, fmt::format("class {}", id)});
     return categories;
   }
-  const config::LabelMap map = config::load_label_map(reader->label_map_path());
-  if (map.max_id() > num_classes)
-    reader.fail("label_map_path", fmt::format("{} goes up to id {}, but the model has num_classes {}",
-                                              reader->label_map_path(), map.max_id(), num_classes));
-  for (const config::LabelMap::Item& item : map.items) categories.push_back({item.id, item.shown()});
+  if (map->max_id() > num_classes)
+    reader.fail(reader->has_label_map() ? "label_map" : "label_map_path",
+                fmt::format("{}goes up to id {}, but the model has num_classes {}",
+                            reader->has_label_map() ? "" : reader->label_map_path() + " ", map->max_id(), num_classes));
+  for (const config::LabelMap::Item& item : map->items) categories.push_back({item.id, item.shown()});
   return categories;
 }
 

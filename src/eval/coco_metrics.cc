@@ -7,39 +7,24 @@
 #include <optional>
 #include <sstream>
 
+#include "eval/coco_image.h"
 #include "eval/metrics_registry.h"
 #include "osprey/base/error.h"
 
 namespace osprey::eval {
 namespace {
 
-std::array<double, 4> xywh(const BoxPx& box) { return {box.xmin, box.ymin, box.xmax - box.xmin, box.ymax - box.ymin}; }
-
 class CocoMetrics final : public DetectionMetrics {
  public:
   CocoMetrics(const std::vector<Category>& categories, const MetricsOptions& options)
-      : categories_(categories), options_(options) {
-    for (size_t k = 0; k < categories.size(); ++k) index_[categories[k].id] = static_cast<int64_t>(k);
+      : categories_(categories), options_(options), index_(index_of(categories)) {
     for (const auto& [name, members] : options.super_categories)
       super_categories_.emplace_back(name, members_of(name, members));
   }
 
   void add_image(const std::string& image_id, const ImageGroundTruth& truth, const ImageDetections& found) override {
     check_image(image_id, truth, found);
-    CocoImage image;
-    for (size_t g = 0; g < truth.boxes_px.size(); ++g) {
-      const auto category = index_.find(truth.classes[g]);
-      if (category == index_.end()) continue;
-      const std::array<double, 4> box = xywh(truth.boxes_px[g]);
-      const double area = truth.area.empty() || truth.area[g] <= 0 ? box[2] * box[3] : truth.area[g];
-      image.objects.push_back({box, area, category->second, !truth.is_crowd.empty() && truth.is_crowd[g] != 0});
-    }
-    for (size_t d = 0; d < found.boxes_px.size(); ++d) {
-      const auto category = index_.find(found.classes[d]);
-      if (category != index_.end())
-        image.detections.push_back({xywh(found.boxes_px[d]), found.scores[d], category->second});
-    }
-    if (!images_.emplace(image_id, std::move(image)).second)
+    if (!images_.emplace(image_id, coco_image(truth, found, index_)).second)
       throw DataError(fmt::format("image {} was evaluated twice", image_id));
     result_.reset();
   }
@@ -108,7 +93,7 @@ class CocoMetrics final : public DetectionMetrics {
 
   std::vector<Category> categories_;
   MetricsOptions options_;
-  std::map<int64_t, int64_t> index_;  // category id -> index
+  std::map<int64_t, int64_t> index_;
   std::vector<std::pair<std::string, std::vector<size_t>>> super_categories_;
   std::map<std::string, CocoImage> images_;
   mutable std::optional<CocoResult> result_;

@@ -6,8 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "eval/evaluation_json.h"
-#include "osprey/base/atomic_file.h"
-#include "osprey/base/error.h"
+#include "eval/result_file.h"
 #include "osprey/base/json_text.h"
 #include "osprey/data/image_codec.h"
 #include "osprey/eval/evaluator.h"
@@ -18,28 +17,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A whole file, with the folders above it; programs that evaluate one checkpoint at a time do not disturb each other.
-void write_result(const fs::path& file, const std::string& bytes) {
-  if (file.has_parent_path()) {
-    std::error_code error;
-    fs::create_directories(file.parent_path(), error);
-    if (error) throw DataError(fmt::format("{}: cannot be made: {}", file.parent_path().string(), error.message()));
-  }
-  write_whole(file, bytes, AtomicFile::Temporary::kPerProcess);
-}
-
-// Ids that are whole numbers, as COCO's are, are written as numbers.
-nlohmann::json id_json(const std::string& id) {
-  const bool digits = !id.empty() && id.size() < 18 && id.find_first_not_of("0123456789") == std::string::npos;
-  if (digits) return std::stoll(id);
-  return id;
-}
-
 // An image id as part of a file name.
 std::string file_name(std::string id) {
   for (char& c : id)
     if (c == '/' || c == '\\' || c == '\0') c = '_';
   return id;
+}
+
+void write_curves(const EvaluationResult& result, int64_t step, EventWriter& events) {
+  const std::string tag = "DetectionBoxes_PrecisionRecall@.50IOU";
+  std::vector<DetectionCounts> all(AtIou50::kScores);
+  for (size_t k = 0; k < result.per_class.size(); ++k) {
+    const std::vector<DetectionCounts>& counts = result.at_iou_50->at_scores[k];
+    for (size_t i = 0; i < all.size(); ++i) all[i] += counts[i];
+    if (!result.at_iou_50->precision_recall[k].precision.empty())
+      events.precision_recall(fmt::format("{}/{}", tag, result.per_class[k].category.name), counts, step);
+  }
+  events.precision_recall(tag, all, step);
 }
 
 }  // namespace
@@ -78,12 +72,14 @@ void write_evaluation(const EvaluationResult& result, const std::string& eval_di
       write_result(fs::path(options.visualization_dir) / fmt::format("export-{}-{}.png", name, step),
                    data::encode_png(picture.image));
     }
+  if (options.gallery_images > 0) write_gallery(result, eval_dir, step);
   if (events == nullptr) return;
   for (const MetricValue& metric : result.metrics)
     if (!std::isnan(metric.value)) events->scalar(metric.name, metric.value, step);
   for (const EvaluationPicture& picture : result.pictures)
     events->encoded_image(picture.tag, data::encode_jpeg(picture.image), picture.image.size(0), picture.image.size(1),
                           step);
+  if (result.at_iou_50) write_curves(result, step, *events);
   events->flush();
 }
 

@@ -1,10 +1,9 @@
 #include "eval/evaluation_json.h"
 
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "osprey/base/json_text.h"
+#include "eval/result_file.h"
 
 namespace osprey::eval {
 namespace {
@@ -55,27 +54,6 @@ Json at_iou_50_json(const AtIou50& at, const std::vector<ClassMetrics>& rows) {
   return {{"precision_recall", std::move(curves)}, {"operating_point", std::move(operating)}};
 }
 
-// Indented, but lists of numbers and names on one line each.
-void write(std::string& text, const Json& json, size_t indent) {
-  const bool flat = !json.is_structured() || json.empty() ||
-                    (json.is_array() &&
-                     std::none_of(json.begin(), json.end(), [](const Json& entry) { return entry.is_structured(); }));
-  if (flat) {
-    text += json_text(json);
-    return;
-  }
-  const std::string line_break = '\n' + std::string(indent, ' ');
-  text += json.is_array() ? '[' : '{';
-  bool first = true;
-  for (const auto& [key, value] : json.items()) {
-    text += (first ? "" : ",") + line_break + "  ";
-    if (json.is_object()) text += json_text(Json(key)) + ": ";
-    write(text, value, indent + 2);
-    first = false;
-  }
-  text += line_break + (json.is_array() ? ']' : '}');
-}
-
 }  // namespace
 
 std::string evaluation_json(const std::vector<MetricValue>& metrics, const std::vector<ClassMetrics>& per_class,
@@ -98,9 +76,7 @@ std::string evaluation_json(const std::vector<MetricValue>& metrics, const std::
   json["num_images"] = num_images;
   json["num_skipped"] = num_skipped;
   if (at_iou_50 != nullptr) json["at_iou_50"] = at_iou_50_json(*at_iou_50, per_class);
-  std::string text;
-  write(text, json, 0);
-  return text + "\n";
+  return readable_json(json);
 }
 
 }  // namespace osprey::eval

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "osprey/eval/evaluator.h"
@@ -53,6 +54,18 @@ EvaluationOptions evaluation_options(const config::ConfigNode<proto::EvalConfig>
   options.detections_file = config->export_path();
   options.visualization_dir = config->visualization_export_dir();
   options.visualization_by_image_id = config->keep_image_id_for_visualization_export();
+  options.gallery_images = config->gallery_images();
+  if (options.gallery_images > 0) {
+    const auto& metrics = options.metrics_set;
+    if (options.ignore_ground_truth)
+      config.fail("gallery_images", "there are no errors to show with ignore_groundtruth");
+    if (std::find(metrics.begin(), metrics.end(), "coco_detection_metrics") == metrics.end())
+      config.fail("gallery_images",
+                  "needs coco_detection_metrics, whose operating point decides what is an error, in metrics_set");
+    constexpr int64_t kMost = 200;
+    if (options.gallery_images > kMost)
+      config.fail("gallery_images", fmt::format("must be <= {}, got {}", kMost, options.gallery_images));
+  }
   for (int i = 0; i < config->metrics_set_size(); ++i) {
     try {
       make_metrics(config->metrics_set(i), {});

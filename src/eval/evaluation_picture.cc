@@ -22,12 +22,19 @@ at::Tensor picture_of(const Batch& batch, int64_t row) {
   return picture.permute({1, 2, 0}).contiguous();
 }
 
+}  // namespace
+
+at::Tensor picture_for_view(const Batch& batch, int64_t row, double height, double width) {
+  const double longest = std::max({height, width, 1.0});
+  const double scale = std::clamp(longest, kShortestLongSide, kLongestSide) / longest;
+  const auto size = [&](double side) { return std::max<int64_t>(1, std::llround(side * scale)); };
+  return resize_for_view(picture_of(batch, row), size(height), size(width));
+}
+
 Box normalised(const BoxPx& box, double height, double width) {
   return {static_cast<float>(box.ymin / height), static_cast<float>(box.xmin / width),
           static_cast<float>(box.ymax / height), static_cast<float>(box.xmax / width)};
 }
-
-}  // namespace
 
 at::Tensor evaluation_picture(const Batch& batch, int64_t row, const ImageGroundTruth& truth,
                               const ImageDetections& found, const std::vector<Category>& categories,
@@ -60,10 +67,7 @@ at::Tensor evaluation_picture(const Batch& batch, int64_t row, const ImageGround
     detections.resize(static_cast<size_t>(options.max_num_boxes_to_visualize));
   left.insert(left.end(), detections.begin(), detections.end());
 
-  const double longest = std::max({truth.height, truth.width, 1.0});
-  const double scale = std::clamp(longest, kShortestLongSide, kLongestSide) / longest;
-  const auto size = [&](double side) { return std::max<int64_t>(1, std::llround(side * scale)); };
-  const at::Tensor picture = resize_for_view(picture_of(batch, row), size(truth.height), size(truth.width));
+  const at::Tensor picture = picture_for_view(batch, row, truth.height, truth.width);
   DrawOptions draw{.max_boxes = static_cast<int>(left.size()),
                    .min_score = 0,
                    .show_labels = !options.skip_labels,

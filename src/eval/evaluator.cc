@@ -8,6 +8,7 @@
 
 #include "eval/evaluation_picture.h"
 #include "eval/findings.h"
+#include "eval/gallery_picture.h"
 #include "eval/image_results.h"
 #include "eval/measurement.h"
 
@@ -105,8 +106,11 @@ EvaluationResult evaluate(models::DetectionModel& model, data::BatchSource& sour
     measurement.add(std::move(findings));
   });
   if (!whole) return {.stopped = true};
-  return std::move(measurement)
-      .result(model.regularization_loss().item<double>(), source.num_skipped(), source.num_examples());
+  EvaluationResult result =
+      std::move(measurement)
+          .result(model.regularization_loss().item<double>(), source.num_skipped(), source.num_examples());
+  draw_gallery(result.gallery, source, categories);
+  return result;
 }
 
 std::optional<EvaluationResult> evaluate_share(models::DetectionModel& model, data::BatchSource& source,
@@ -132,8 +136,10 @@ std::optional<EvaluationResult> evaluate_share(models::DetectionModel& model, da
   std::sort(all.batches.begin(), all.batches.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
   Measurement measurement(categories, options);
   for (BatchFindings& findings : all.batches) measurement.add(std::move(findings));
-  return std::move(measurement)
-      .result(model.regularization_loss().item<double>(), all.num_skipped, source.num_examples());
+  EvaluationResult result =
+      std::move(measurement).result(model.regularization_loss().item<double>(), all.num_skipped, source.num_examples());
+  if (options.gallery_images > 0) draw_gallery(result.gallery, group.whole_source(), categories);
+  return result;
 }
 
 }  // namespace osprey::eval

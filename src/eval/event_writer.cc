@@ -6,11 +6,13 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
 
+#include "base/utf8_text.h"
 #include "osprey/base/clock.h"
 #include "osprey/base/error.h"
 #include "osprey/data/image_codec.h"
@@ -54,6 +56,35 @@ void fill(records::Histogram& histogram, const at::Tensor& counted) {
   }
 }
 
+/// Rows, one for each T: right, wrong, what is rightly not there (of which a detector knows no number: 0), missed,
+/// precision, recall. TensorBoard leaves the thresholds out at the end with which nothing is found.
+/// source  tensorboard/plugins/pr_curve/summary.py and pr_curves_plugin.py
+void fill_curve(records::Summary::Value& value, const std::vector<DetectionCounts>& counts) {
+  records::PrCurvePluginData curve;
+  curve.set_num_thresholds(static_cast<uint32_t>(counts.size()));
+  records::SummaryMetadata& metadata = *value.mutable_metadata();
+  metadata.mutable_plugin_data()->set_plugin_name("pr_curves");
+  metadata.mutable_plugin_data()->set_content(curve.SerializeAsString());
+  metadata.set_display_name(value.tag());
+  metadata.set_data_class(records::SummaryMetadata::TENSOR);
+  records::Tensor& tensor = *value.mutable_tensor();
+  tensor.set_dtype(1);
+  tensor.mutable_tensor_shape()->add_dim()->set_size(6);
+  tensor.mutable_tensor_shape()->add_dim()->set_size(static_cast<int64_t>(counts.size()));
+  const auto row = [&](const auto& number) {
+    for (const DetectionCounts& at : counts) {
+      const auto value_here = static_cast<double>(number(at));
+      tensor.add_float_val(std::isnan(value_here) ? 0 : static_cast<float>(value_here));
+    }
+  };
+  row([](const DetectionCounts& at) { return at.true_positives; });
+  row([](const DetectionCounts& at) { return at.false_positives; });
+  row([](const DetectionCounts&) { return 0; });
+  row([](const DetectionCounts& at) { return at.false_negatives; });
+  row([](const DetectionCounts& at) { return at.precision(); });
+  row([](const DetectionCounts& at) { return at.recall(); });
+}
+
 }  // namespace
 
 struct EventWriter::Impl {
@@ -78,7 +109,7 @@ struct EventWriter::Impl {
     event.set_wall_time(since_1970());
     event.set_step(step);
     records::Summary::Value& value = *event.mutable_summary()->add_value();
-    value.set_tag(tag);
+    value.set_tag(utf8_text(tag));  // one that is not UTF-8 makes the whole file unreadable
     set(value);
     write(event);
   }
@@ -126,6 +157,10 @@ void EventWriter::encoded_image(const std::string& tag, const std::string& bytes
     entry.mutable_image()->set_colorspace(3);
     entry.mutable_image()->set_encoded_image_string(bytes);
   });
+}
+
+void EventWriter::precision_recall(const std::string& tag, const std::vector<DetectionCounts>& counts, int64_t step) {
+  impl_->summary(tag, step, [&](records::Summary::Value& entry) { fill_curve(entry, counts); });
 }
 
 void EventWriter::flush() {

@@ -26,7 +26,7 @@ ImageDetections of_categories(const ImageDetections& all, const std::set<int64_t
 }
 
 Measurement::Measurement(const std::vector<Category>& categories, const EvaluationOptions& options)
-    : options_(options), category_ids_(ids_of(categories)), explainer_(categories) {
+    : options_(options), category_ids_(ids_of(categories)), explainer_(categories), gallery_(categories) {
   if (options.ignore_ground_truth) return;
   for (const std::string& name : options.metrics_set)
     metrics_.push_back(make_metrics(name, categories, options.metrics));
@@ -48,6 +48,13 @@ void Measurement::add(BatchFindings findings) {
     ImageDetections found = of_categories(image.found, category_ids_);
     const std::string id = unique(image.id);
     for (const auto& metric : metrics_) metric->add_image(id, image.truth, found);
+    if (options_.gallery_images > 0)
+      gallery_.add({.id = id,
+                    .batch = findings.index,
+                    .row = image.row,
+                    .height = image.truth.height,
+                    .width = image.truth.width},
+                   image.truth, found);
     explainer_.add_image(image.truth, image.found);
     explainer_.add_not_finite(image.not_finite);
     if (result_.num_images < options_.num_visualizations)
@@ -90,6 +97,11 @@ EvaluationResult Measurement::result(double regularization, int64_t num_skipped,
     result_.metrics.insert(result_.metrics.end(), values.begin(), values.end());
     const AtIou50* at = metric->at_iou_50();
     if (at != nullptr && !result_.at_iou_50) result_.at_iou_50 = *at;
+  }
+  if (options_.gallery_images > 0) {
+    TORCH_CHECK(result_.at_iou_50, "a gallery needs coco_detection_metrics");
+    result_.gallery =
+        std::move(gallery_).chosen(result_.at_iou_50->operating_point.score_threshold, options_.gallery_images);
   }
   if (!metrics_.empty()) result_.per_class = metrics_.front()->per_class();
   if (!result_.metrics.empty() && !(result_.metrics.front().value > 0))

@@ -6,6 +6,7 @@
 
 #include "eval/explain.h"
 #include "eval/findings.h"
+#include "eval/gallery_ranking.h"
 
 namespace osprey::eval {
 
@@ -35,6 +36,7 @@ class Measurement {
   std::set<int64_t> category_ids_;
   std::vector<std::unique_ptr<DetectionMetrics>> metrics_;
   Explainer explainer_;
+  GalleryRanking gallery_;
   std::set<std::string> ids_;
   EvaluationResult result_;
   // Loss/* is the mean over batches, each normalised by itself.

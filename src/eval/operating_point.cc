@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "eval/at_iou_50.h"
-#include "eval/coco_rules.h"
+#include "eval/box_matches.h"
 #include "eval/parallel.h"
 
 namespace osprey::eval {
@@ -47,95 +47,20 @@ double best_threshold(const std::vector<Verdicts>& verdicts) {
   return best;
 }
 
-int64_t count_from(const std::vector<double>& scores, double threshold) {
-  return std::partition_point(scores.begin(), scores.end(), [&](double score) { return score >= threshold; }) -
-         scores.begin();
-}
-
-using Pair = std::array<int64_t, 2>;  // row and column of the confusion matrix
-
-// The detections and objects of all classes in one image.
-class Confusions {
- public:
-  Confusions(const CocoImage& image, int64_t num_categories)
-      : image_(image), num_categories_(num_categories), taken_(image.objects.size(), false) {}
-
-  // The cell of each detection and of each missed object.
-  void append_to(std::vector<Pair>& cells, double score_threshold) {
-    for (size_t d : detections(score_threshold)) {
-      const CocoImage::Detection& detection = image_.detections[d];
-      const int found = match(detection, [&](const auto& object) { return !ignored(object); });
-      if (found >= 0 && !image_.objects[found].id_is_zero) {
-        cells.push_back({image_.objects[found].category, detection.category});
-        continue;
-      }
-      const bool left_out =
-          match(detection,
-                [&](const auto& object) { return ignored(object) && object.category == detection.category; }) >= 0 ||
-          outside(detection.box_xywh[2] * detection.box_xywh[3], kAllAreas);
-      if (!left_out) cells.push_back({num_categories_, detection.category});
-    }
-    for (size_t g = 0; g < image_.objects.size(); ++g)
-      if (missed(g)) cells.push_back({image_.objects[g].category, num_categories_});
-  }
-
- private:
-  bool known(int64_t category) const { return category >= 0 && category < num_categories_; }
-  static bool ignored(const CocoImage::Object& object) { return object.is_crowd || outside(object.area, kAllAreas); }
-
-  bool missed(size_t g) const {
-    const CocoImage::Object& object = image_.objects[g];
-    return known(object.category) && !ignored(object) && (!taken_[g] || object.id_is_zero);
-  }
-
-  // Best first.
-  std::vector<size_t> detections(double score_threshold) const {
-    std::vector<size_t> order;
-    for (size_t d = 0; d < image_.detections.size(); ++d)
-      if (image_.detections[d].score >= score_threshold && known(image_.detections[d].category)) order.push_back(d);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return image_.detections[a].score > image_.detections[b].score; });
-    if (order.size() <= kMaxDetections) return order;
-    std::vector<int> of_class(num_categories_, 0);
-    std::erase_if(order, [&](size_t d) { return ++of_class[image_.detections[d].category] > kMaxDetections; });
-    return order;
-  }
-
-  // The object that the detection takes, of those that may be; -1 for none.
-  template <class MayBe>
-  int match(const CocoImage::Detection& detection, const MayBe& may_be) {
-    double best = 0.5;
-    int found = -1;
-    for (size_t g = 0; g < image_.objects.size(); ++g) {
-      const CocoImage::Object& object = image_.objects[g];
-      if (!known(object.category) || (taken_[g] && !object.is_crowd) || !may_be(object)) continue;
-      const double iou = overlap(detection.box_xywh, object.box_xywh, object.is_crowd);
-      if (iou < best) continue;
-      const bool foreign = object.category != detection.category;
-      if (found >= 0 && iou == best && foreign && image_.objects[found].category == detection.category) continue;
-      best = iou;
-      found = static_cast<int>(g);
-    }
-    if (found >= 0) taken_[found] = true;
-    return found;
-  }
-
-  const CocoImage& image_;
-  const int64_t num_categories_;
-  std::vector<bool> taken_;
-};
-
 std::vector<std::vector<int64_t>> confusion(const std::vector<CocoImage>& images, int64_t num_categories,
                                             double score_threshold, int num_threads) {
   constexpr int64_t kPart = 256;
   const int64_t num_images = static_cast<int64_t>(images.size());
-  std::vector<std::vector<Pair>> parts((num_images + kPart - 1) / kPart);
+  using Place = std::array<int64_t, 2>;  // row and column
+  std::vector<std::vector<Place>> parts((num_images + kPart - 1) / kPart);
   parallel_for(static_cast<int64_t>(parts.size()), num_threads, [&](int64_t p) {
     for (int64_t i = p * kPart; i < std::min(num_images, (p + 1) * kPart); ++i)
-      Confusions(images[i], num_categories).append_to(parts[p], score_threshold);
+      for (const BoxMatch& match : match_boxes(images[i], num_categories, score_threshold))
+        parts[p].push_back({match.object < 0 ? num_categories : images[i].objects[match.object].category,
+                            match.detection < 0 ? num_categories : images[i].detections[match.detection].category});
   });
   std::vector<std::vector<int64_t>> counts(num_categories + 1, std::vector<int64_t>(num_categories + 1, 0));
-  for (const std::vector<Pair>& part : parts)
+  for (const std::vector<Place>& part : parts)
     for (const auto& [row, column] : part) ++counts[row][column];
   return counts;
 }
@@ -147,14 +72,8 @@ OperatingPoint best_operating_point(const std::vector<CocoImage>& images, const 
   OperatingPoint point;
   point.score_threshold = best_threshold(verdicts);
   for (const Verdicts& of_class : verdicts) {
-    DetectionCounts own;
-    own.true_positives = count_from(of_class.right, point.score_threshold);
-    own.false_positives = count_from(of_class.wrong, point.score_threshold);
-    own.false_negatives = of_class.num_objects - own.true_positives;
-    point.per_category.push_back(own);
-    point.all.true_positives += own.true_positives;
-    point.all.false_positives += own.false_positives;
-    point.all.false_negatives += own.false_negatives;
+    point.per_category.push_back(counts_from(of_class, point.score_threshold));
+    point.all += point.per_category.back();
   }
   point.confusion = confusion(images, static_cast<int64_t>(verdicts.size()), point.score_threshold, num_threads);
   return point;

@@ -22,9 +22,9 @@
 #include "osprey/config/label_map.h"
 #include "osprey/config/support.h"
 #include "osprey/data/decoder_builder.h"
+#include "osprey/data/example_index.h"
 #include "osprey/data/image_codec.h"
 #include "osprey/data/image_resizer.h"
-#include "osprey/data/record_index.h"
 #include "osprey/models/builder.h"
 
 namespace fs = std::filesystem;
@@ -59,8 +59,10 @@ ServedResize resize_of(const config::ConfigNode<proto::Ssd>& ssd, const data::Im
 /// The label map of the evaluation data, or the copy that training left beside the checkpoint.
 config::LabelMap label_map(const config::Pipeline& pipeline, const fs::path& checkpoint) {
   const auto& message = *pipeline.message;
-  if (message.eval_input_reader_size() > 0 && fs::exists(message.eval_input_reader(0).label_map_path()))
-    return config::load_label_map(message.eval_input_reader(0).label_map_path());
+  if (message.eval_input_reader_size() > 0)
+    if (const auto& reader = message.eval_input_reader(0);
+        reader.has_label_map() || fs::exists(reader.label_map_path()))
+      return *config::label_map_of(reader);
   const fs::path copy = checkpoint.parent_path() / "label_map.pbtxt";
   if (fs::exists(copy)) return config::load_label_map(copy.string());
   pipeline.root().fail("eval_input_reader",
@@ -74,14 +76,14 @@ std::vector<at::Tensor> parity_pictures(const config::Pipeline& pipeline, const 
   try {
     if (pipeline.message->eval_input_reader_size() == 0) throw DataError("the config has no eval_input_reader");
     const auto reader = pipeline.root().child("eval_input_reader", 0, pipeline.message->eval_input_reader(0));
-    const auto& paths = reader->tf_record_input_reader().input_path();
-    const data::RecordIndex records({paths.begin(), paths.end()}, "eval_input_reader");
-    const auto decoder = data::build_example_decoder(reader, num_classes, std::make_shared<config::LabelMap>(labels));
+    const auto map = std::make_shared<config::LabelMap>(labels);
+    const auto examples = data::open_examples(reader, map);
+    const auto decoder = data::build_example_decoder(reader, num_classes, map);
     data::ReadReport report;
     // Spread over the data set, so that not only the first folder's pictures are seen.
-    for (int64_t i = 0; i < std::min(wanted, records.size()); ++i) {
-      const int64_t index = i * records.size() / std::min(wanted, records.size());
-      pictures.push_back(decoder->decode(records.read(index), records.origin(index), report).image);
+    for (int64_t i = 0; i < std::min(wanted, examples->size()); ++i) {
+      const int64_t index = i * examples->size() / std::min(wanted, examples->size());
+      pictures.push_back(decoder->decode(examples->read(index), examples->origin(index), report).image);
     }
     real = true;
   } catch (const DataError& error) {

@@ -1,13 +1,17 @@
 #include "osprey/export/tiles.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "osprey/base/error.h"
+
 namespace osprey {
 namespace {
 
+constexpr size_t kMostTiles = 100'000;
 constexpr float kCommon = 0.5f;   // share of the smaller box above which two boxes are of one object
 constexpr float kAtSide = 0.01f;  // share of a part within which a box ends at its side
 
@@ -52,9 +56,16 @@ std::vector<Box> tiles_px(int64_t height, int64_t width, const TileOptions& opti
   TORCH_CHECK(height >= 1 && width >= 1, "a picture of ", width, " x ", height, " pixels has no tiles");
   TORCH_CHECK(options.side_px >= 1, "side_px must be >= 1, got ", options.side_px);
   TORCH_CHECK(options.overlap >= 0 && options.overlap <= 0.9, "overlap must be in [0, 0.9], got ", options.overlap);
+  const std::vector<int64_t> rows = starts(height, options.side_px, options.overlap),
+                             columns = starts(width, options.side_px, options.overlap);
+  if (const size_t count = rows.size() * columns.size(); count > kMostTiles)
+    throw DataError(
+        fmt::format("a picture of {} x {} pixels has {} tiles of {} pixels that share {:g} with their neighbours, more "
+                    "than {}: larger tiles or a smaller overlap are needed",
+                    width, height, count, options.side_px, options.overlap, kMostTiles));
   std::vector<Box> result;
-  for (const int64_t y : starts(height, options.side_px, options.overlap))
-    for (const int64_t x : starts(width, options.side_px, options.overlap))
+  for (const int64_t y : rows)
+    for (const int64_t x : columns)
       result.push_back({static_cast<float>(y), static_cast<float>(x),
                         static_cast<float>(std::min(y + options.side_px, height)),
                         static_cast<float>(std::min(x + options.side_px, width))});

@@ -20,7 +20,7 @@ Optimizer::Optimizer(NamedTensors parameters, std::unique_ptr<LearningRate> lear
 }
 
 void Optimizer::prepare(int64_t step) {
-  if (!parameters_.empty()) write(numbers(learning_rate_->at(step), step), parameters_[0].second, numbers_);
+  if (!parameters_.empty()) write(numbers(learning_rate_at(step), step), parameters_[0].second, numbers_);
 }
 
 void Optimizer::apply(const at::Tensor& proceed) {

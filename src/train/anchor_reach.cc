@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "osprey/boxes/builder.h"
 #include "osprey/models/summary.h"
 #include "osprey/targets/builder.h"
 
@@ -33,7 +32,7 @@ bool AnchorReach::reaches(const Box& box) const {
   return false;
 }
 
-std::optional<AnchorReach> anchor_reach_of(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root) {
+std::optional<AnchorPlaces> anchor_places_of(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root) {
   if (!root->model().has_ssd()) return std::nullopt;
   const auto ssd = root.child("model", root->model()).child("ssd", root->model().ssd());
   try {
@@ -44,13 +43,16 @@ std::optional<AnchorReach> anchor_reach_of(const config::ConfigNode<proto::Train
     if (match == nullptr || !match->use_thresholds || match->matched_threshold <= 0 || !similarity->is_iou())
       return std::nullopt;
     const models::Summary model = models::summarize_model(root);
-    std::vector<boxes::FeatureMapShape> shapes;
-    for (const auto& [height, width, depth] : model.feature_maps) shapes.push_back({height, width});
-    const auto generator = boxes::build_anchor_generator(ssd.child("anchor_generator", ssd->anchor_generator()));
-    return AnchorReach(generator->generate(shapes, model.input_size[0], model.input_size[1]), match->matched_threshold);
+    AnchorPlaces places{{}, model.input_size, match->matched_threshold};
+    for (const auto& [height, width, depth] : model.feature_maps) places.feature_maps.push_back({height, width});
+    return places;
   } catch (const ConfigError&) {  // said by whoever trains it; the records can be looked at nevertheless
     return std::nullopt;
   }
+}
+
+AnchorReach anchor_reach_of(const boxes::AnchorGenerator& generator, const AnchorPlaces& places) {
+  return {generator.generate(places.feature_maps, places.input_size[0], places.input_size[1]), places.threshold};
 }
 
 }  // namespace osprey::train

@@ -1,9 +1,11 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <optional>
 #include <vector>
 
+#include "osprey/boxes/anchor_generator.h"
 #include "osprey/config/pipeline.h"
 #include "osprey/core/box.h"
 
@@ -26,8 +28,17 @@ class AnchorReach {
   float threshold_;
 };
 
-/// That of a config's model; nothing where it has no anchors that are matched by IoU and a threshold, or is not built
+/// Over what a config's anchors lie, and how well they have to overlap.
+struct AnchorPlaces {
+  std::vector<boxes::FeatureMapShape> feature_maps;
+  std::array<int64_t, 2> input_size = {0, 0};  ///< height and width of the network's input
+  float threshold = 0;                         ///< matched_threshold
+};
+
+/// Those of a config's model; nothing where it has no anchors that are matched by IoU and a threshold, or is not built
 /// yet. Builds no weights.
-std::optional<AnchorReach> anchor_reach_of(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root);
+std::optional<AnchorPlaces> anchor_places_of(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root);
+
+AnchorReach anchor_reach_of(const boxes::AnchorGenerator& generator, const AnchorPlaces& places);
 
 }  // namespace osprey::train

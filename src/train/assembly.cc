@@ -16,6 +16,7 @@
 #include "osprey/config/resolve.h"
 #include "osprey/config/support.h"
 #include "osprey/config/validate.h"
+#include "osprey/data/reader_classes.h"
 #include "osprey/kernels/named_device.h"
 #include "osprey/models/builder.h"
 #include "osprey/nn/batch_norm.h"
@@ -128,17 +129,20 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
   const at::Device device = device_of(options);
   if (options.replicas != nullptr) check_shares(result.pipeline, options.replicas->size());
 
-  config::derive_num_classes(*result.pipeline.message);
-  if (!options.use_fake_data || std::filesystem::exists(result.pipeline.message->train_input_reader().label_map_path()))
-    result.label_map = label_map_of(result.pipeline.message->train_input_reader());
+  if (options.use_fake_data)
+    config::derive_num_classes(*result.pipeline.message);
+  else
+    data::derive_classes(result.pipeline);
+  const proto::InputReader& reader = result.pipeline.message->train_input_reader();
+  if (!options.use_fake_data || reader.has_label_map() || std::filesystem::exists(reader.label_map_path()))
+    result.label_map = config::label_map_of(reader);
   if (result.label_map) {
     std::vector<ClassCount> places;
     if (const int64_t classes = config::num_classes(*result.pipeline.message); classes > 0)
       places.push_back({"config", classes,
                         fmt::format("num_classes of the model; --set model.ssd.num_classes={} takes the label map's",
                                     result.label_map->max_id())});
-    places.push_back(
-        {"label map", result.label_map->max_id(), result.pipeline.message->train_input_reader().label_map_path()});
+    places.push_back({"label map", result.label_map->max_id(), place_of_classes(reader)});
     check_classes(places);
   }
 
@@ -181,10 +185,15 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
   return result;
 }
 
-void leave_replicas(Assembly& assembly) {
-  assembly.step.replicas = nullptr;
-  assembly.gradient_sum.reset();
-  for_each_batch_norm(*assembly.state.model, [](nn::BatchNorm& batch_norm) { batch_norm.synchronize(nullptr); });
+AloneScope::AloneScope(Assembly& assembly, Replicas* replicas) : assembly_(assembly), replicas_(replicas) {
+  assembly_.step.replicas = nullptr;
+  for_each_batch_norm(*assembly_.state.model, [](nn::BatchNorm& batch_norm) { batch_norm.synchronize(nullptr); });
+}
+
+AloneScope::~AloneScope() {
+  if (replicas_ == nullptr) return;
+  assembly_.step.replicas = assembly_.gradient_sum.get();
+  synchronize_batch_norm(*assembly_.state.model, *replicas_, assembly_.train().sync_batch_norm());
 }
 
 int64_t peak_memory(const Assembly& assembly) {

@@ -34,8 +34,18 @@ struct Assembly {
 /// throws ConfigError for whatever the config gets wrong
 Assembly assemble(config::Pipeline pipeline, const JobOptions& options);
 
-/// From now on the assembly's own model runs and steps by itself, without the other replicas.
-void leave_replicas(Assembly& assembly);
+/// While it lives, the assembly's model runs and steps by itself, without the other replicas.
+class AloneScope {
+ public:
+  AloneScope(Assembly& assembly, Replicas* replicas);
+  ~AloneScope();
+  AloneScope(const AloneScope&) = delete;
+  AloneScope& operator=(const AloneScope&) = delete;
+
+ private:
+  Assembly& assembly_;
+  Replicas* replicas_;
+};
 
 /// The most memory that the training has taken so far, bytes: of the GPU where it runs on one (since its step was
 /// recorded, where it is), else what this process holds more than before its model was built.

@@ -16,9 +16,10 @@ void check_classes(const std::vector<ClassCount>& places) {
   throw ConfigError(table);
 }
 
-std::optional<config::LabelMap> label_map_of(const proto::InputReader& reader) {
-  if (reader.label_map_path().empty()) return std::nullopt;
-  return config::load_label_map(reader.label_map_path());
+std::string place_of_classes(const proto::InputReader& reader) {
+  if (!reader.has_label_map()) return reader.label_map_path();
+  return reader.has_annotation_input_reader() ? "label_map, classes of " + reader.annotation_input_reader().input()
+                                              : "label_map of the reader";
 }
 
 std::vector<std::string> class_names(const std::optional<config::LabelMap>& map, int64_t num_classes) {

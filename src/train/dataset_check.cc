@@ -12,17 +12,22 @@
 #include "data/epoch_order.h"
 #include "eval/parallel.h"
 #include "osprey/base/clock.h"
+#include "osprey/boxes/builder.h"
 #include "osprey/config/registry.h"
 #include "osprey/config/resolve.h"
 #include "osprey/config/validate.h"
 #include "osprey/data/collate.h"
+#include "osprey/data/example_index.h"
 #include "osprey/data/image_resizer.h"
 #include "osprey/data/input_paths.h"
 #include "osprey/data/loader.h"
+#include "osprey/data/reader_classes.h"
 #include "osprey/data/record_index.h"
 #include "osprey/data/source_options.h"
 #include "osprey/train/class_check.h"
-#include "train/anchor_reach.h"
+#include "train/anchor_proposal.h"
+#include "train/box_measures.h"
+#include "train/box_sample.h"
 #include "train/dataset_verdict.h"
 
 namespace osprey::train {
@@ -49,6 +54,8 @@ bool worse(const ReaderCheck::Picture& a, const ReaderCheck::Picture& b) {
   return std::pair(a.origin.file, a.origin.record) < std::pair(b.origin.file, b.origin.record);
 }
 
+constexpr size_t kSample = 4096;  ///< boxes for the search of anchors: shares of them are right to one or two percent
+
 /// Goes through the records of one reader.
 class ReaderPass {
  public:
@@ -59,10 +66,10 @@ class ReaderPass {
     if (anchors != nullptr) result_.matched_threshold = anchors->threshold();
     data::check_source(reader_, source_);
     if (reader_->has_custom()) return;
-    const std::optional<config::LabelMap> map = label_map_of(*reader_);
+    const std::optional<config::LabelMap> map = config::label_map_of(*reader_);
     if (map) {
       check_classes({{"config", source_.num_classes, "num_classes of the model"},
-                     {"label map", map->max_id(), reader_->label_map_path()}});
+                     {"label map", map->max_id(), place_of_classes(*reader_)}});
       label_map_ = std::make_shared<const config::LabelMap>(*map);
     }
     for (const std::string& name : class_names(map, source_.num_classes)) result_.classes.push_back({name, 0, 0});
@@ -75,18 +82,22 @@ class ReaderPass {
       result_.warnings.emplace_back("its records are not looked at, for it is a reader of another program");
       return std::move(result_);
     }
-    const auto& paths = reader_->tf_record_input_reader().input_path();
     try {
-      result_.files = data::expand_input_paths({paths.begin(), paths.end()}, result_.reader);
+      result_.files = data::input_files(*reader_, result_.reader);
       if (const std::string unread = data::unread_shards(result_.files); !unread.empty())
         result_.warnings.push_back(unread);
-      for (const std::string& file : result_.files) read(file);
+      if (reader_->has_annotation_input_reader())
+        read_annotations();
+      else
+        for (const std::string& file : result_.files) read(file);
     } catch (const DataError& error) {
       result_.stops.emplace_back(error.what());
     }
     judge(result_, *reader_, source_, label_map_.get());
     return std::move(result_);
   }
+
+  std::vector<Box> some_boxes() const { return sample_.boxes(); }
 
  private:
   void read(const std::string& file) {
@@ -98,19 +109,35 @@ class ReaderPass {
     } catch (const DataError& error) {
       if (!read_up_to_the_damage(file)) add_unreadable({file, 0, 0}, error);  // such as one too large to be unpacked
     }
-    if (index) {
-      const int64_t first = result_.records;
-      result_.records += index->size();
-      eval::parallel_for(index->size(), options_.num_workers, [&](int64_t record) {
-        const data::RecordOrigin origin = index->origin(record);
-        try {
-          look_at(index->read(record), origin, first + record);
-        } catch (const DataError& error) {
-          add_unreadable(origin, error);
-        }
-      });
-    }
-    std::stable_sort(result_.problems.begin() + static_cast<std::ptrdiff_t>(before), result_.problems.end(),
+    if (index) read(*index);
+    sort_problems(before);
+  }
+
+  void read_annotations() {
+    const std::unique_ptr<data::ExampleIndex> examples = data::open_examples(reader_, label_map_);
+    read(*examples);
+    sort_problems(0);
+    std::ranges::move(examples->problems(), std::back_inserter(result_.warnings));
+  }
+
+  void read(const data::ExampleIndex& examples) {
+    const int64_t first = result_.records;
+    result_.records += examples.size();
+    eval::parallel_for(examples.size(), options_.num_workers, [&](int64_t record) {
+      const data::RecordOrigin origin = examples.origin(record);
+      try {
+        look_at(examples.read(record), origin, first + record);
+      } catch (const data::BadRecord& error) {
+        add(data::RecordChecker::unusable(error, origin), origin, first + record);
+      } catch (const DataError& error) {
+        add_unreadable(origin, error);
+      }
+    });
+  }
+
+  /// From one on they come from several threads.
+  void sort_problems(size_t first) {
+    std::stable_sort(result_.problems.begin() + static_cast<std::ptrdiff_t>(first), result_.problems.end(),
                      [](const auto& a, const auto& b) { return a.origin.record < b.origin.record; });
   }
 
@@ -145,17 +172,20 @@ class ReaderPass {
 
   /// number  of the record, in all files of the reader
   void look_at(const std::string& record, const data::RecordOrigin& origin, int64_t number) {
-    data::CheckedRecord checked = checker_->check(record, origin);
-    BoxSizes sizes;
+    add(checker_->check(record, origin), origin, number);
+  }
+
+  void add(data::CheckedRecord checked, const data::RecordOrigin& origin, int64_t number) {
+    BoxMeasures measures;
     int64_t rows = 0;
     if (checked.example) {
-      sizes = sizes_of(*checked.example);
+      measures = measure_boxes(*checked.example, *source_.resizer, anchors_);
       rows = rows_of(*checked.example);
     }
     const std::lock_guard lock(mutex_);
     ++looked_at_;
     for (const std::string& name : checked.unknown_classes) ++result_.unknown_classes[name];
-    if (checked.example) add(*checked.example, checked, origin, sizes);
+    if (checked.example) add(*checked.example, checked, origin, measures, number);
     if (order_.yields(number)) add_read(checked, rows);
     std::ranges::move(checked.problems, std::back_inserter(result_.problems));
     if (const double time = now(); time - told_ > 10) {
@@ -185,27 +215,8 @@ class ReaderPass {
         data::merge_boxes(example, resizer.content_size(picture), *resizer.static_size()).first.size());
   }
 
-  BoxSizes sizes_of(const Example& example) const {
-    const data::ImageSize picture{example.original_height, example.original_width};
-    const data::ImageSize content = source_.resizer->content_size(picture),
-                          canvas = source_.resizer->canvas_size(picture);
-    const auto height = static_cast<float>(content.height), width = static_cast<float>(content.width);
-    const float y = height / static_cast<float>(canvas.height), x = width / static_cast<float>(canvas.width);
-    BoxSizes sizes;
-    for (const Box& box : example.boxes) {
-      const float side = std::max(box.height() * height, box.width() * width);
-      const auto bucket = static_cast<size_t>(
-          std::ranges::find_if(BoxSizes::kBelow, [&](int limit) { return side < static_cast<float>(limit); }) -
-          BoxSizes::kBelow.begin());
-      ++sizes.boxes[bucket];
-      if (anchors_ != nullptr && anchors_->reaches({box.ymin * y, box.xmin * x, box.ymax * y, box.xmax * x}))
-        ++sizes.reached[bucket];
-    }
-    return sizes;
-  }
-
   void add(const Example& example, const data::CheckedRecord& checked, const data::RecordOrigin& origin,
-           const BoxSizes& sizes) {
+           const BoxMeasures& measures, int64_t number) {
     const auto boxes = static_cast<int64_t>(example.boxes.size());
     ++result_.pictures;
     result_.boxes += boxes;
@@ -217,10 +228,10 @@ class ReaderPass {
       if (seen.insert(index).second) ++tally.pictures;
     }
     ++result_.size_count[{example.original_height, example.original_width}];
-    for (size_t i = 0; i < sizes.boxes.size(); ++i) {
-      result_.box_sizes.boxes[i] += sizes.boxes[i];
-      result_.box_sizes.reached[i] += sizes.reached[i];
-    }
+    add_counts(result_.box_sizes, measures.sizes);
+    add_counts(result_.box_shapes, measures.shapes);
+    for (size_t i = 0; i < measures.placed.size(); ++i)
+      sample_.add(number, static_cast<int64_t>(i), measures.placed[i]);
     const ReaderCheck::Picture picture{origin, checked.picture, static_cast<int64_t>(checked.problems.size()), boxes};
     const ReaderCheck::Picture &most = result_.most_boxes, crowd{origin, checked.picture, 0, boxes};
     if (most.boxes < boxes || (most.boxes == boxes && boxes > 0 && worse(crowd, most))) result_.most_boxes = crowd;
@@ -238,6 +249,7 @@ class ReaderPass {
   std::unique_ptr<data::RecordChecker> checker_;
   std::mutex mutex_;  // of result_ while several threads read
   ReaderCheck result_;
+  BoxSample sample_{kSample};
   int64_t looked_at_ = 0;  // records so far
   double told_ = now();
 };
@@ -254,19 +266,23 @@ DatasetCheck check_dataset(const config::Pipeline& pipeline, const DatasetCheckO
   const Root root = pipeline.root();
   const std::optional<config::Node> meta_architecture = config::chosen(root.child("model", root->model()), "model");
   if (!meta_architecture) root.fail("model", "no model is chosen");
-  config::derive_num_classes(*pipeline.message);
+  data::derive_classes(pipeline);
   if (config::num_classes(*root) < 1)
     meta_architecture->fail("num_classes", "must be >= 1; without it, a label map of a reader has to say it");
-  const std::optional<AnchorReach> anchors = anchor_reach_of(root);
-  const AnchorReach* reach = anchors ? &*anchors : nullptr;
+  const std::optional<AnchorPlaces> places = anchor_places_of(root);
+  const proto::AnchorGenerator& generator = root->model().ssd().anchor_generator();
+  const config::ConfigNode<proto::AnchorGenerator> anchors{generator, "model.ssd.anchor_generator", root.sources()};
+  std::optional<AnchorReach> reach;
+  if (places) reach = anchor_reach_of(*boxes::build_anchor_generator(anchors), *places);
   std::list<ReaderPass> passes;  // all before the first is run: what is wrong with the config is said soon
-  passes.emplace_back(root.child("train_input_reader", root->train_input_reader()), data::train_options(root), reach,
-                      options);
+  passes.emplace_back(root.child("train_input_reader", root->train_input_reader()), data::train_options(root),
+                      reach ? &*reach : nullptr, options);
   for (int i = 0; i < root->eval_input_reader_size(); ++i)
     passes.emplace_back(root.child("eval_input_reader", i, root->eval_input_reader(i)), data::eval_options(root, i),
-                        reach, options);
+                        reach ? &*reach : nullptr, options);
   DatasetCheck result;
   for (ReaderPass& pass : passes) result.readers.push_back(pass.run());
+  if (places) result.anchors = search_anchors(anchors, *places, passes.front().some_boxes());
   return result;
 }
 

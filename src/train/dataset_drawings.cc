@@ -11,6 +11,7 @@
 
 #include "osprey/base/atomic_file.h"
 #include "osprey/config/resolve.h"
+#include "osprey/data/example_index.h"
 #include "osprey/data/image_codec.h"
 #include "osprey/data/record_file.h"
 #include "osprey/data/record_index.h"
@@ -48,7 +49,8 @@ at::Tensor drawing_of(const data::CheckedRecord& checked, const ReaderCheck& rea
   return eval::draw_boxes(example.image, boxes, {.max_boxes = std::numeric_limits<int>::max()});
 }
 
-/// The bytes of a record. Where the file is damaged further on there is no index of it, and it is read up to there.
+/// The bytes of a record of a file. Where the file is damaged further on there is no index of it, and it is read up to
+/// there.
 std::string record_at(const data::RecordOrigin& origin, std::optional<data::RecordIndex>& index) {
   try {
     if (!index || index->files().front() != origin.file) index.emplace(std::vector{origin.file});
@@ -92,17 +94,21 @@ std::vector<std::string> draw_worst(const config::Pipeline& pipeline, const Data
   const auto root = pipeline.root();
   std::vector<std::string> files;
   std::optional<data::RecordIndex> index;
+  std::vector<std::unique_ptr<data::ExampleIndex>> annotations(check.readers.size());
   for (const auto& [number, picture] : drawn) {
     const ReaderCheck& checked = check.readers[number];
     const auto reader = number == 0 ? root.child("train_input_reader", root->train_input_reader())
                                     : root.child("eval_input_reader", static_cast<int>(number) - 1,
                                                  root->eval_input_reader(static_cast<int>(number) - 1));
     std::shared_ptr<const config::LabelMap> map;
-    if (const auto read = label_map_of(*reader)) map = std::make_shared<const config::LabelMap>(*read);
+    if (const auto read = config::label_map_of(*reader)) map = std::make_shared<const config::LabelMap>(*read);
     const data::RecordChecker checker(reader, config::num_classes(*root), map);
     data::CheckedRecord again;
     try {
-      again = checker.check(record_at(picture->origin, index), picture->origin);
+      const data::RecordOrigin& origin = picture->origin;
+      auto& examples = annotations[number];
+      if (reader->has_annotation_input_reader() && !examples) examples = data::open_examples(reader, map);
+      again = checker.check(examples ? examples->read(origin.record) : record_at(origin, index), origin);
     } catch (const DataError&) {  // it has changed meanwhile
     }
     if (!again.example) continue;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "osprey/base/json_text.h"
 #include "osprey/train/dataset_check.h"
@@ -53,12 +54,6 @@ const char* effect_text(Effect effect) {
   return "noted";
 }
 
-std::string bucket_name(size_t bucket) {
-  const auto& limits = BoxSizes::kBelow;
-  if (bucket == limits.size()) return fmt::format("{} and more", limits.back());
-  return bucket == 0 ? fmt::format("below {}", limits[0]) : fmt::format("{} to {}", limits[bucket - 1], limits[bucket]);
-}
-
 std::string counts_text(const ReaderCheck& reader) {
   std::string text = fmt::format(
       "  files {}, records {}{}, pictures {}, boxes {}\n  pictures without boxes: {} ({:.1f} %)\n", reader.files.size(),
@@ -79,23 +74,41 @@ std::string counts_text(const ReaderCheck& reader) {
                             size(small), size(large), size(common), common->second);
 }
 
-std::string sizes_text(const ReaderCheck& reader) {
+/// Which boxes an entry of BoxCounts has.
+template <class Counts>
+std::string entry_name(const Counts&, size_t entry) {
+  const auto& limits = Counts::kBelow;
+  if (entry == limits.size()) return fmt::format("{} and more", limits.back());
+  return entry == 0 ? fmt::format("below {}", limits[0]) : fmt::format("{} to {}", limits[entry - 1], limits[entry]);
+}
+
+/// A table of boxes by a measure.
+template <class Counts>
+std::string boxes_text(const ReaderCheck& reader, const Counts& counts, const char* measure, const char* unit) {
   if (reader.boxes == 0) return "";
-  std::string text =
-      fmt::format("  boxes by their longer side in pixels of the network's input:\n    {:<12} {:>9} {:>7}", "pixels",
-                  "boxes", "share");
+  std::string text = fmt::format("  boxes by {}:\n    {:<14} {:>9} {:>7}", measure, unit, "boxes", "share");
   if (reader.matched_threshold) text += fmt::format("  with an anchor at IoU >= {:g}", *reader.matched_threshold);
   int64_t reached = 0;
-  for (size_t i = 0; i < reader.box_sizes.boxes.size(); ++i) {
-    const int64_t boxes = reader.box_sizes.boxes[i];
-    reached += reader.box_sizes.reached[i];
-    text += fmt::format("\n    {:<12} {:>9} {:>5.1f} %", bucket_name(i), boxes, percent(boxes, reader.boxes));
-    if (reader.matched_threshold && boxes > 0)
-      text += fmt::format("  {:>5.1f} %", percent(reader.box_sizes.reached[i], boxes));
+  for (size_t i = 0; i < counts.boxes.size(); ++i) {
+    const int64_t boxes = counts.boxes[i];
+    reached += counts.reached[i];
+    text += fmt::format("\n    {:<14} {:>9} {:>5.1f} %", entry_name(counts, i), boxes, percent(boxes, reader.boxes));
+    if (reader.matched_threshold && boxes > 0) text += fmt::format("  {:>5.1f} %", percent(counts.reached[i], boxes));
   }
   if (reader.matched_threshold)
     text +=
-        fmt::format("\n    {:<12} {:>9} {:>7}  {:>5.1f} %", "all", reader.boxes, "", percent(reached, reader.boxes));
+        fmt::format("\n    {:<14} {:>9} {:>7}  {:>5.1f} %", "all", reader.boxes, "", percent(reached, reader.boxes));
+  return text + "\n";
+}
+
+std::string anchors_text(const AnchorSearch& search, double threshold) {
+  std::string text = fmt::format("# anchors\n  {:.1f} % of {} boxes have one at IoU >= {:g}; ",
+                                 percent(search.reached, search.boxes), search.boxes, threshold);
+  if (!search.proposal) return text + "no others, as many, were found that reach 2 % more\n\n";
+  text += fmt::format("{:.1f} % with as many of these in the place of the model's:\n",
+                      percent(search.proposal->reached, search.boxes));
+  std::istringstream lines(search.proposal->anchor_generator);
+  for (std::string line; std::getline(lines, line);) text += "    " + line + "\n";
   return text + "\n";
 }
 
@@ -160,15 +173,23 @@ Json to_json(const data::RecordProblem& problem) {
   return json;
 }
 
-Json sizes_json(const ReaderCheck& reader) {
-  Json sizes = Json::array();
-  for (size_t i = 0; i < reader.box_sizes.boxes.size(); ++i) {
-    Json row = {{"below", nullptr}, {"boxes", reader.box_sizes.boxes[i]}};
-    if (i < BoxSizes::kBelow.size()) row["below"] = BoxSizes::kBelow[i];
-    if (reader.matched_threshold) row["reached"] = reader.box_sizes.reached[i];
-    sizes.push_back(row);
+template <class Counts>
+Json to_json(const Counts& counts, bool with_reached) {
+  Json rows = Json::array();
+  for (size_t i = 0; i < counts.boxes.size(); ++i) {
+    Json row = {{"below", nullptr}, {"boxes", counts.boxes[i]}};
+    if (i < Counts::kBelow.size()) row["below"] = Counts::kBelow[i];
+    if (with_reached) row["reached"] = counts.reached[i];
+    rows.push_back(row);
   }
-  return sizes;
+  return rows;
+}
+
+Json to_json(const AnchorSearch& search) {
+  Json json = {{"boxes", search.boxes}, {"reached", search.reached}, {"proposal", nullptr}};
+  if (search.proposal)
+    json["proposal"] = {{"reached", search.proposal->reached}, {"anchor_generator", search.proposal->anchor_generator}};
+  return json;
 }
 
 Json to_json(const ReaderCheck& reader) {
@@ -196,7 +217,8 @@ Json to_json(const ReaderCheck& reader) {
   json["picture_sizes"] = Json::array();
   for (const auto& [size, pictures] : reader.size_count)
     json["picture_sizes"].push_back({{"height", size.first}, {"width", size.second}, {"pictures", pictures}});
-  json["box_sizes"] = sizes_json(reader);
+  json["box_sizes"] = to_json(reader.box_sizes, reader.matched_threshold.has_value());
+  json["box_shapes"] = to_json(reader.box_shapes, reader.matched_threshold.has_value());
   if (reader.matched_threshold) json["matched_threshold"] = *reader.matched_threshold;
   json["problems"] = Json::array();
   for (const data::RecordProblem& problem : reader.problems) json["problems"].push_back(to_json(problem));
@@ -213,19 +235,24 @@ std::string dataset_text(const DatasetCheck& check) {
   std::string text;
   for (const ReaderCheck& reader : check.readers) {
     text += fmt::format("# {}\n{}", reader.reader, counts_text(reader));
-    if (reader.records > 0) text += sizes_text(reader) + classes_text(reader) + problems_text(reader);
+    if (reader.records > 0)
+      text += boxes_text(reader, reader.box_sizes, "their longer side in pixels of the network's input", "pixels") +
+              boxes_text(reader, reader.box_shapes, "their aspect ratio in it", "width / height") +
+              classes_text(reader) + problems_text(reader);
     for (const std::string& warning : reader.warnings) text += "  warning: " + printable(warning, '\n') + "\n";
     for (const std::string& stop : reader.stops)
       text += fmt::format("  {} would end: {}\n", reader.reader.starts_with("eval") ? "evaluation" : "training",
                           printable(stop, '\n'));
     text += "\n";
   }
+  if (check.anchors) text += anchors_text(*check.anchors, *check.readers.front().matched_threshold);
   return text + (check.would_stop() ? "not ready to train\n" : "ready to train\n");
 }
 
 std::string dataset_json(const DatasetCheck& check) {
   Json json = {{"would_stop", check.would_stop()}, {"readers", Json::array()}};
   for (const ReaderCheck& reader : check.readers) json["readers"].push_back(to_json(reader));
+  if (check.anchors) json["anchors"] = to_json(*check.anchors);
   return json_text(json, /*indent=*/2) + "\n";
 }
 

@@ -21,6 +21,7 @@ namespace {
 /// What one evaluation needs; kept between evaluations, so that the files are opened once.
 struct Evaluation {
   std::unique_ptr<data::RecordSource> source;
+  std::function<data::BatchSource&()> whole_source;  ///< with the shares of all replicas; opened where it is asked for
   std::vector<eval::Category> categories;
   eval::EvaluationOptions options;
   Replicas* replicas;                         ///< null: this process is alone
@@ -39,7 +40,7 @@ std::optional<eval::EvaluationResult> result_of(Evaluation& evaluation, models::
     return replicas->gather(own);
   };
   return eval::evaluate_share(model, *evaluation.source, evaluation.categories, evaluation.options,
-                              {replicas->rank(), replicas->size(), gather});
+                              {replicas->rank(), replicas->size(), gather, evaluation.whole_source});
 }
 
 Metrics evaluate(Evaluation& evaluation, const TrainState& state) {
@@ -105,8 +106,15 @@ Evaluation make_evaluation(const Assembly& assembly, Replicas* replicas) {
   const auto config = root.child("eval_config", root->eval_config());
   data::SourceOptions source = data::eval_options(root);
   source.pin_memory = assembly.state.model->parameters().front().is_cuda();
+  const auto reader = root.child("eval_input_reader", 0, root->eval_input_reader(0));
+  const auto whole = std::make_shared<std::unique_ptr<data::BatchSource>>();
+  const auto whole_source = [reader, source, whole]() -> data::BatchSource& {
+    if (*whole == nullptr) *whole = data::make_source(reader, source);
+    return **whole;
+  };
   if (replicas != nullptr) take_share(source, replicas->place());
-  Evaluation evaluation{data::make_source(root.child("eval_input_reader", 0, root->eval_input_reader(0)), source),
+  Evaluation evaluation{data::make_source(reader, source),
+                        whole_source,
                         eval::evaluation_categories(root, 0, assembly.state.model->num_classes()),
                         eval::evaluation_options(config),
                         replicas,

@@ -43,6 +43,7 @@ std::string log_line(const LogRecord& record) {
   line += fmt::format(" lr={:.4g} grad={:.3g} {:.3f}s/step {:.1f} img/s data_wait={:.0f}% mem={:.1f}GiB",
                       record.learning_rate, record.gradient_norm, record.seconds_per_step, record.images_per_second,
                       100 * record.data_wait, static_cast<double>(record.memory_bytes) / (1 << 30));
+  if (record.skipped_batches > 0) line += fmt::format(" skipped={}", record.skipped_batches);
   if (record.num_steps > record.step)
     line += fmt::format(" eta={}",
                         duration_text(record.seconds_per_step * static_cast<double>(record.num_steps - record.step)));
@@ -59,6 +60,7 @@ std::string metrics_line(const LogRecord& record) {
   line["images_per_second"] = record.images_per_second;
   line["data_wait"] = record.data_wait;
   line["memory_bytes"] = record.memory_bytes;
+  if (record.skipped_batches > 0) line["skipped_batches"] = record.skipped_batches;
   return json_text(line);
 }
 

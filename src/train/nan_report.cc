@@ -10,6 +10,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <ranges>
 
 #include "osprey/base/atomic_file.h"
 #include "osprey/base/error.h"
@@ -107,6 +108,29 @@ nlohmann::json images_of(const Batch& there) {
   return images;
 }
 
+/// The step of the first batch of those in a row that are not finite, of which the last one is that of the state.
+int64_t first_of_row(const TrainState& state) {
+  return state.skipped.last_step == state.step - 1 ? state.step - state.skipped.in_a_row : state.step;
+}
+
+/// Whether all that a checkpoint holds is finite; a damaged one is of no use either.
+bool is_finite(const std::filesystem::path& file) {
+  try {
+    return std::ranges::none_of(checkpoint::read(file).tensors,
+                                [](const auto& it) { return has_non_finite(it.second); });
+  } catch (const CheckpointError&) {
+    return false;
+  }
+}
+
+/// The newest one that is not of a later step; null where there is none. What was written just before a step that is
+/// not finite may hold weights that are not.
+nlohmann::json last_finite_checkpoint(const std::filesystem::path& model_dir, int64_t step) {
+  for (const checkpoint::Entry& entry : checkpoint::list(model_dir) | std::views::reverse)
+    if (entry.step <= step && is_finite(entry.file)) return entry.file.string();
+  return nullptr;
+}
+
 /// "a, b, c and 4 more"
 std::string shortened(const nlohmann::ordered_json& names) {
   constexpr size_t kShown = 3;
@@ -132,7 +156,7 @@ std::string summary(const nlohmann::ordered_json& report) {
     parts.emplace_back("the outputs of all layers are finite");
   parts.push_back(report["last_finite_checkpoint"].is_string()
                       ? "last finite checkpoint: " + report["last_finite_checkpoint"].get<std::string>()
-                      : "no checkpoint was written before");
+                      : "no finite checkpoint was written before");
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
@@ -189,8 +213,7 @@ NanReport write_nan_report(TrainState& state, const Batch& batch, const StepResu
   report["first_non_finite_layer"] = first.operation.empty() ? nlohmann::json() : nlohmann::json(first.layer);
   report["first_non_finite_operation"] = first.operation.empty() ? nlohmann::json() : nlohmann::json(first.operation);
   report["images"] = images_of(batch);
-  const auto last = checkpoint::latest(options.model_dir);
-  report["last_finite_checkpoint"] = last ? nlohmann::json(last->file.string()) : nlohmann::json();
+  report["last_finite_checkpoint"] = last_finite_checkpoint(options.model_dir, first_of_row(state));
   write_whole(folder / "report.json", json_text(report, 2) + "\n");
 
   const auto pictures = drawn_images(batch, options.class_names, batch.size());

@@ -59,6 +59,7 @@ void ProgressHook::after_step(const StepEvent& event) {
   record.images_per_second = seconds_ > 0 ? static_cast<double>(images_) / seconds_ : 0;
   record.data_wait = seconds_ > 0 ? data_seconds_ / seconds_ : 0;
   record.memory_bytes = bytes_in_use(event.batch.images.device());
+  record.skipped_batches = event.state.skipped.total;
   steps_ = images_ = 0;
   seconds_ = data_seconds_ = 0;
 
@@ -75,6 +76,12 @@ void ProgressHook::after_step(const StepEvent& event) {
 }
 
 void ProgressHook::after_evaluation(const TrainState&, const std::map<std::string, double>&) { write(); }
+
+void ProgressHook::after_going_back(const TrainState& state) {
+  if (pending_ && pending_->record.step > state.step) pending_.reset();
+  if (pending_) pending_->record.skipped_batches = state.skipped.total;  // its step may be the one that was left out
+  write();
+}
 
 void ProgressHook::write() {
   if (!pending_) return;

@@ -34,18 +34,40 @@ bool scaled_by_user() {
   return true;
 }
 
+/// Lets libtorch take on GPUs only ways that give the same bits every time, or all again.
+void choose_ways(const config::ConfigNode<proto::TrainConfig>& train) {
+  at::Context& libtorch = at::globalContext();
+  libtorch.setBenchmarkCuDNN(!train->deterministic());
+  libtorch.setDeterministicCuDNN(train->deterministic());
+  libtorch.setDeterministicAlgorithms(train->deterministic(), /*warn_only=*/false);
+  libtorch.setDeterministicFillUninitializedMemory(false);  // nobody reads what was not written
+  if (!train->deterministic()) return;
+  constexpr const char* kVariable = "CUBLAS_WORKSPACE_CONFIG";
+  ::setenv(kVariable, ":4096:8", /*overwrite=*/0);
+  const std::string workspace = std::getenv(kVariable);
+  if (workspace != ":4096:8" && workspace != ":16:8")
+    train.fail("deterministic", fmt::format("cuBLAS repeats itself with :4096:8 or :16:8 as {} in the environment, but "
+                                            "there it is {}; leave it out",
+                                            kVariable, workspace));
+}
+
 }  // namespace
 
 Precision precision_of(const Assembly& assembly, const at::Device& device, Replicas* replicas) {
   auto wanted = config::precision(assembly.train(), device.is_cuda());
   const bool tries = wanted == proto::TrainConfig::AUTO;
+  const auto train = assembly.root().child("train_config", assembly.train());
+  if (tries && train->deterministic())
+    train.fail("precision",
+               "AUTO is decided here by a trial of speed, which may end otherwise the next time; with deterministic "
+               "write FP32 or BF16");
   const bool all_try = replicas == nullptr || replicas->largest(tries ? 0 : 1) == 0;  // their CPUs may differ
   if (tries) wanted = all_try ? tried_precision(assembly, replicas) : proto::TrainConfig::FP32;
   const bool shortened = wanted == proto::TrainConfig::TF32;
   if (device.is_cuda()) {
     at::globalContext().setAllowTF32CuBLAS(shortened);
     at::globalContext().setAllowTF32CuDNN(shortened);
-    at::globalContext().setBenchmarkCuDNN(true);
+    choose_ways(train);
   }
   if (wanted == proto::TrainConfig::BF16) return Precision::kBfloat16;
   if (wanted == proto::TrainConfig::FP16) return Precision::kFloat16;

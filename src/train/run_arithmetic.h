@@ -9,7 +9,9 @@
 namespace osprey::train {
 
 /// The arithmetic of a run; libtorch is told whether GPUs may shorten float32, and to look for its fastest
-/// convolutions, which pays where shapes never change.
+/// convolutions, which pays where shapes never change, or to take only those that are deterministic.
+/// throws ConfigError where `deterministic` cannot be had: for precision AUTO where a trial would decide, and where the
+///        environment forbids it to cuBLAS
 Precision precision_of(const Assembly& assembly, const at::Device& device, Replicas* replicas);
 
 const char* name_of(Precision precision);

@@ -2,8 +2,6 @@
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
-#include <google/protobuf/stubs/common.h>
-#include <torch/version.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -11,26 +9,16 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/processors.h"
 #include "osprey/base/atomic_file.h"
 #include "osprey/base/crc32c.h"
 #include "osprey/base/json_text.h"
-#include "osprey/data/input_paths.h"
+#include "osprey/base/versions.h"
+#include "osprey/data/example_index.h"
 #include "train/run_arithmetic.h"
 
 namespace osprey::train {
 namespace {
-
-std::string processor() {
-  std::ifstream in("/proc/cpuinfo");
-  for (std::string line; std::getline(in, line);)
-    if (line.rfind("model name", 0) == 0) return line.substr(std::min(line.size(), line.find(": ") + 2));
-  return "unknown";
-}
-
-std::vector<std::string> files_of(const proto::InputReader& reader, const std::string& name) {
-  const auto& paths = reader.tf_record_input_reader().input_path();
-  return data::expand_input_paths({paths.begin(), paths.end()}, name);
-}
 
 uintmax_t size_of(const std::string& file) {
   std::error_code error;
@@ -41,8 +29,12 @@ uintmax_t size_of(const std::string& file) {
 nlohmann::ordered_json data_set(const proto::InputReader& reader, const std::string& name) {
   nlohmann::ordered_json result;
   uintmax_t bytes = 0;
-  result["files"] = files_of(reader, name);
-  for (const std::string& file : files_of(reader, name)) bytes += size_of(file);
+  const std::vector<std::string> files = data::input_files(reader, name);
+  if (reader.has_annotation_input_reader())
+    result["annotations"] = reader.annotation_input_reader().input();
+  else
+    result["files"] = files;
+  for (const std::string& file : files) bytes += size_of(file);
   result["bytes"] = bytes;
   result["fingerprint"] = data_fingerprint(reader, name);
   return result;
@@ -52,7 +44,7 @@ nlohmann::ordered_json data_set(const proto::InputReader& reader, const std::str
 
 std::string data_fingerprint(const proto::InputReader& reader, const std::string& name) {
   uint32_t fingerprint = 0;
-  for (const std::string& file : files_of(reader, name))
+  for (const std::string& file : data::input_files(reader, name))
     fingerprint =
         crc32c(fmt::format("{}:{};", std::filesystem::path(file).filename().string(), size_of(file)), fingerprint);
   return fmt::format("{:08x}", fingerprint);
@@ -63,14 +55,12 @@ std::string run_info(const Assembly& assembly, const JobOptions& options, const 
   int64_t parameters = 0;
   for (const at::Tensor& parameter : assembly.state.model->parameters()) parameters += parameter.numel();
   nlohmann::ordered_json info;
-  info["osprey"] = OSPREY_VERSION;
-  info["libtorch"] = TORCH_VERSION;
-  info["protobuf"] = google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION);
+  for (const Version& version : versions()) info[version.part] = version.number;
   info["command_line"] = options.command_line;
   char host[256] = {};
   ::gethostname(host, sizeof host - 1);
   info["host"] = host;
-  info["processor"] = processor();
+  info["processor"] = processor_name();
   info["processors"] = std::thread::hardware_concurrency();
   info["threads"] = at::get_num_threads();
   info["device"] = options.device;
@@ -81,16 +71,18 @@ std::string run_info(const Assembly& assembly, const JobOptions& options, const 
   info["trainable_parameters"] = parameters;
   info["frozen_variables"] = assembly.frozen;
   info["examples"] = source.num_examples();
-  if (!options.use_fake_data && assembly.train_reader().has_tf_record_input_reader())
+  if (assembly.state.skipped.total > 0) info["skipped_batches"] = assembly.state.skipped.total;
+  if (assembly.state.rollbacks > 0) info["rollbacks"] = assembly.state.rollbacks;
+  if (!options.use_fake_data && !assembly.train_reader().has_custom())
     info["data"] = data_set(assembly.train_reader(), "train_input_reader");
   return json_text(info, 2) + "\n";
 }
 
-void note_early_stop(const std::filesystem::path& file, int64_t step) {
+void note(const std::filesystem::path& file, const std::string& key, int64_t value) {
   std::ifstream in(file);
   auto info = nlohmann::ordered_json::parse(in, nullptr, /*allow_exceptions=*/false);
   if (!info.is_object()) return;
-  info["stopped_early_at"] = step;
+  info[key] = value;
   write_whole(file, json_text(info, 2) + "\n");
 }
 

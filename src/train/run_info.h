@@ -15,9 +15,9 @@ std::string run_info(const Assembly& assembly, const JobOptions& options, const 
 /// throws  DataError where files are missing
 std::string data_fingerprint(const proto::InputReader& reader, const std::string& name);
 
-/// Adds to a file that holds what `run_info` gave, as `stopped_early_at`, after which step the run has stopped early.
+/// Adds to a file that holds what `run_info` gave how the run has ended: `stopped_early_at`, `skipped_batches`.
 /// throws  DataError where it cannot be written
-void note_early_stop(const std::filesystem::path& file, int64_t step);
+void note(const std::filesystem::path& file, const std::string& key, int64_t value);
 
 /// That of the training data in a file that holds what `run_info` gave; empty where it has none.
 std::string saved_fingerprint(const std::filesystem::path& file);

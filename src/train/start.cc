@@ -41,6 +41,20 @@ void warn_of_changes(const checkpoint::Checkpoint& content, const Assembly& asse
                 name_of(assembly.step.precision));
 }
 
+/// Refuses to take the weights of one class for another's.
+void refuse_other_classes(const Assembly& assembly, const std::filesystem::path& model_dir) {
+  const std::filesystem::path file = model_dir / "label_map.pbtxt";
+  if (!assembly.label_map || !std::filesystem::exists(file)) return;
+  for (const config::LabelMap::Item& before : config::load_label_map(file.string()).items) {
+    const config::LabelMap::Item* const now = assembly.label_map->find(std::string_view(before.name));
+    if (now != nullptr && now->name == before.name && now->id != before.id)
+      throw ConfigError(fmt::format(
+          "class '{}' has id {}, but had id {} when this run was started: weights of one class would be taken for "
+          "another's. Set train_input_reader.label_map_path to {}",
+          before.name, now->id, before.id, file.string()));
+  }
+}
+
 void resume(Assembly& assembly, const std::filesystem::path& model_dir, const checkpoint::Entry& entry) {
   const std::string source = entry.file.string();
   const auto others = checkpoint::list(model_dir);
@@ -50,6 +64,7 @@ void resume(Assembly& assembly, const std::filesystem::path& model_dir, const ch
         {"model", assembly.state.model->num_classes(), "config and label map"},
         {"checkpoint", content.number("num_classes", assembly.state.model->num_classes()), source}};
     check_classes(places);
+    refuse_other_classes(assembly, model_dir);
     restore(assembly.state, content, source);
     warn_of_changes(content, assembly);
   } catch (const ConfigError& error) {
@@ -94,6 +109,21 @@ void start_from(Assembly& assembly, const std::filesystem::path& model_dir) {
   if (const auto newest = checkpoint::latest(model_dir)) return resume(assembly, model_dir, *newest);
   if (!assembly.train().fine_tune_checkpoint().empty()) return fine_tune(assembly, model_dir);
   SPDLOG_INFO("Starting at step 0 from random weights (seed {})", assembly.train().seed());
+}
+
+void roll_back(Assembly& assembly, const std::filesystem::path& model_dir, int64_t past) {
+  TrainState& state = assembly.state;
+  const proto::OnNan& on_nan = assembly.train().on_nan();
+  const int64_t from = state.step, rollbacks = state.rollbacks + 1;
+  const double factor = state.optimizer->learning_rate_factor() * on_nan.rollback_learning_rate_factor();
+  const auto entry = rollback_target(model_dir, from, assembly.train().checkpoint().every_n_steps());
+  restore(state, checkpoint::read(entry.value().file), entry->file.string());
+  state.rollbacks = rollbacks;
+  state.data_position = past + 1;
+  state.optimizer->scale_learning_rate(factor);
+  SPDLOG_WARN("Rolled back from step {} to {} ({}), rollback {} of at most {}; the run goes on with the next batch{}",
+              from, state.step, entry->file.string(), rollbacks, on_nan.max_rollbacks(),
+              factor != 1 ? fmt::format(", learning rates times {:g}", factor) : "");
 }
 
 }  // namespace osprey::train

@@ -158,7 +158,7 @@ StepResult train_step(TrainState& state, const Batch& batch, optim::GradientPipe
                       const StepOptions& options) {
   prepare_step(state);
   StepResult result = device_step(state, batch, gradients, options);
-  result.learning_rate = state.optimizer->learning_rate().at(state.step);
+  result.learning_rate = state.optimizer->learning_rate_at(state.step);
   // On a device nobody knows yet; a step that is left out for the sake of the loss scale counts, too.
   if (kernels::device::reading_waits(result.healthy) || result.ok()) count_step(state);
   return result;

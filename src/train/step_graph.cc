@@ -121,7 +121,7 @@ StepResult StepGraph::step(const Batch& batch) {
     } else {
       result = device_step(state_, batch, gradients_, options_);
     }
-    result.learning_rate = state_.optimizer->learning_rate().at(state_.step);
+    result.learning_rate = state_.optimizer->learning_rate_at(state_.step);
     count_step(state_);
   } catch (const std::exception&) {
     Recording::join_after_failure(r.stream, outer);

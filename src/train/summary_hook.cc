@@ -53,6 +53,8 @@ void write_scalars(eval::EventWriter& events, const LogRecord& record) {
   if (record.seconds_per_step > 0) events.scalar("steps_per_sec", 1 / record.seconds_per_step, record.step);
   events.scalar("images_per_sec", record.images_per_second, record.step);
   events.scalar("data_wait", record.data_wait, record.step);
+  if (record.skipped_batches > 0)
+    events.scalar("skipped_batches", static_cast<double>(record.skipped_batches), record.step);
   events.flush();
 }
 
@@ -92,6 +94,11 @@ void SummaryHook::after_step(const StepEvent& event) {
     begin(event);
   }
   if (!kernels::device::reading_waits(event.batch.images) || event.last) write();
+}
+
+void SummaryHook::after_going_back(const TrainState& state) {
+  if (pending_ && pending_->step > state.step) pending_.reset();
+  write();
 }
 
 void SummaryHook::begin(const StepEvent& event) {

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::string_view kAverageSuffix = ".ExponentialMovingAverage";
 const std::string kScalePrefix = "loss_scale/";
+const std::string kRateFactor = "learning_rate_factor";
 
 /// The tensors a run consists of beside the weights, by their name in a checkpoint.
 std::map<std::string, at::Tensor> slots(const TrainState& state) {
@@ -37,6 +38,14 @@ checkpoint::Checkpoint snapshot(const TrainState& state) {
   result.attributes["step"] = std::to_string(state.step);
   result.attributes["data_position"] = std::to_string(state.data_position);
   result.attributes["num_classes"] = std::to_string(state.model->num_classes());
+  if (state.rollbacks > 0) result.attributes["rollbacks"] = std::to_string(state.rollbacks);
+  if (const double factor = state.optimizer->learning_rate_factor(); factor != 1)
+    result.attributes[kRateFactor] = fmt::format("{}", factor);
+  if (state.skipped.total > 0) {
+    result.attributes["skipped_batches"] = std::to_string(state.skipped.total);
+    result.attributes["skipped_in_a_row"] = std::to_string(state.skipped.in_a_row);
+    result.attributes["last_skipped_step"] = std::to_string(state.skipped.last_step);
+  }
   return result;
 }
 
@@ -71,6 +80,11 @@ void restore(TrainState& state, const checkpoint::Checkpoint& checkpoint, const 
   for (const auto& [name, tensor] : wanted) at::Tensor(tensor).copy_(stored.at(name));
   state.step = checkpoint.number("step", 0);
   state.data_position = checkpoint.number("data_position", state.step);
+  state.rollbacks = checkpoint.number("rollbacks", 0);
+  const auto factor = checkpoint.attributes.find(kRateFactor);
+  state.optimizer->scale_learning_rate(factor == checkpoint.attributes.end() ? 1 : std::stod(factor->second));
+  state.skipped = {checkpoint.number("skipped_batches", 0), checkpoint.number("skipped_in_a_row", 0),
+                   checkpoint.number("last_skipped_step", -1)};
 }
 
 }  // namespace osprey::train

@@ -10,10 +10,9 @@
 #include "osprey/base/clock.h"
 #include "osprey/base/error.h"
 #include "osprey/base/memory.h"
-#include "osprey/kernels/device.h"
 #include "osprey/train/watchdog.h"
 #include "train/device_feed.h"
-#include "train/lagging_copy.h"
+#include "train/non_finite_steps.h"
 #include "train/step_graph.h"
 
 namespace osprey::train {
@@ -37,9 +36,8 @@ class Loop {
         options_(options),
         state_(*parts.state),
         feed_(*parts.source, state_.model->parameters().front().device()),
-        first_step_(state_.step),
+        non_finite_(parts, options, feed_),
         watchdog_(options.stall_seconds) {
-    state_.healthy = state_.healthy_steps = at::Tensor();
     graph_ = new_graph();
   }
 
@@ -51,12 +49,16 @@ class Loop {
     if (signal_ != 0) {  // it came before the first step
       save();
       wait_for_chief();
+    } else if (state_.step == 0 && options_.max_rollbacks > 0) {  // so that there is something to go back to
+      save();
+      wait_for_chief();
     } else {
       make_up_evaluation();
     }
+    const int64_t before = state_.step;
     while (!done() && signal_ == 0) {
       step();
-      ++outcome.steps;
+      if (bad_batch_) break;
       const bool saves = wants_checkpoint();
       const bool evaluates = signal_ == 0 && wants_evaluation(saves);
       std::filesystem::path file;
@@ -66,7 +68,9 @@ class Loop {
       if (evaluates) stopped_ = any(stops_);
       if (saves) saved_at_ = now();
     }
-    if (signal_ == 0) look_around();  // it came during the last evaluation
+    if (signal_ == 0 && !bad_batch_) look_around();  // it came during the last evaluation
+    outcome.steps = state_.step - before;
+    outcome.roll_back_past = bad_batch_;
     outcome.signal = signal_;
     outcome.stopped_early = stopped_;
     if (graph_) outcome.kernels_per_step = graph_->kernels();
@@ -114,12 +118,13 @@ class Loop {
       throw DataError(fmt::format("the training data ended after batch {}, before num_steps", state_.data_position));
     const Batch& here = *batch;
     watchdog_.enter("in a step", state_.step);
-    const StepResult result = make_step(here);
+    StepResult result = make_step(here);
     watchdog_.enter("waiting for data", state_.step);
     if (!done()) feed_.fetch_ahead();
     watchdog_.enter("in a step", state_.step);
     look_around();
-    if (!seems_healthy(result)) diverged(here, result);
+    const bool at_once = wants_checkpoint() || wants_evaluation(/*saves=*/false);
+    if (!non_finite_.all_made(result, at_once) && !left_out(here, result)) return;
     watchdog_.enter("writing logs", state_.step);
     const int64_t replicas = parts_.replicas != nullptr ? parts_.replicas->size() : 1;
     // The evaluation may find that it was the last.
@@ -134,6 +139,19 @@ class Loop {
     for (Hook* hook : parts_.hooks) hook->after_step(event);
   }
 
+  /// Whether this step, the first that could not be made, is left out and counts; else the state has gone back.
+  bool left_out(const Batch& batch, StepResult& result) {
+    const auto next = non_finite_.handle(batch, result, [this] {
+      watchdog_.enter("", 0);
+      graph_.reset();
+    });
+    if (next == NonFiniteSteps::Next::kRollBack) bad_batch_ = state_.data_position;
+    if (!graph_ && !bad_batch_) graph_ = new_graph();
+    if (next == NonFiniteSteps::Next::kGoOn) return true;
+    for (Hook* hook : parts_.hooks) hook->after_going_back(state_);
+    return false;
+  }
+
   StepResult make_step(const Batch& batch) {
     std::string problem;
     try {
@@ -146,45 +164,6 @@ class Loop {
     problem.resize(std::min(problem.find('\n'), problem.size()));
     throw OutOfMemoryError(fmt::format("out of memory in step {} with {} images{} ({})", state_.step, batch.size(),
                                        parts_.memory_advice ? "; " + parts_.memory_advice(batch) : "", problem));
-  }
-
-  /// Whether all went well. A device is asked now and then and answers with the next step, on all replicas with the
-  /// same one; before anything is written it has to answer for this step.
-  bool seems_healthy(const StepResult& result) {
-    if (!kernels::device::reading_waits(result.healthy) || wants_checkpoint() || wants_evaluation(/*saves=*/false)) {
-      asked_.reset();
-      return result.ok();
-    }
-    if (asked_) {
-      const bool healthy = asked_->tensors().front().item<bool>();
-      asked_.reset();
-      if (!healthy) return false;
-    }
-    if (due(state_.step, options_.look_every_n)) asked_.emplace(std::vector{result.healthy});
-    return true;
-  }
-
-  /// Reports the first step that could not be made. A device that was asked late has told which one it was by doing
-  /// nothing since: the state goes back to that step, and it is tried once more to see what it made.
-  [[noreturn]] void diverged(Batch batch, StepResult result) {
-    const int64_t behind = state_.step - first_step_ - state_.healthy_steps.item<int64_t>();
-    graph_.reset();  // the report needs memory
-    if (behind > 0) {
-      state_.step -= behind;
-      state_.data_position -= behind;
-      feed_.seek(state_.data_position);
-      batch = feed_.next().value();
-      try {
-        result = device_step(state_, batch, *parts_.gradients, options_.step);
-        result.learning_rate = state_.optimizer->learning_rate().at(state_.step);
-      } catch (const std::exception& error) {
-        if (!is_out_of_memory(error)) throw;  // else the report has to do with what came of the later step
-      }
-    }
-    const std::string report = parts_.nan_report ? parts_.nan_report(state_, batch, result) : "";
-    wait_for_chief();  // who ends first ends the others
-    throw DivergedError(fmt::format("LossTensor is inf or nan. Step {} was not applied{}", state_.step,
-                                    report.empty() ? "" : "; " + report));
   }
 
   std::filesystem::path save() {
@@ -266,8 +245,8 @@ class Loop {
   TrainState& state_;
   DeviceFeed feed_;
   std::unique_ptr<StepGraph> graph_;
-  int64_t first_step_;
-  std::optional<LaggingCopy> asked_;  ///< whether all went well, on its way from the device
+  NonFiniteSteps non_finite_;
+  std::optional<int64_t> bad_batch_;  ///< sends the run back to a checkpoint
   Watchdog watchdog_;
   int signal_ = 0;
   double saved_at_ = now();  ///< when the last checkpoint was done with, evaluation included, or the run was begun
@@ -278,7 +257,24 @@ class Loop {
 
 }  // namespace
 
-RunOutcome run(const TrainerParts& parts, const TrainerOptions& options) { return Loop(parts, options).run(); }
+RunOutcome run(const TrainerParts& parts, const TrainerOptions& options) try {
+  return Loop(parts, options).run();
+} catch (const c10::Error& error) {
+  const std::string text = error.what_without_backtrace();
+  const size_t end = text.find(" does not have a deterministic implementation");
+  if (end == text.npos) throw;
+  throw ConfigError(fmt::format(
+      "train_config.deterministic: there is no deterministic form of {}, which this run needs", text.substr(0, end)));
+}
+
+std::optional<checkpoint::Entry> rollback_target(const std::filesystem::path& model_dir, int64_t step,
+                                                 int64_t every_n) {
+  std::optional<checkpoint::Entry> target;
+  for (const checkpoint::Entry& entry : checkpoint::list(model_dir))
+    if ((every_n == 0 || due(entry.step, every_n)) && (entry.step < step || (entry.step == step && !target)))
+      target = entry;
+  return target;
+}
 
 int64_t steps_within(int64_t asked, int64_t batches) {
   if (batches <= 0) return asked;

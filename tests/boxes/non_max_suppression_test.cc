@@ -232,6 +232,33 @@ TEST(BatchNonMaxSuppression, WithoutOverlapsAllScoresComeInOrder) {
   }
 }
 
+TEST(BatchNonMaxSuppression, ClassesThatAreFullDoNotHideWhatOthersHaveLeft) {
+  // The first class has all it may have at once, and a hundred thousand more; of the second all are copies but the
+  // worst of all, which comes after them.
+  constexpr int64_t kBoxes = 100'000, kCopies = 50, kMost = 5;
+  at::manual_seed(7);
+  const at::Tensor corner = at::rand({kBoxes, 2}) * 0.9, boxes = at::cat({corner, corner + 0.01}, 1),
+                   scores = at::zeros({kBoxes, 3});
+  boxes.slice(0, 0, kCopies).copy_(boxes[0].clone());
+  scores.select(1, 0).slice(0, kCopies, kBoxes - 1000).copy_(at::rand({kBoxes - 1000 - kCopies}) * 0.5 + 0.25);
+  scores.select(1, 1).slice(0, 0, kCopies).copy_(at::linspace(1, 0.8, kCopies));
+  scores[kBoxes - 1][1] = 0.125f;
+  for (const float sigma : {0.0f, 0.1f}) {
+    NmsOptions asked = options(kMost, 3 * kMost);
+    asked.score_threshold = 0.1f;
+    asked.soft_nms_sigma = sigma;
+    const NmsResult result = batch_non_max_suppression(boxes.unsqueeze(0), scores.unsqueeze(0), asked, unit_window());
+    const Kept first =
+        non_max_suppression(boxes, scores.select(1, 0), kMost, asked.iou_threshold, asked.score_threshold, sigma);
+    ASSERT_EQ(result.detections.count.item<int64_t>(), kMost + 2);
+    EXPECT_EQ(result.indices[0][0].item<int64_t>(), 0);
+    for (int64_t i = 0; i < kMost; ++i)
+      EXPECT_EQ(result.indices[0][1 + i].item<int64_t>(), first.indices[static_cast<size_t>(i)]) << i;
+    EXPECT_EQ(result.indices[0][kMost + 1].item<int64_t>(), kBoxes - 1);
+    EXPECT_EQ(result.detections.classes[0][kMost + 1].item<int64_t>(), 1);
+  }
+}
+
 TEST(BatchNonMaxSuppression, OfCodesIsThatOfTheirBoxes) {
   at::manual_seed(4);
   const at::Tensor corner = at::rand({70, 2}) * 0.5,

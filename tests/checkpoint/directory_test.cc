@@ -62,6 +62,16 @@ TEST(Directory, KeepsMultiplesForEver) {
   EXPECT_THAT(steps(folder.path()), ElementsAre(20, 40, 60, 70));
 }
 
+TEST(Directory, KeepsTheLastRegularOnesWhateverComesBetweenThem) {
+  const TempDir folder;
+  Directory directory(folder.path(), {.keep_last = 2, .regular_every_n_steps = 10});
+  for (int64_t step : {0, 10, 12, 20, 21, 22}) directory.save(step, at_step(step), 1e9);
+  EXPECT_THAT(steps(folder.path()), ElementsAre(10, 20, 22)) << "22 until the next one comes";
+  EXPECT_EQ(latest(folder.path())->step, 22);
+  directory.save(30, at_step(30), 1e9);
+  EXPECT_THAT(steps(folder.path()), ElementsAre(20, 30));
+}
+
 TEST(Directory, RemovesOnlyCheckpoints) {
   const TempDir folder;
   for (const char* name : {"ckpt-1.index", "ckpt-x.osprey", "notes.osprey", "ckpt-2.data-00000-of-00001"})
@@ -82,6 +92,19 @@ TEST(Directory, ANewerFileThanTheTextFileNamesIsNotLost) {
   EXPECT_EQ(latest(folder.path())->step, 10);
   std::filesystem::remove(folder / "checkpoint");
   EXPECT_EQ(latest(folder.path())->step, 20);
+}
+
+TEST(Directory, ARangeWithoutCheckpointsIsRefusedWithTheStepsThatThereAre) {
+  const TempDir folder;
+  EXPECT_THAT([&] { list_between(folder.path(), 0, 9); },
+              ThrowsMessage<CheckpointError>(HasSubstr("there is no checkpoint")));
+  for (int64_t step : {5, 10, 100}) write_file(folder.path() / ("ckpt-" + std::to_string(step) + ".osprey"), "");
+  std::vector<int64_t> found;
+  for (const Entry& entry : list_between(folder.path(), 5, 10)) found.push_back(entry.step);
+  EXPECT_THAT(found, ElementsAre(5, 10));
+  EXPECT_THAT([&] { list_between(folder.path(), 11, 99); },
+              ThrowsMessage<CheckpointError>(
+                  HasSubstr("no checkpoint from step 11 to 99; there are those of step 5, 10, 100")));
 }
 
 TEST(Directory, FailsWithTheFileWhenTheFolderIsGone) {

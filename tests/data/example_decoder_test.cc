@@ -12,6 +12,7 @@
 #include "osprey/config/parse.h"
 #include "osprey/data/decoder_builder.h"
 #include "osprey/data/image_codec.h"
+#include "osprey/data/image_resizer.h"
 #include "support/example_record.h"
 #include "support/pictures.h"
 
@@ -245,6 +246,23 @@ TEST(ExampleDecoder, OrientationIsChosenByTheAnnotatedSize) {
 
   record.strings("image/encoded", {with_orientation(encode_jpeg(gradient_image(16, 16)), 6)}).ints("image/width", {16});
   EXPECT_EQ(read(record)->report.count(Problem::kAmbiguousOrientation), 1);
+}
+
+TEST(ExampleDecoder, APictureIsDecodedSmallerThanItIsButNotThanTheResizerMakesIt) {
+  const auto text = config::parse<proto::ImageResizer>("fixed_shape_resizer { height: 30 width: 10 }", "test");
+  DecoderOptions options;
+  options.num_classes = 2;
+  options.reduce_for = build_image_resizer(text.node());
+  const std::string jpeg = encode_jpeg(gradient_image(50, 120));
+  auto record = picture_record(4, 4).strings("image/encoded", {with_orientation(jpeg, 6)});
+  record.ints("image/height", {120}).ints("image/width", {50}).box(.1f, .2f, .3f, .4f, 1);
+  ReadReport report;
+  // Upright it is 120 x 50: a half would do for 30 x 10, a quarter, too.
+  const Example example = ExampleDecoder(options, nullptr).decode(record.bytes(), {}, report);
+  EXPECT_EQ(example.image.sizes(), (at::IntArrayRef{30, 13, 3}));
+  EXPECT_EQ(example.original_height, 120);
+  EXPECT_EQ(example.original_width, 50);
+  EXPECT_EQ(example.boxes, (std::vector<Box>{{.1f, .2f, .3f, .4f}}));
 }
 
 TEST(ExampleDecoder, MasksAreNumbersOrPngs) {

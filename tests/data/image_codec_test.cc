@@ -38,6 +38,33 @@ TEST(ImageCodec, JpegRoundTripIsCloseAndInRgbOrder) {
   EXPECT_GT(encode_jpeg(image, 100).size(), encode_jpeg(image, 50).size());
 }
 
+// A JPEG of smooth colours is, at a part of its size, about the averages of its blocks.
+TEST(ImageCodec, AJpegIsDecodedToThePartOfItsSizeThatIsStillLargeEnough) {
+  const at::Tensor image = gradient_image(160, 241);
+  const std::string jpeg = encode_jpeg(image, 95);
+  const auto size_for = [&](int64_t height, int64_t width) {
+    const at::Tensor decoded = decode_image(jpeg, ImageSize{height, width});
+    return std::vector<int64_t>(decoded.sizes().begin(), decoded.sizes().end());
+  };
+  using Sizes = std::vector<int64_t>;
+  EXPECT_EQ(size_for(20, 31), (Sizes{20, 31, 3})) << "an eighth, rounded up";
+  EXPECT_EQ(size_for(21, 31), (Sizes{40, 61, 3}));
+  EXPECT_EQ(size_for(20, 62), (Sizes{80, 121, 3}));
+  EXPECT_EQ(size_for(81, 10), (Sizes{160, 241, 3})) << "whole: half of it is too small in one direction";
+  EXPECT_EQ(size_for(500, 500), (Sizes{160, 241, 3}));
+  EXPECT_TRUE(decode_image(jpeg, ImageSize{160, 241}).equal(decode_image(jpeg)));
+  const auto half_of = [](const at::Tensor& whole) {
+    return at::avg_pool2d(whole.permute({2, 0, 1}).to(at::kFloat), {2, 2}).permute({1, 2, 0});
+  };
+  const at::Tensor half = decode_image(jpeg, ImageSize{80, 120}).slice(1, 0, 120);
+  EXPECT_LT((half.to(at::kFloat) - half_of(decode_image(jpeg))).abs().mean().item<float>(), 2);
+  const at::Tensor grey = decode_image(grey_jpeg(32, 48), ImageSize{4, 6});
+  EXPECT_EQ(grey.size(0), 4);
+  expect_colour(decode_image(cmyk_jpeg(16, 16, 128, 0, 0, 0), ImageSize{2, 2}), 127, 255, 255, 3);
+  EXPECT_TRUE(decode_image(encode_png(image), ImageSize{1, 1}).equal(image)) << "only JPEGs";
+  EXPECT_THROW(decode_image(std::string_view(jpeg).substr(0, jpeg.size() / 2), ImageSize{20, 31}), DataError);
+}
+
 // Sums of the pixels, and of their squares, that tf.io.decode_jpeg of TensorFlow 2.15 gives.
 TEST(ImageCodec, JpegPixelsAreTensorFlows) {
   const auto data = test_data();

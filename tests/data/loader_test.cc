@@ -14,6 +14,7 @@
 #include "osprey/base/error.h"
 #include "osprey/config/parse.h"
 #include "osprey/data/fake_source.h"
+#include "osprey/data/image_codec.h"
 #include "osprey/data/record_file.h"
 #include "support/example_record.h"
 #include "support/temp_dir.h"
@@ -99,6 +100,23 @@ TEST(Loader, BatchesHaveTheDocumentedShapes) {
   EXPECT_EQ(batch.original_sizes[0][1].item<int64_t>(), 16);
   EXPECT_TRUE(at::equal(batch.valid, batch.weights > 0));
   EXPECT_EQ(loader->num_examples(), 7);
+}
+
+TEST(Loader, ReducedDecodingGivesTheSameBatchOfSmootherPictures) {
+  const TempDir dir;
+  RecordWriter writer(dir / "large.record");
+  ExampleRecord record = picture_record(4, 4).box(0.1f, 0.1f, 0.6f, 0.9f, 1);
+  record.strings("image/encoded", {encode_jpeg(gradient_image(160, 200))}).strings("image/format", {"jpeg"});
+  writer.write(record.bytes());
+  writer.close();
+  SourceOptions one = options(1);
+  one.augmenter = nullptr;
+  const Batch whole = *source(dir / "large.record", one)->next(),
+              reduced = *source(dir / "large.record", one, "decode_reduced: true")->next();
+  EXPECT_TRUE(at::equal(whole.boxes, reduced.boxes));
+  EXPECT_TRUE(at::equal(whole.original_sizes, reduced.original_sizes));
+  EXPECT_FALSE(at::equal(whole.images, reduced.images)) << "each pixel of 20 x 25 is of 8 x 8";
+  EXPECT_LT((whole.images.to(at::kFloat) - reduced.images.to(at::kFloat)).abs().max().item<float>(), 10);
 }
 
 TEST(Loader, ThreadCountNeverChangesABatch) {
@@ -207,6 +225,60 @@ TEST(Loader, EvaluationCountsEveryImageOnceAndPadsTheLastBatch) {
   EXPECT_FALSE(loader->next().has_value());
   loader->seek(1);
   EXPECT_EQ(loader->next()->ids[0], "4");
+}
+
+TEST(Loader, RecordsOfRareClassesComeMoreOftenInEveryEpochAndAugmentedAnew) {
+  const TempDir dir;
+  const std::string path = dir / "train.record";
+  RecordWriter writer(path);
+  for (int i = 0; i < 16; ++i) {
+    ExampleRecord record = picture_record(12, 16, std::to_string(i)).box(0.1f, 0.1f, 0.6f, 0.9f, 1);
+    if (i == 5) record.box(0.2f, 0.1f, 0.6f, 0.9f, 2);
+    writer.write(record.bytes());
+  }
+  writer.close();
+  // Class 2 is in a sixteenth of the records: sqrt(0.5625 / 0.0625) = 3 times; class 1 is in all.
+  const auto training = source(path, options(18), "repeat_factor_threshold: 0.5625");
+  EXPECT_EQ(training->num_examples(), 18);
+  std::vector<std::string> expected{"5", "5"};
+  for (int i = 0; i < 16; ++i) expected.push_back(std::to_string(i));
+  std::sort(expected.begin(), expected.end());
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    const Batch batch = *training->next();
+    std::vector<std::string> seen = batch.ids;
+    std::sort(seen.begin(), seen.end());
+    EXPECT_EQ(seen, expected);
+    std::vector<at::Tensor> of_five;
+    for (size_t i = 0; i < batch.ids.size(); ++i)
+      if (batch.ids[i] == "5") of_five.push_back(batch.images[static_cast<int64_t>(i)]);
+    EXPECT_FALSE(of_five[0].equal(of_five[1]) && of_five[1].equal(of_five[2])) << "each with draws of its own";
+  }
+  EXPECT_THAT([&] { source(path, options(18, /*training=*/false), "repeat_factor_threshold: 0.1"); },
+              ThrowsMessage<ConfigError>(HasSubstr("repeat_factor_threshold: is for training")));
+  EXPECT_THAT([&] { source(path, options(18), "repeat_factor_threshold: 1.5"); },
+              ThrowsMessage<ConfigError>(HasSubstr("must be in 0..1, got 1.5")));
+}
+
+TEST(Loader, AShareOfTheRecordsHasWhatIsLeftOfAWholeNumberOfRepeats) {
+  const TempDir dir;
+  const std::string path = dir / "train.record";
+  RecordWriter writer(path);
+  for (int i = 0; i < 400; ++i)
+    writer.write(picture_record(2, 2, std::to_string(i)).box(0, 0, 1, 1, i % 4 == 0 ? 2 : 1).bytes());
+  writer.close();
+  // Class 2 is in a quarter: sqrt(0.5625 / 0.25) = 1.5 times, 50 of its 100 records once more.
+  const int64_t one = source(path, options(1), "repeat_factor_threshold: 0.5625")->num_examples();
+  EXPECT_GT(one, 435);
+  EXPECT_LT(one, 465);
+  // Every second record is read: 200, of which 100 have the class and all others are of class 1.
+  const int64_t half =
+      source(path, options(1), "repeat_factor_threshold: 0.5625 sample_1_of_n_examples: 2")->num_examples();
+  EXPECT_EQ(half, one - 200);
+  SourceOptions other = options(1);
+  other.seed = 9;
+  EXPECT_EQ(source(path, options(1), "repeat_factor_threshold: 0.5625")->num_examples(), one) << "the same every time";
+  EXPECT_NE(ids(*source(path, other, "repeat_factor_threshold: 0.5625"), 40),
+            ids(*source(path, options(1), "repeat_factor_threshold: 0.5625"), 40));
 }
 
 TEST(Loader, NumEpochsAndSamplingBoundTheRun) {

@@ -68,6 +68,14 @@ TEST(AtIou50, ASmallCaseByHand) {
   EXPECT_TRUE(std::isnan(cat.score[67]));
   EXPECT_THAT(at.precision_recall[1].precision, Each(0));
   EXPECT_NEAR(at.mean_precision[33], 0.5, 1e-12);
+  // From a score up: 0.9 has the one right cat, 0.91 none, 0.3 all, and 0.6 the wrong one as well.
+  ASSERT_EQ(at.at_scores[0].size(), 101u);
+  expect_counts(at.at_scores[0][91], 0, 0, 3);
+  expect_counts(at.at_scores[0][90], 1, 0, 2);
+  expect_counts(at.at_scores[0][60], 1, 1, 2);
+  expect_counts(at.at_scores[0][0], 2, 1, 1);
+  expect_counts(at.at_scores[1][80], 0, 1, 1);
+  expect_counts(at.at_scores[1][81], 0, 0, 1);
 }
 
 TEST(AtIou50, TheMeanOfTheMeanCurveIsAp50) {

@@ -66,6 +66,35 @@ TEST_F(EventWriterTest, HistogramsCountEveryFiniteValueOnce) {
   EXPECT_EQ(events.at(2).summary().value(0).histo().num(), 0);
 }
 
+TEST_F(EventWriterTest, PrecisionRecallCurvesAreThoseOfTensorBoardsPlugin) {
+  EventWriter writer(folder_);
+  writer.precision_recall("curves/cat", {{3, 1, 1}, {1, 0, 3}, {0, 0, 4}}, 5);
+  writer.flush();
+  const auto events = read_events(writer.path());
+  const records::Summary::Value& value = events.at(1).summary().value(0);
+  EXPECT_EQ(value.tag(), "curves/cat");
+  EXPECT_EQ(value.metadata().plugin_data().plugin_name(), "pr_curves");
+  records::PrCurvePluginData curve;
+  ASSERT_TRUE(curve.ParseFromString(value.metadata().plugin_data().content()));
+  EXPECT_EQ(curve.num_thresholds(), 3u);
+  ASSERT_EQ(value.tensor().tensor_shape().dim_size(), 2);
+  EXPECT_EQ(value.tensor().tensor_shape().dim(0).size(), 6);
+  EXPECT_EQ(value.tensor().tensor_shape().dim(1).size(), 3);
+  const std::vector<float> numbers(value.tensor().float_val().begin(), value.tensor().float_val().end());
+  EXPECT_EQ(numbers, (std::vector<float>{3, 1, 0, 1, 0, 0, 0, 0, 0, 1, 3, 4, 0.75f, 1, 0, 0.75f, 0.25f, 0}));
+}
+
+TEST_F(EventWriterTest, TagsAreUtf8WhateverAClassIsCalled) {
+  EventWriter writer(folder_);
+  writer.scalar("mAP/caf\xe9", 1, 1);
+  writer.precision_recall("curves/caf\xe9", {{1, 0, 0}, {0, 0, 1}}, 1);
+  writer.flush();
+  const auto events = read_events(writer.path());
+  EXPECT_EQ(events.at(1).summary().value(0).tag(), "mAP/caf\uFFFD");
+  EXPECT_EQ(events.at(2).summary().value(0).tag(), "curves/caf\uFFFD");
+  EXPECT_EQ(events.at(2).summary().value(0).metadata().display_name(), "curves/caf\uFFFD");
+}
+
 TEST_F(EventWriterTest, WritersOfOneSecondHaveFilesOfTheirOwn) {
   EventWriter first(folder_), second(folder_);
   EXPECT_NE(first.path(), second.path());
@@ -78,8 +107,9 @@ TEST_F(EventWriterTest, WritesOneOfEachKindForTensorBoard) {
   for (int64_t step = 0; step < 3; ++step) writer.scalar("Loss/total_loss", 0.5 * static_cast<double>(step), step);
   writer.histogram("weights", HistogramBuckets(at::kCPU).count(at::arange(100, at::kFloat)), 2);
   writer.image("train_input_images", at::arange(4 * 6 * 3, at::kByte).view({4, 6, 3}), 2);
+  writer.precision_recall("curves/cat", {{3, 1, 1}, {1, 0, 3}, {0, 0, 4}}, 2);
   writer.flush();
-  EXPECT_EQ(read_events(writer.path()).size(), 6u);
+  EXPECT_EQ(read_events(writer.path()).size(), 7u);
 }
 
 TEST_F(EventWriterTest, AFolderThatCannotBeMadeIsNamed) {

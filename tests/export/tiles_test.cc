@@ -3,10 +3,15 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include "osprey/base/error.h"
+
 namespace osprey {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 
 Detection found(Box box, float score, int64_t class_id = 1) { return {box, score, class_id, ""}; }
 
@@ -41,6 +46,12 @@ TEST(Tiles, OptionsOutOfRangeAreErrors) {
   EXPECT_THROW(tiles_px(10, 10, {.side_px = 5, .overlap = 0.95}), c10::Error);
   EXPECT_THROW(tiles_px(10, 10, {.side_px = 5, .overlap = std::nan("")}), c10::Error);
   EXPECT_THROW(tiles_px(0, 10, {.side_px = 5}), c10::Error);
+}
+
+TEST(Tiles, MoreThanAnyoneWaitsForAreRefused) {
+  EXPECT_EQ(tiles_px(250, 400, {.side_px = 1, .overlap = 0}).size(), 100'000u);
+  EXPECT_THAT([] { tiles_px(3000, 4000, {.side_px = 1, .overlap = 0}); },
+              ThrowsMessage<DataError>(AllOf(HasSubstr("4000 x 3000"), HasSubstr("12000000 tiles of 1 pixel"))));
 }
 
 TEST(MergeViews, BoxesBecomeFractionsOfThePicture) {

@@ -5,6 +5,7 @@
 
 #include "../src/train/faster_precision.h"
 #include "../src/train/training_source.h"
+#include "osprey/base/cpu.h"
 #include "osprey/base/error.h"
 #include "osprey/data/loader.h"
 #include "osprey/data/resize.h"
@@ -93,6 +94,36 @@ TEST(Assembly, ThePenaltyOnWeightsIsLeftOutOfLossAndGradientsWhereTheConfigSaysS
   using ::testing::Pair;
   EXPECT_THAT(losses("true"), Pair(Contains("Loss/regularization_loss"), true));
   EXPECT_THAT(losses("false"), Pair(Not(Contains("Loss/regularization_loss")), false));
+}
+
+TEST(Assembly, WhatBecomesOfBatchesThatAreNotFiniteIsRefusedByNameWhereItMakesNoSense) {
+  const auto refused = [](const std::string& on_nan, const std::string& field, const std::string& why) {
+    expect_refused("train_config.on_nan=" + on_nan, "train_config.on_nan." + field, why);
+  };
+  refused("{policy: SKIP_BATCH max_skipped_in_a_row: 0}", "max_skipped_in_a_row", "must be >= 1, got 0");
+  refused("{max_skipped_in_a_row: 3}", "max_skipped_in_a_row", "goes with policy: SKIP_BATCH, but the policy is STOP");
+  refused("{policy: SKIP_BATCH max_rollbacks: 3}", "max_rollbacks",
+          "goes with policy: ROLLBACK, but the policy is SKIP_BATCH");
+  refused("{policy: ROLLBACK max_rollbacks: 0}", "max_rollbacks", "must be >= 1, got 0");
+  refused("{rollback_learning_rate_factor: 0.5}", "rollback_learning_rate_factor", "goes with policy: ROLLBACK");
+  refused("{policy: ROLLBACK rollback_learning_rate_factor: 0}", "rollback_learning_rate_factor", "must be > 0, got 0");
+  refused("{policy: ROLLBACK rollback_learning_rate_factor: 2}", "rollback_learning_rate_factor", "between 0 and 1");
+  EXPECT_THAT(
+      [] {
+        assembled({"train_config.on_nan.policy=ROLLBACK", "train_input_reader.num_epochs=2"});
+      },
+      ThrowsMessage<ConfigError>(AllOf(HasSubstr("train_config.on_nan.policy"), HasSubstr("the data ends"))));
+}
+
+TEST(Assembly, DeterministicRefusesATrialOfPrecisions) {
+  const std::vector<std::string> overrides = {"train_config.deterministic=true", "train_config.precision=AUTO"};
+  if (!has_bfloat16_arithmetic()) {
+    EXPECT_EQ(assembled(overrides).step.precision, Precision::kFloat32) << "nothing to try on this CPU";
+    return;
+  }
+  EXPECT_THAT([&] { assembled(overrides); },
+              ThrowsMessage<ConfigError>(AllOf(HasSubstr("train_config.precision"), HasSubstr("FP32 or BF16"))));
+  EXPECT_EQ(assembled({"train_config.deterministic=true"}).step.precision, Precision::kFloat32);
 }
 
 TEST(Assembly, ATrialOfPrecisionsLeavesTheModelAsItWas) {

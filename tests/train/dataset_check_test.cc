@@ -149,6 +149,48 @@ TEST_F(DatasetCheckTest, BoxesAreMeasuredAtTheSizeOfTheNetwork) {
   EXPECT_THAT(check().readers[0].box_sizes.boxes, ElementsAre(1, 1, 1, 1, 1, 1));
 }
 
+TEST_F(DatasetCheckTest, BoxesAreMeasuredByTheirAspectRatioInTheNetwork) {
+  // A picture of 64 x 128 becomes square: 0.1 wide and 0.6 high is 1 to 6 there.
+  ExampleRecord record = picture("a");
+  for (const float width : {.1f, .2f, .4f, .6f}) record.box(0, 0, .6f, width, 1);
+  for (const float height : {.3f, .2f, .1f}) record.box(0, 0, height, .45f, 1);
+  write("train.record", {record.bytes()});
+  const ReaderCheck train = check().readers[0];
+  EXPECT_THAT(train.box_shapes.boxes, ElementsAre(1, 1, 1, 1, 1, 1, 1));  // 1/6, 1/3, 2/3, 1, 3/2, 9/4, 9/2
+}
+
+TEST_F(DatasetCheckTest, AnchorsThatFitBetterAreProposed) {
+  // Pillars of 0.1 by 0.5: squares, 1.5 and 0.67 do not overlap half of them.
+  ExampleRecord record = picture("a");
+  for (int i = 0; i < 16; ++i) {
+    const float x = static_cast<float>(i) / 18;
+    record.box(.2f, x, .7f, x + .1f, 1);
+  }
+  write("train.record", Records(7, record.bytes()));
+  const DatasetCheck result = check();
+  ASSERT_TRUE(result.anchors && result.anchors->proposal);
+  EXPECT_EQ(result.anchors->boxes, 7 * 16);
+  EXPECT_EQ(result.anchors->reached, 0);
+  EXPECT_EQ(result.anchors->proposal->reached, 7 * 16);
+  EXPECT_THAT(dataset_text(result), AllOf(HasSubstr("# anchors\n  0.0 % of 112 boxes have one at IoU >= 0.5; 100.0 %"),
+                                          HasSubstr("    anchor_generator {\n      ssd_anchor_generator {\n")));
+  const auto json = nlohmann::json::parse(dataset_json(result));
+  EXPECT_EQ(json["anchors"]["proposal"]["reached"], 112);
+  EXPECT_EQ(json["readers"][0]["box_shapes"][0], (nlohmann::json{{"below", 0.25}, {"boxes", 112}, {"reached", 0}}));
+
+  // What is printed is what a config takes.
+  std::string config = read_file(kConfig);
+  const size_t begin = config.find("anchor_generator {"), end = config.find("box_coder");
+  config.replace(begin, end - begin, result.anchors->proposal->anchor_generator);
+  write_file(folder_ / "pasted.config", config);
+  config::Overrides overrides;
+  overrides.data_dir = folder_.path().string();
+  const DatasetCheck again = check_dataset(config::load_pipeline(folder_ / "pasted.config", overrides), {});
+  EXPECT_EQ(again.anchors->reached, 112);
+  EXPECT_FALSE(again.anchors->proposal);
+  EXPECT_THAT(dataset_text(again), HasSubstr("no others, as many, were found"));
+}
+
 TEST_F(DatasetCheckTest, BoxesWithoutAnAnchorShow) {
   // The first anchors are squares of 0.11 in the middle of cells of 1 / 16: one of them is the first box. Nothing is as
   // small as the second.

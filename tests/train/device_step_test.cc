@@ -113,6 +113,17 @@ bool waits(const std::string& operation) {
   return false;
 }
 
+/// Operations that libtorch has for GPUs only in a form that may add numbers up in another order every time.
+bool differs_from_run_to_run(const std::string& operation) {
+  for (const char* name :
+       {"aten::_adaptive_avg_pool2d_backward", "aten::max_unpool2d", "aten::upsample_bilinear2d_backward",
+        "aten::upsample_bicubic2d_backward", "aten::grid_sampler_2d_backward", "aten::reflection_pad2d_backward",
+        "aten::replication_pad2d_backward", "aten::put_", "aten::histc", "aten::kthvalue", "aten::median",
+        "aten::index_reduce_", "aten::scatter_reduce_", "aten::embedding_bag"})
+    if (operation == name || operation.starts_with(std::string(name) + " ")) return true;
+  return false;
+}
+
 class StepOfConfig : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(StepOfConfig, ReadsNothingBackAndIsTheSameWhateverABatchHolds) {
@@ -123,7 +134,10 @@ TEST_P(StepOfConfig, ReadsNothingBackAndIsTheSameWhateverABatchHolds) {
   operations_of(assembly, batches[0]);  // anchors are made once
   const std::vector<std::string> expected = operations_of(assembly, batches[1]);
   EXPECT_GT(expected.size(), 500u);
-  for (const std::string& operation : expected) EXPECT_FALSE(waits(operation)) << operation;
+  for (const std::string& operation : expected) {
+    EXPECT_FALSE(waits(operation)) << operation;
+    EXPECT_FALSE(differs_from_run_to_run(operation)) << operation;
+  }
   for (size_t i : {2u, 3u}) EXPECT_EQ(operations_of(assembly, batches[i]), expected) << "batch " << i;
 }
 

@@ -77,5 +77,25 @@ TEST(NanReport, HoldsWhatIsNeededToFindTheCause) {
   EXPECT_GT(std::filesystem::file_size(report_folder / "image_1.png"), 50u);
 }
 
+TEST(NanReport, NamesTheCheckpointBeforeTheFirstOfSeveralBadBatches) {
+  const TempDir folder;
+  ToyRun toy({});
+  checkpoint::Directory checkpoints(folder.path(), {});
+  for (const int64_t step : {2, 4, 5}) checkpoints.save(step, snapshot(toy.state), 0);
+  const Batch batch = *make_toy_source(2)->next();
+  poison(*toy.state.model, "net.conv2_weights");
+  const StepResult result = train_step(toy.state, batch, *toy.gradients, {});
+  const auto last = [&](const SkippedBatches& skipped) {
+    toy.state.step = 5;
+    toy.state.skipped = skipped;
+    return write_nan_report(toy.state, batch, result, {folder.path(), {"cat", "dog"}, {}}).summary;
+  };
+  EXPECT_THAT(last({}), HasSubstr("ckpt-5.osprey"));
+  EXPECT_THAT(last({.total = 9, .in_a_row = 2, .last_step = 4}), HasSubstr("ckpt-2.osprey")) << "3 and 4 were bad";
+  EXPECT_THAT(last({.total = 9, .in_a_row = 2, .last_step = 3}), HasSubstr("ckpt-5.osprey")) << "4 was not";
+  checkpoints.save(5, snapshot(toy.state), 0);
+  EXPECT_THAT(last({}), HasSubstr("ckpt-4.osprey")) << "5 now has weights that are not finite";
+}
+
 }  // namespace
 }  // namespace osprey::train

@@ -114,6 +114,22 @@ TEST(ReplicasRun, LogsTheLossesOfOneProcess) {
   EXPECT_THAT(read_file(output / "log"), HasSubstr("2 replicas of 4 images each"));
 }
 
+TEST(ReplicasRun, ReportABatchThatIsLeftOutAndGoOnTogether) {
+  const TempDir folder, output;
+  const std::string rate = "train_config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate.";
+  EXPECT_EQ(run(training(folder.path(), 12,
+                         {"--num_clones", "2", "--set", "model.ssd.freeze_batchnorm=false", "--set",
+                          "train_config.sync_batch_norm=true", "--set", rate + "learning_rate_base=1e30", "--set",
+                          rate + "warmup_steps=0", "--set",
+                          "train_config.on_nan={policy: SKIP_BATCH max_skipped_in_a_row: 2}"}),
+                output / "log"),
+            4);
+  EXPECT_THAT(read_file(output / "log"),
+              ::testing::AllOf(::testing::ContainsRegex("1 in all; not finite: .*the report is in"),
+                               HasSubstr("it is left out, 2 in a row of at most 2, 2 in all"),
+                               HasSubstr("nor were the 2 before it")));
+}
+
 TEST(ReplicasRun, EvaluatesWhatOneProcessEvaluates) {
   const TempDir data, one, two, output;
   ASSERT_EQ(std::system(fmt::format("'{0}/bin/create_records' --format shapes --num_images 21 --label_map "

@@ -19,42 +19,20 @@
 #include "osprey/train/step.h"
 #include "support/golden.h"
 #include "support/toy_model.h"
+#include "train/on_replicas.h"
 #include "train/toy_run.h"
 
 namespace osprey::train {
 namespace {
 
 using osprey::testing::expect_close;
+using osprey::testing::expect_well;
 using osprey::testing::make_toy_source;
+using osprey::testing::on_replicas;
 using osprey::testing::ToyOptions;
 using osprey::testing::ToyRun;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
-
-/// Runs `work` as each of `size` replicas, which are threads here, and returns what each threw.
-/// one_machine  whether they are told that they could share memory
-std::vector<std::string> on_replicas(int64_t size, const std::function<void(Replicas&)>& work, double seconds = 60,
-                                     bool one_machine = true) {
-  const int64_t port = free_port();
-  std::vector<std::string> errors(static_cast<size_t>(size));
-  std::vector<std::thread> threads;
-  for (int64_t rank = 0; rank < size; ++rank)
-    threads.emplace_back([&, rank] {
-      try {
-        const auto replicas = join_replicas(
-            {.rank = rank, .size = size, .local_size = one_machine ? size : 1, .master_port = port}, seconds);
-        work(*replicas);
-      } catch (const std::exception& error) {
-        errors[static_cast<size_t>(rank)] = error.what();
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
-  return errors;
-}
-
-void expect_well(const std::vector<std::string>& errors) {
-  for (const std::string& error : errors) EXPECT_EQ(error, "");
-}
 
 void sum_copy_compare_and_meet(bool one_machine) {
   const auto work = [](Replicas& replicas) {

@@ -54,6 +54,22 @@ TEST(TrainLog, HoldsTheErrorThatEndsTheRunAndWhatWasSaidBeforeItWasOpened) {
   EXPECT_THAT(training.log, error);
 }
 
+TEST(TrainLog, SaysWhichBatchesWereLeftOutAndThatTheyAreTooMany) {
+  Training training;
+  const std::string rate = "train_config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate.";
+  ASSERT_EQ(training.run("--num_train_steps 20 --checkpoint_every_n 1 --log_every_n 1 --set " + rate +
+                         "learning_rate_base=1e30 --set " + rate +
+                         "warmup_steps=0 --set 'train_config.on_nan={policy: SKIP_BATCH max_skipped_in_a_row: 2}'"),
+            4)
+      << training.shown;
+  EXPECT_THAT(training.log,
+              AllOf(ContainsRegex("Loss or gradients of step .+ are not finite, images .+, .+: it is left out, 1 in a "
+                                  "row of at most 2, 1 in all; not finite: Loss/"),
+                    HasSubstr("it is left out, 2 in a row of at most 2, 2 in all\n"), HasSubstr(" skipped=2 "),
+                    HasSubstr("nor were the 2 before it"), HasSubstr("nan_report")));
+  EXPECT_THAT(read_file(training.folder / "run/metrics.jsonl"), HasSubstr("\"skipped_batches\":2"));
+}
+
 TEST(TrainLog, HasOneLineForAllFrozenVariables) {
   Training training;
   ASSERT_EQ(training.run("--num_train_steps 1 --set train_config.freeze_variables=FeatureExtractor"), 0)

@@ -1,6 +1,7 @@
 #include "osprey/train/trainer.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Context.h>
 #include <gmock/gmock.h>
 
 #include <chrono>
@@ -242,6 +243,26 @@ TEST(Trainer, ALossThatIsNotFiniteStopsBeforeTheUpdate) {
   EXPECT_THAT([&] { run(parts, {.num_steps = 10}); },
               ThrowsMessage<DivergedError>(
                   AllOf(HasSubstr("LossTensor is inf or nan."), HasSubstr("Step 2"), HasSubstr("somewhere"))));
+}
+
+/// Asks for an operation of which libtorch has no deterministic form, on a CPU either.
+class Unordered final : public Hook {
+ public:
+  void after_step(const StepEvent&) override { at::zeros({4}).put_(at::tensor({1, 1}), at::tensor({2.f, 3.f})); }
+};
+
+TEST(Trainer, AnOperationWithoutADeterministicFormIsNamedWhereAllHaveToBe) {
+  ToyRun toy({});
+  const auto source = make_toy_source(2);
+  Unordered unordered;
+  TrainerParts parts = parts_of(toy, *source);
+  parts.hooks = {&unordered};
+  const bool before = at::globalContext().deterministicAlgorithms(),
+             only_warned = at::globalContext().deterministicAlgorithmsWarnOnly();
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  EXPECT_THAT([&] { run(parts, {.num_steps = 1}); },
+              ThrowsMessage<ConfigError>(AllOf(HasSubstr("train_config.deterministic"), HasSubstr("put_"))));
+  at::globalContext().setDeterministicAlgorithms(before, only_warned);
 }
 
 TEST(Trainer, AFiniteSourceThatEndsEarlyIsReported) {

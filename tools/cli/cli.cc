@@ -3,9 +3,7 @@
 #include <ATen/Context.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
-#include <google/protobuf/stubs/common.h>
 #include <spdlog/spdlog.h>
-#include <torch/version.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -22,6 +20,7 @@
 #include "osprey/base/logging.h"
 #include "osprey/base/memory.h"
 #include "osprey/base/nearest.h"
+#include "osprey/base/versions.h"
 #include "osprey/kernels/device.h"
 
 namespace osprey::cli {
@@ -82,6 +81,13 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error) {
     break;
   }
   return failure(app, ExitCode::kUsage, message + " (see --help)");
+}
+
+std::string versions_text() {
+  std::string text;
+  for (const Version& version : versions())
+    text += fmt::format("{}{} {}", text.empty() ? "" : "\n", version.part, version.number);
+  return text;
 }
 
 std::string unwritten(int reason) {
@@ -205,8 +211,7 @@ int run_with_code(CLI::App& app, const std::string& example, int argc, char** ar
   use_exact_float32();
   app.name(std::string(argv[0]).substr(std::string(argv[0]).rfind('/') + 1));
   app.footer(fmt::format("Example:\n  {}\n\n{}", example, kExitCodes));
-  app.set_version_flag("--version", fmt::format("osprey {} (libtorch {}, protobuf {})", OSPREY_VERSION, TORCH_VERSION,
-                                                google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION)));
+  app.set_version_flag("--version", versions_text);
   app.get_formatter()->column_width(36);
   let_the_last_count(app);
   const int code = code_of(app, argc, argv, body);

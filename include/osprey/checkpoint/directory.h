@@ -18,6 +18,10 @@ struct Entry {
 /// The checkpoints in a folder, earliest step first; empty where there are none or no such folder.
 std::vector<Entry> list(const std::filesystem::path& folder);
 
+/// Those from step `first` to step `last`, both included.
+/// throws  CheckpointError where there is none, with the steps that there are
+std::vector<Entry> list_between(const std::filesystem::path& folder, int64_t first, int64_t last);
+
 /// The newest checkpoint of a folder: the one that its `checkpoint` file names, else the one with the highest step.
 std::optional<Entry> latest(const std::filesystem::path& folder);
 
@@ -30,9 +34,10 @@ std::filesystem::path resolve(const std::filesystem::path& path);
 
 /// Which checkpoints stay.
 struct Retention {
-  int64_t keep_last = 7;           ///< how many of the newest; at least 1
-  double keep_every_n_hours = 0;   ///< one in each such span of time is kept for ever; 0: none
-  int64_t keep_every_n_steps = 0;  ///< those whose step is a multiple are kept for ever; 0: none
+  int64_t keep_last = 7;              ///< how many of the newest; at least 1
+  double keep_every_n_hours = 0;      ///< one in each such span of time is kept for ever; 0: none
+  int64_t keep_every_n_steps = 0;     ///< those whose step is a multiple are kept for ever; 0: none
+  int64_t regular_every_n_steps = 0;  ///< keep_last counts only multiples, and others go when the next comes; 0: all
 };
 
 /// Writes the checkpoints of one run and removes those that need not stay.

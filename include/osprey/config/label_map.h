@@ -1,7 +1,12 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+namespace osprey::protos {
+class InputReader;
+}
 
 namespace osprey::config {
 
@@ -30,6 +35,14 @@ LabelMap load_label_map(const std::string& file);
 
 /// The same from text; `name` stands for the file in errors.
 LabelMap parse_label_map(std::string_view text, const std::string& name);
+
+/// The label map of a reader: its `label_map`, else the file of its `label_map_path`; nothing where it has neither.
+///
+/// throws  ConfigError as load_label_map
+std::optional<LabelMap> label_map_of(const protos::InputReader& reader);
+
+/// Makes it the `label_map` of a reader.
+void set_label_map(const LabelMap& map, protos::InputReader& reader);
 
 /// The text of a label map file; parse_label_map gives the same map again.
 std::string label_map_text(const LabelMap& map);

@@ -10,7 +10,7 @@ namespace osprey::config {
 int64_t num_classes(const proto::TrainEvalPipelineConfig& config);
 
 /// Where the chosen model has it and it is not set, sets it to the largest id of the first label map of the readers,
-/// that for training before those for evaluation, whose file is there.
+/// that for training before those for evaluation, that is in the config or whose file is there.
 ///
 /// throws  ConfigError where that file is no label map
 void derive_num_classes(proto::TrainEvalPipelineConfig& config);

@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "osprey/data/annotations.h"
+
 namespace osprey::data {
 
 struct CreateRecordsOptions {
-  enum class Format { kVoc, kCoco, kYolo, kShapes };
+  using Format = AnnotationFormat;
   Format format = Format::kVoc;
-  std::string input;      ///< folder of XML files, JSON file, or YOLO data set; unused by shapes
-  std::string image_dir;  ///< where the pictures lie, if not in the usual places
-  std::string split;      ///< list of names to use, or a split of a YOLO data set; "" for all (YOLO: train)
-  std::string label_map;  ///< obeyed where the file exists, else written
+  std::string input, image_dir, split, class_descriptions;  ///< as in `AnnotationSet`; unused by shapes
+  std::string label_map;                                    ///< obeyed where the file exists, else written
   /// "train.record", or with shards "train.record-00000-of-00010" ...; "train-?????-of-00010.tfrecord" stands for as
   /// many shards with the number in the place of the question marks
   std::string output;

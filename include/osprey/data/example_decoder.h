@@ -14,6 +14,8 @@ struct LabelMap;
 
 namespace osprey::data {
 
+class ImageResizer;
+
 struct DecoderOptions {
   enum class InvalidBox { kClip, kDrop, kFail };
   enum class Masks { kNone, kNumerical, kPng };
@@ -27,7 +29,9 @@ struct DecoderOptions {
   int64_t num_keypoints = 0;  ///< per object; 0: keypoints are not read
   bool multiclass_scores = false;
   bool use_display_name =
-      false;                 ///< class texts are looked up among display names first, then names; else the other way
+      false;  ///< class texts are looked up among display names first, then names; else the other way
+  /// Pictures that are much larger than this makes of them are decoded smaller, see `decode_image`; null: whole.
+  std::shared_ptr<const ImageResizer> reduce_for;
   bool decode_image = true;  ///< false: `Example::image` stays undefined and `encoded` holds the picture
 };
 

@@ -2,8 +2,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "osprey/data/image_size.h"
 
 namespace osprey::data {
 
@@ -28,10 +31,12 @@ ImageInfo image_info(std::string_view encoded);
 /// form), of 16 bits the upper 8 are kept, and alpha is dropped, as the original does: what lies under transparent
 /// pixels is part of the picture.
 ///
+/// least    a JPEG is decoded to a half, a quarter or an eighth of its sides (rounded up) where that is no smaller than
+///          this in either direction: faster, by shorter transforms. Unset: whole, as other formats are always
 /// returns  [H, W, 3] uint8 RGB, contiguous
 /// throws   DataError without a file name: no bytes, unknown format, damaged or cut short (a JPEG that ends early is an
 ///          error even if a part could be shown), absurd size
-at::Tensor decode_image(std::string_view encoded);
+at::Tensor decode_image(std::string_view encoded, const std::optional<ImageSize>& least = std::nullopt);
 
 /// Decodes a one-channel picture, e.g. an instance mask: [H, W] uint8. Throws as `decode_image`.
 at::Tensor decode_grey(std::string_view encoded);

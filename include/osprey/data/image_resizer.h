@@ -8,15 +8,11 @@
 
 #include "osprey/config/node.h"
 #include "osprey/config/registry.h"
+#include "osprey/data/image_size.h"
 #include "osprey/data/resize.h"
 #include "osprey/protos/image_resizer.pb.h"
 
 namespace osprey::data {
-
-struct ImageSize {
-  int64_t height = 0, width = 0;
-  bool operator==(const ImageSize&) const = default;
-};
 
 /// Brings pictures to the size that the network sees. The picture lies top left, what is left of the canvas is padding.
 class ImageResizer {

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "osprey/data/record_index.h"
+#include "osprey/data/example_index.h"
 
 namespace osprey::config {
 struct LabelMap;
@@ -28,6 +28,7 @@ struct LabelCensus {
   std::map<std::pair<std::string, int64_t>, int64_t> objects_by_label;
   std::map<int64_t, RecordOrigin> first_of_id;  ///< a record that has it
   std::map<std::string, RecordOrigin> first_of_unknown_text;
+  std::string first_unusable;  ///< what is wrong with the first that was passed over; "" where none was
 };
 
 /// Compares label map, num_classes and the labels in the records before the first step, without decoding a picture.
@@ -35,6 +36,6 @@ struct LabelCensus {
 /// them names one of its classes, are warned of with that class, and records that are all without objects.
 /// throws  ConfigError with a table of all ids where the three disagree: an id below 1 or above num_classes or not
 ///         in the map, a text that the map does not have; and where the map itself has ids above num_classes
-LabelCensus check_labels(const RecordIndex& index, const LabelCheckOptions& options);
+LabelCensus check_labels(const ExampleIndex& index, const LabelCheckOptions& options);
 
 }  // namespace osprey::data

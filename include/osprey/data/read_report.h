@@ -18,6 +18,7 @@ class BadRecord : public DataError {
     kOther,
     kNotAnExample,  ///< bytes that are no tf.Example
     kPicture,       ///< cannot be decoded
+    kNoPicture,     ///< an annotation that cannot be read, or whose picture cannot
     kLengths,       ///< lists that should have a value for every box and do not
     kPixels,        ///< pixel values where fractions belong
   };

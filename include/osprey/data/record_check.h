@@ -10,6 +10,7 @@
 #include "osprey/config/node.h"
 #include "osprey/core/example.h"
 #include "osprey/data/example_decoder.h"
+#include "osprey/data/read_report.h"
 #include "osprey/data/record_file.h"
 #include "osprey/protos/input_reader.pb.h"
 
@@ -55,6 +56,9 @@ class RecordChecker {
                 std::shared_ptr<const config::LabelMap> label_map);
 
   CheckedRecord check(std::string_view record, const RecordOrigin& origin) const;
+
+  /// Of one that cannot even be read: an annotated picture that is not there.
+  static CheckedRecord unusable(const BadRecord& error, const RecordOrigin& origin);
 
  private:
   RecordChecker(DecoderOptions options, std::shared_ptr<const config::LabelMap> label_map);

@@ -9,13 +9,15 @@ namespace osprey::data {
 /// How the whole record file is packed.
 enum class Compression { kNone, kGzip, kZlib };
 
-/// Where a record lies; every complaint about a record begins with `describe()`.
+/// Where a record lies, or the annotation of a picture that is read directly; every complaint about a record begins
+/// with `describe()`.
 struct RecordOrigin {
   std::string file;
-  int64_t record = 0;  ///< running number in the file, from 0
-  int64_t offset = 0;  ///< byte where its frame begins, in the unpacked stream
+  int64_t record = 0;   ///< running number in the file, of an annotated picture in its set; from 0
+  int64_t offset = 0;   ///< byte where its frame begins, in the unpacked stream; -1: an annotated picture
+  std::string picture;  ///< of a file that annotates several: which one, in its spelling; else ""
 
-  /// "train.record: record 12 (byte 34567)"
+  /// "train.record: record 12 (byte 34567)"; of annotations "train.json: street/1.jpg", "train/1.xml"
   std::string describe() const;
 };
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "osprey/data/record_file.h"
+#include "osprey/data/example_index.h"
 
 namespace osprey::data {
 
@@ -15,24 +15,24 @@ namespace osprey::data {
 /// record, no index file. Any number of threads may read at the same time. A packed (gzip, zlib) file has no random
 /// access: it is unpacked into memory when opened, which is refused where it would take more than half of the machine's
 /// memory.
-class RecordIndex {
+class RecordIndex final : public ExampleIndex {
  public:
   /// paths   as in `expand_input_paths`
   /// throws  DataError: nothing matches, a file cannot be read or its framing is broken (with the byte offset), no
   ///         records
   explicit RecordIndex(const std::vector<std::string>& paths, std::string reader = "input reader");
-  ~RecordIndex();
+  ~RecordIndex() override;
   RecordIndex(RecordIndex&&) noexcept;
 
-  int64_t size() const;
+  int64_t size() const override;
   const std::vector<std::string>& files() const;
   /// Bytes of all records.
   int64_t total_bytes() const;
 
   /// The bytes of record `index`, in [0, size()), checked against their sum.
   /// throws DataError with file and byte offset
-  std::string read(int64_t index) const;
-  RecordOrigin origin(int64_t index) const;
+  std::string read(int64_t index) const override;
+  RecordOrigin origin(int64_t index) const override;
 
  private:
   struct Impl;

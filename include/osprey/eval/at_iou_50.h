@@ -10,6 +10,7 @@ namespace osprey::eval {
 struct DetectionCounts {
   int64_t true_positives = 0, false_positives = 0, false_negatives = 0;
 
+  DetectionCounts& operator+=(const DetectionCounts& other);
   double precision() const;  ///< of the detections, those that are right; kNotAvailable without detections
   double recall() const;     ///< of the objects, those that are found; kNotAvailable without objects
   double f1() const;         ///< harmonic mean of the two, 0 where nothing is right; kNotAvailable without objects
@@ -48,6 +49,9 @@ struct AtIou50 {
   /// Where F1 of all classes' counts together is largest; of equals the lowest threshold. Where nothing is right, that
   /// is all detections.
   OperatingPoint operating_point;
+
+  static constexpr int kScores = 101;
+  std::vector<std::vector<DetectionCounts>> at_scores;  ///< [K][kScores] with the thresholds 0, 0.01, ..., 1
 };
 
 /// 0, 0.01, ..., 1 as numpy.linspace rounds them.

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "osprey/config/node.h"
 #include "osprey/data/batch_source.h"
 #include "osprey/eval/at_iou_50.h"
+#include "osprey/eval/gallery.h"
 #include "osprey/eval/metrics.h"
 #include "osprey/models/detection_model.h"
 #include "osprey/protos/eval.pb.h"
@@ -35,6 +37,7 @@ struct EvaluationOptions {
   std::string detections_file = {};                       ///< the detections are also written here; "" for none
   std::string visualization_dir = {};                     ///< pictures as PNG files as well; "" for none
   bool visualization_by_image_id = false;                 ///< names those files by the image's id
+  int64_t gallery_images = 0;  ///< of the worst, and as many of the best; needs coco_detection_metrics
   c10::Device device = c10::Device(c10::kCPU);
   std::function<void(int64_t done, int64_t total)> progress = {};  ///< called after each batch
   std::function<bool()> should_stop = {};  ///< asked before each batch; true ends the evaluation, see `stopped`
@@ -69,6 +72,7 @@ struct EvaluationResult {
       explanations;  ///< why the main number is 0 or n/a, likeliest cause first; empty where it is neither
   std::vector<EvaluationPicture> pictures;
   std::vector<ImageResult> detections;  ///< in the order of the source
+  Gallery gallery;                      ///< empty where none is asked for
 
   /// The value of a tag; kNotAvailable where there is none.
   double value(const std::string& name) const;
@@ -89,6 +93,8 @@ struct EvaluationGroup {
   int64_t share = 0, num_shares = 1;  ///< the source of this one gives the batches share, share + num_shares, ...
   /// What all of them give, by share; only the first needs to get it.
   std::function<std::vector<std::string>(const std::string&)> gather;
+  /// The source with all batches, at any position; asked of the first alone, where a gallery is wanted.
+  std::function<data::BatchSource&()> whole_source = {};
 };
 
 /// `evaluate` by several processes, all of which call this. The first gets what `evaluate` alone would have given, to
@@ -106,7 +112,8 @@ std::string metrics_json(const EvaluationResult& result, int64_t step);
 std::string detections_json(const EvaluationResult& result);
 
 /// Writes `<eval_dir>/metrics_<step>.json`, `<eval_dir>/detections_<step>.json` (both appear whole or not at all), the
-/// pictures where asked for, and scalars and pictures to TensorBoard where `events` is given.
+/// pictures and the gallery where asked for; to TensorBoard, where `events` is given, scalars, pictures and
+/// precision-recall curves: of each class that has objects, and of the counts of all classes together.
 ///
 /// throws  DataError where a file cannot be written
 void write_evaluation(const EvaluationResult& result, const std::string& eval_dir, int64_t step,

@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
+
+#include "osprey/eval/at_iou_50.h"
 
 namespace osprey::eval {
 
@@ -32,6 +35,10 @@ class EventWriter {
 
   /// An image that is already encoded as PNG or JPEG.
   void encoded_image(const std::string& tag, const std::string& bytes, int64_t height, int64_t width, int64_t step);
+
+  /// A curve of TensorBoard's PR CURVES page.
+  /// counts  [T] at the thresholds 0, 1 / (T - 1), ..., 1
+  void precision_recall(const std::string& tag, const std::vector<DetectionCounts>& counts, int64_t step);
 
   void flush();
   const std::string& path() const;

@@ -18,7 +18,7 @@ struct TileOptions {
 };
 
 /// The tiles of a picture, row by row, in pixels: all of one size, evenly spread, the outer ones flush with its sides.
-/// throws  c10::Error for options out of range or a picture without pixels
+/// throws  c10::Error for options out of range or a picture without pixels; DataError for more than 100,000 tiles
 std::vector<Box> tiles_px(int64_t height, int64_t width, const TileOptions& options);
 
 /// What was found in one part of a picture.

@@ -57,6 +57,12 @@ class Optimizer {
   const NamedTensors& parameters() const { return parameters_; }
   const LearningRate& learning_rate() const { return *learning_rate_; }
 
+  /// From now on every rate of the schedule is multiplied by this, and by no other factor; 1 at first.
+  void scale_learning_rate(double factor) { rate_factor_ = factor; }
+  double learning_rate_factor() const { return rate_factor_; }
+  /// The rate of the update that is made when `step` updates have been made before.
+  double learning_rate_at(int64_t step) const { return rate_factor_ * learning_rate_->at(step); }
+
  protected:
   /// The numbers of the rule for an update at this learning rate.   step  as above
   virtual std::vector<double> numbers(double learning_rate, int64_t step) const = 0;
@@ -69,6 +75,7 @@ class Optimizer {
  private:
   NamedTensors parameters_;
   std::unique_ptr<LearningRate> learning_rate_;
+  double rate_factor_ = 1;
   kernels::UpdateRule rule_;
   std::vector<Slot> slots_;
   std::vector<std::vector<at::Tensor>> kept_;  ///< by slot and parameter

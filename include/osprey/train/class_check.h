@@ -19,8 +19,8 @@ struct ClassCount {
 /// throws ConfigError with a table of three columns where the places do not agree
 void check_classes(const std::vector<ClassCount>& places);
 
-/// The label map of a reader; nothing where it names none.
-std::optional<config::LabelMap> label_map_of(const proto::InputReader& reader);
+/// Where the label map of a reader stands: its file, or the annotations whose classes it has.
+std::string place_of_classes(const proto::InputReader& reader);
 
 /// Names by 0-based class: the map's display names, the id where it has a gap.
 std::vector<std::string> class_names(const std::optional<config::LabelMap>& map, int64_t num_classes);

@@ -12,11 +12,21 @@
 
 namespace osprey::train {
 
-/// Boxes by their longer side, in pixels of the network's input.
-struct BoxSizes {
-  static constexpr std::array<int, 5> kBelow = {8, 16, 32, 64, 128};  ///< the last entry has what is not below
-  std::array<int64_t, kBelow.size() + 1> boxes{};
-  std::array<int64_t, kBelow.size() + 1> reached{};  ///< of them, what an anchor overlaps by matched_threshold or more
+/// Boxes by a measure of theirs. The last entries are of those that are below none of the limits.
+template <size_t kLimits>
+struct BoxCounts {
+  std::array<int64_t, kLimits + 1> boxes{};
+  std::array<int64_t, kLimits + 1> reached{};  ///< of them, what an anchor overlaps by matched_threshold or more
+};
+
+/// By their longer side, in pixels of the network's input.
+struct BoxSizes : BoxCounts<5> {
+  static constexpr std::array<int, 5> kBelow = {8, 16, 32, 64, 128};
+};
+
+/// By width divided by height, both in pixels of the network's input.
+struct BoxShapes : BoxCounts<6> {
+  static constexpr std::array<double, 6> kBelow = {0.25, 0.5, 0.8, 1.25, 2, 4};
 };
 
 /// What the records of one input reader hold, and what is wrong with them.
@@ -49,6 +59,7 @@ struct ReaderCheck {
   std::map<std::string, int64_t> unknown_classes;             ///< boxes by "class id 7" or "class 'cat'"
   std::map<std::pair<int64_t, int64_t>, int64_t> size_count;  ///< pictures by height and width in pixels
   BoxSizes box_sizes;
+  BoxShapes box_shapes;
   std::optional<float> matched_threshold;     ///< none: there are no anchors to compare with, `reached` is 0
   std::vector<data::RecordProblem> problems;  ///< all, in the order of files, records and boxes
   std::vector<std::string> stops;             ///< why a training or evaluation would end
@@ -56,8 +67,20 @@ struct ReaderCheck {
   std::vector<Picture> worst;  ///< the most problems first, then the most boxes
 };
 
+/// Whether other anchors would fit the training's boxes better.
+struct AnchorSearch {
+  int64_t boxes = 0;    ///< a sample of them
+  int64_t reached = 0;  ///< of them, what an anchor of the config overlaps by matched_threshold or more
+  struct Proposal {
+    int64_t reached = 0;           ///< with the proposed anchors, which are as many
+    std::string anchor_generator;  ///< what to write into the model in the place of its anchor_generator
+  };
+  std::optional<Proposal> proposal;  ///< none: a search found none that reach notably more
+};
+
 struct DatasetCheck {
   std::vector<ReaderCheck> readers;
+  std::optional<AnchorSearch> anchors;  ///< none: there are too few boxes, or anchors of a kind that is not searched
   bool would_stop() const;
 };
 

@@ -24,6 +24,9 @@ class Hook {
   virtual void after_step(const StepEvent& event) = 0;
   /// The metrics of an evaluation inside the run, by tag; the state's step is where it happened.
   virtual void after_evaluation(const TrainState& /*state*/, const std::map<std::string, double>& /*metrics*/) {}
+  /// Steps after that of the state were seen though they had not been made, and come again; or the run ends here, since
+  /// it has to go back further.
+  virtual void after_going_back(const TrainState& /*state*/) {}
 };
 
 }  // namespace osprey::train

@@ -22,6 +22,7 @@ class ProgressHook final : public Hook {
 
   void after_step(const StepEvent& event) override;
   void after_evaluation(const TrainState& state, const std::map<std::string, double>& metrics) override;
+  void after_going_back(const TrainState& state) override;
 
  private:
   struct Pending;

@@ -33,6 +33,7 @@ class SummaryHook final : public Hook {
 
   void after_step(const StepEvent& event) override;
   void after_evaluation(const TrainState&, const std::map<std::string, double>&) override { write(); }
+  void after_going_back(const TrainState& state) override;
 
  private:
   struct Pending;

@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,11 @@ struct TrainerOptions {
   double checkpoint_every_secs = 0;   ///< a checkpoint also after so long without one; 0: not for that reason
   int64_t eval_every_n = 0;           ///< 0: at every checkpoint
   int64_t eval_from = 0;              ///< the first step after which an evaluation may be made, but for the last one
-  int64_t look_every_n = 1;  ///< on a GPU, steps between two questions whether all went well; on a CPU always 1
+  /// On a GPU, steps between two questions whether all went well, at most 10 where batches are left out; a CPU always
+  /// answers. A log line is of a step that was made where this divides the steps between two of them.
+  int64_t look_every_n = 1;
+  int64_t max_rollbacks = 0;  ///< how often, in all, a batch that is not finite may send the run back to a checkpoint
+  int64_t max_skipped_in_a_row = 0;  ///< batches that are not finite and left out; one more ends the run
   StepRecording cuda_graph = StepRecording::kOff;
   StepOptions step;
   std::map<std::string, std::string> attributes;  ///< written into every checkpoint beside the state
@@ -48,7 +53,8 @@ struct TrainerParts {
   EarlyStopping* early_stopping = nullptr;  ///< is told the metrics and may end the run
   std::vector<Hook*> hooks;
   std::function<Metrics(const TrainState&)> evaluate;  ///< called in evaluation mode's place
-  std::function<std::string(const TrainState&, const Batch&, const StepResult&)> nan_report;  ///< returns what it says
+  /// Reports a batch that is not finite: the first that is left out, and that which ends the run; returns what it says.
+  std::function<std::string(const TrainState&, const Batch&, const StepResult&)> nan_report;
   std::function<std::string(const Batch&)> memory_advice;  ///< after a step that did not fit: which batch would
   std::function<int()> signal;                             ///< the signal that asks the run to end; 0: none
   Replicas* replicas = nullptr;  ///< that make the same steps and evaluations; those other than the chief have no
@@ -57,11 +63,12 @@ struct TrainerParts {
 
 /// How a run ended.
 struct RunOutcome {
-  int64_t steps = 0;             ///< made by this call
-  bool already_done = false;     ///< the state was at num_steps, or where it was stopped early, from the start
-  bool stopped_early = false;    ///< it ended before num_steps, since its evaluations no longer improved
-  int64_t kernels_per_step = 0;  ///< where steps were recorded as a CUDA graph
-  int signal = 0;                ///< the signal that ended it; a checkpoint was written
+  int64_t steps = 0;                      ///< made by this call
+  bool already_done = false;              ///< the state was at num_steps, or where it was stopped early, from the start
+  bool stopped_early = false;             ///< it ended before num_steps, since its evaluations no longer improved
+  int64_t kernels_per_step = 0;           ///< where steps were recorded as a CUDA graph
+  int signal = 0;                         ///< the signal that ended it; a checkpoint was written
+  std::optional<int64_t> roll_back_past;  ///< it is to go back to `rollback_target`, and on after this batch
 };
 
 /// Runs steps until `num_steps`, an evaluation after which it is to stop early, a signal, or a loss that is not finite.
@@ -70,11 +77,24 @@ struct RunOutcome {
 /// the evaluation that belongs to it, so what an evaluation does can not be lost work.
 /// With early stopping, an evaluation that was due but lost, because the run was killed in it, is made first.
 ///
+/// A batch that is left out counts as a step that changes nothing but `state.skipped`. A GPU changes nothing from there
+/// on until it is asked whether all went well; then the steps after that batch are made again. So what is left out, and
+/// every bit of what is not, is the same whenever it is asked. Where the run is to go back instead, it ends with
+/// `roll_back_past` and the state before the step.
+///
 /// throws  DivergedError with "LossTensor is inf or nan." and what the report says; the state is that before the
 ///         step
 ///         OutOfMemoryError with the advice
+///         ConfigError naming an operation that has no deterministic form, where libtorch was told to take no other
 ///         DataError where a finite source ends early; what hooks and parts throw
 RunOutcome run(const TrainerParts& parts, const TrainerOptions& options);
+
+/// The checkpoint that a run which comes to a bad batch goes back to: the newest at a multiple of `every_n` steps that
+/// is earlier than the batch, since one of the same step holds the weights that have just failed; that one where there
+/// is no other. Those of a signal do not count, so that a run which was interrupted goes back as far as any other.
+/// step     of the state; later checkpoints do not count
+/// every_n  0: all count
+std::optional<checkpoint::Entry> rollback_target(const std::filesystem::path& model_dir, int64_t step, int64_t every_n);
 
 /// Steps for `epochs` passes over the data, rounded up.
 int64_t steps_for(double epochs, int64_t num_examples, int64_t batch_size);
