@@ -54,7 +54,8 @@ const Candidate* BestFirst::peek() {
 
 int64_t BestFirst::end_of(int64_t block) const { return std::min(scores_.rows, (block + 1) * rows_of_block_); }
 
-/// Calls work(candidate) for those of a block that are looked for, were not found yet and are no less than `at_least`.
+/// Calls work(candidate) for those of a block that are looked for, were not found yet and are no less than `at_least`,
+/// until it returns false.
 template <class Work>
 void BestFirst::for_each_left(int64_t block, float at_least, Work work) const {
   for (int64_t row = block * rows_of_block_; row < end_of(block); ++row) {
@@ -62,7 +63,7 @@ void BestFirst::for_each_left(int64_t block, float at_least, Work work) const {
     for (int64_t c = 0; c < scores_.classes; ++c) {
       if (!(scores[c] >= at_least && scores[c] > threshold_) || left_out_[static_cast<size_t>(c)]) continue;
       const Candidate candidate{scores[c], static_cast<int32_t>(c), row};
-      if (!last_ || better(*last_, candidate)) work(candidate);
+      if ((!last_ || better(*last_, candidate)) && !work(candidate)) return;
     }
   }
 }
@@ -89,20 +90,24 @@ bool BestFirst::find_portion() {
   float enough = at_least;
   for (const int64_t block : blocks)
     for_each_left(block, enough, [&](const Candidate& candidate) {
-      if (worst && !better(candidate, *worst)) return;
+      if (worst && !better(candidate, *worst)) return true;
       found_.push_back(candidate);
-      if (found_.size() < 4 * portion_) return;
+      if (found_.size() < 4 * portion_) return true;
       const auto end = found_.begin() + static_cast<std::ptrdiff_t>(portion_);
       std::nth_element(found_.begin(), end - 1, found_.end(), better);
       found_.erase(end, found_.end());
       worst = found_.back();
       enough = worst->score;
+      return true;
     });
   std::ranges::sort(found_, better);
   if (!found_.empty()) last_ = found_.back();
   for (const int64_t block : blocks) {
     float best = kNone;
-    for_each_left(block, kNone, [&](const Candidate& candidate) { best = std::max(best, candidate.score); });
+    for_each_left(block, kNone, [&](const Candidate& candidate) {
+      best = std::max(best, candidate.score);
+      return best < last_->score;  // none that is left is better
+    });
     best_left_[static_cast<size_t>(block)] = best;
   }
   portion_ *= 4;
