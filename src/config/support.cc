@@ -70,7 +70,6 @@ class Scan {
     if (reader.input_type() == proto::TF_SEQUENCE_EXAMPLE) refuse(path + ".input_type");
     if (reader.num_additional_channels() > 0) refuse(path + ".num_additional_channels");
     if (reader.load_context_features()) refuse(path + ".load_context_features");
-    if (reader.sample_from_datasets_weights_size() > 0) refuse(path + ".sample_from_datasets_weights");
     if (reader.expand_labels_hierarchy()) refuse(path + ".expand_labels_hierarchy");
     const char* const kept = "is read and augmented, but no model learns from it yet: ";
     if (reader.load_instance_masks()) listed_.add(path + ".load_instance_masks", kept + path + ".load_instance_masks");

@@ -178,6 +178,10 @@ class Checker {
       findings_.add(path + ".sample_from_datasets_weights",
                     fmt::format("has {} values for {} input paths", weights.size(), paths));
     if (!(sum > 0)) findings_.add(path + ".sample_from_datasets_weights", "must not all be 0");
+    if (path.starts_with("eval"))
+      findings_.add(path + ".sample_from_datasets_weights", "is for training: an evaluation sees every record once");
+    if (reader.repeat_factor_threshold() > 0)
+      findings_.add(path + ".sample_from_datasets_weights", "does not go with repeat_factor_threshold");
   }
 
   void check_label_map(const std::string& path, const proto::InputReader& reader) {

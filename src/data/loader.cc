@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <filesystem>
 #include <thread>
 #include <utility>
 
+#include "data/data_set_shares.h"
 #include "data/most_boxes.h"
 #include "data/rare_classes.h"
 #include "data/record_loader.h"
@@ -48,6 +50,27 @@ void repeat_rare_classes(LoaderParts& parts, const config::LabelMap* label_map, 
       "{}: an epoch has {} examples of {} records: those of classes in fewer than {:.3g} % of the records come "
       "up to {} times",
       parts.reader, parts.order.size(), records, 100 * threshold, *std::max_element(repeats.begin(), repeats.end()));
+}
+
+void tell_shares(const LoaderParts& parts, const proto::InputReader& reader) {
+  for (size_t i = 0; i < parts.order.data_sets.size(); ++i)
+    SPDLOG_INFO("{}: of {} examples of an epoch {} are of the {} records of '{}'", parts.reader, parts.order.size(),
+                parts.order.data_sets[i].per_epoch, parts.order.data_sets[i].records.size(),
+                reader.tf_record_input_reader().input_path(static_cast<int>(i)));
+}
+
+void check_weights(const config::ConfigNode<proto::InputReader>& reader, bool training) {
+  const char* const field = "sample_from_datasets_weights";
+  const auto& weights = reader->sample_from_datasets_weights();
+  if (weights.empty()) return;
+  const int paths = reader->tf_record_input_reader().input_path_size();
+  if (weights.size() != paths)
+    reader.fail(field, fmt::format("has {} values for {} input paths", weights.size(), paths));
+  if (!std::ranges::all_of(weights, [](float weight) { return weight >= 0 && std::isfinite(weight); }) ||
+      std::ranges::all_of(weights, [](float weight) { return weight == 0; }))
+    reader.fail(field, "must be finite, >= 0, and not all 0");
+  if (!training) reader.fail(field, "is for training: an evaluation sees every record once");
+  if (reader->repeat_factor_threshold() > 0) reader.fail(field, "does not go with repeat_factor_threshold");
 }
 
 /// Bytes of a batch in the memory of the host; pinned memory is given in powers of two.
@@ -97,7 +120,7 @@ void check_source(const config::ConfigNode<proto::InputReader>& reader, const So
     reader.fail("repeat_factor_threshold", fmt::format("must be in 0..1, got {}", threshold));
   if (reader->repeat_factor_threshold() > 0 && !options.training)
     reader.fail("repeat_factor_threshold", "is for training: an evaluation sees every record once");
-  if (reader->sample_from_datasets_weights_size() > 0) reader.unsupported("sample_from_datasets_weights");
+  check_weights(reader, options.training);
   if (reader->has_external_input_reader()) reader.unsupported("external_input_reader");
   if (reader->has_annotation_input_reader()) {
     const proto::AnnotationInputReader& annotations = reader->annotation_input_reader();
@@ -139,6 +162,10 @@ std::unique_ptr<RecordSource> make_source(const config::ConfigNode<proto::InputR
                  options.seed};
   if (reader->repeat_factor_threshold() > 0)
     repeat_rare_classes(parts, label_map.get(), reader->repeat_factor_threshold());
+  if (reader->sample_from_datasets_weights_size() > 0) {
+    parts.order.data_sets = data_set_shares(*parts.index, reader, parts.order.keep_1_of);
+    tell_shares(parts, *reader);
+  }
   if (!options.training) parts.options.augmenter = nullptr;
 
   BatchShape& shape = parts.shape;

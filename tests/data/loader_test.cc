@@ -7,7 +7,9 @@
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -281,6 +283,86 @@ TEST(Loader, AShareOfTheRecordsHasWhatIsLeftOfAWholeNumberOfRepeats) {
             ids(*source(path, options(1), "repeat_factor_threshold: 0.5625"), 40));
 }
 
+/// Files of so many records, "<file>-<i>" by name.
+std::string write_set(const TempDir& dir, const std::string& name, int count) {
+  RecordWriter writer(dir / name);
+  for (int i = 0; i < count; ++i)
+    writer.write(picture_record(2, 2, name + "-" + std::to_string(i)).box(0, 0, 1, 1, 1).bytes());
+  writer.close();
+  return dir / name;
+}
+
+std::unique_ptr<RecordSource> source_of(const std::vector<std::string>& paths, const SourceOptions& options,
+                                        const std::vector<int>& weights, const std::string& more = "") {
+  std::string reader = more;
+  for (const int weight : weights) reader += fmt::format(" sample_from_datasets_weights: {}", weight);
+  reader += " tf_record_input_reader {";
+  for (const std::string& path : paths) reader += fmt::format(" input_path: '{}'", path);
+  return make_source(config::parse<proto::InputReader>(reader + " }", "test").node(), options);
+}
+
+TEST(Loader, AnEpochTakesOfEachInputPathByItsWeight) {
+  const TempDir dir;
+  const std::string large = write_set(dir, "large", 30), small = write_set(dir, "small", 4),
+                    none = write_set(dir, "none", 6);
+  // 40 records, so 30 of large, 10 of small and none of the third in each epoch.
+  const auto mixed = source_of({large, small, none}, options(40), {3, 1, 0});
+  EXPECT_EQ(mixed->num_examples(), 40);
+  std::map<std::string, int> seen;
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    std::map<std::string, int> of_set;
+    const std::vector<std::string> order = ids(*mixed, 1);
+    for (const std::string& id : order) {
+      ++of_set[id.substr(0, 5)];
+      ++seen[id];
+    }
+    EXPECT_EQ(of_set, (std::map<std::string, int>{{"large", 30}, {"small", 10}}));
+    EXPECT_FALSE(std::is_partitioned(order.begin(), order.end(), [](const auto& id) { return id[0] == 'l'; }))
+        << "one set after the other";
+  }
+  EXPECT_EQ(seen.size(), 34u);
+  for (const auto& [id, times] : seen) EXPECT_EQ(times, id[0] == 'l' ? 2 : 5) << id << ": records take turns";
+
+  // What an epoch has no room for comes in the next.
+  const auto rarely = source_of({large, small}, options(34), {15, 19});
+  std::set<std::string> of_large;
+  for (int epoch = 0; epoch < 2; ++epoch)
+    for (const std::string& id : ids(*rarely, 1))
+      if (id[0] == 'l') of_large.insert(id);
+  EXPECT_EQ(of_large.size(), 30u);
+
+  const auto ordered = source_of({large, small}, options(34), {17, 17}, "shuffle: false");
+  std::vector<std::string> of_small;
+  for (const std::string& id : ids(*ordered, 1))
+    if (id[0] == 's') of_small.push_back(id);
+  ASSERT_EQ(of_small.size(), 17u);
+  EXPECT_EQ(std::count(of_small.begin(), of_small.end(), "small-0"), 5) << "the first ones, once more";
+  EXPECT_EQ(std::count(of_small.begin(), of_small.end(), "small-1"), 4);
+}
+
+TEST(Loader, WeightsOfInputPathsThatMakeNoSenseAreRefused) {
+  const TempDir dir;
+  const std::string a = write_set(dir, "a", 3), b = write_set(dir, "b", 3);
+  const auto refused = [&](const std::vector<int>& weights, const std::string& words, bool training = true,
+                           const std::string& more = "") {
+    EXPECT_THAT(
+        [&] {
+          source_of({a, b}, options(2, training), weights, more);
+        },
+        ThrowsMessage<ConfigError>(HasSubstr("sample_from_datasets_weights: " + words)));
+  };
+  refused({1}, "has 1 values for 2 input paths");
+  refused({0, 0}, "must be finite, >= 0, and not all 0");
+  refused({2, -1}, "must be finite");
+  refused({1, 1}, "is for training", /*training=*/false);
+  refused({1, 1}, "does not go with repeat_factor_threshold", /*training=*/true, "repeat_factor_threshold: 0.5");
+  EXPECT_THAT(
+      [&] {
+        source_of({a, dir / "?"}, options(2), {1, 1});
+      },
+      ThrowsMessage<ConfigError>(HasSubstr("'" + a + "' is of two paths")));
+}
+
 TEST(Loader, NumEpochsAndSamplingBoundTheRun) {
   TempDir dir;
   const std::string path = write_records(dir, 10);
@@ -386,8 +468,6 @@ TEST(Loader, BatchesAheadMayBeLeftToTheProgram) {
 TEST(Loader, RefusesWhatIsNotBuiltByName) {
   TempDir dir;
   const std::string path = write_records(dir, 2);
-  EXPECT_THAT([&] { source(path, options(2), "sample_from_datasets_weights: 1"); },
-              ThrowsMessage<ConfigError>(HasSubstr("sample_from_datasets_weights")));
   EXPECT_THAT([&] { source(path, options(2), "input_type: TF_SEQUENCE_EXAMPLE"); },
               ThrowsMessage<ConfigError>(HasSubstr("input_type")));
   SourceOptions merged = options(2);

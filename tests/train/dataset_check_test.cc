@@ -414,7 +414,7 @@ TEST_F(DatasetCheckTest, WhatALoaderRefusesIsAnErrorOfTheConfig) {
   };
   const std::string resizer = "model.ssd.image_resizer.keep_aspect_ratio_resizer.";
   expect(pipeline({resizer + "min_dimension=256", resizer + "max_dimension=512"}), "pictures of one size");
-  expect(pipeline({"train_input_reader.sample_from_datasets_weights=[1]"}), "sample_from_datasets_weights");
+  expect(pipeline({"train_input_reader.sample_from_datasets_weights=[1, 2]"}), "sample_from_datasets_weights");
   expect(pipeline({"train_config.accelerator.resize.max_height=10", "train_config.accelerator.resize.max_width=999"}),
          "must be at least the network's");
   config::Pipeline external = pipeline();
