@@ -73,6 +73,14 @@ void check_weights(const config::ConfigNode<proto::InputReader>& reader, bool tr
   if (reader->repeat_factor_threshold() > 0) reader.fail(field, "does not go with repeat_factor_threshold");
 }
 
+/// Bytes for decoded pictures that are kept.
+int64_t cache_bytes(const config::ConfigNode<proto::InputReader>& reader) {
+  const int64_t bytes = static_cast<int64_t>(reader->cache_mb()) << 20, available = available_bytes();
+  if (available > 0 && bytes > available)
+    reader.fail("cache_mb", fmt::format("must leave room: {} MiB of memory are free", available >> 20));
+  return bytes;
+}
+
 /// Bytes of a batch in the memory of the host; pinned memory is given in powers of two.
 int64_t host_bytes(BatchShape shape) {
   const bool pinned = std::exchange(shape.pin_memory, false);
@@ -185,6 +193,7 @@ std::unique_ptr<RecordSource> make_source(const config::ConfigNode<proto::InputR
     parts.num_examples_in_run = parts.order.size() * static_cast<int64_t>(reader->num_epochs());
     parts.drop_remainder = reader->drop_remainder() || options.num_shares > 1;  // every share has all its rows
   }
+  parts.cache_bytes = cache_bytes(reader);
   const int64_t wanted =
       options.num_workers > 0 ? options.num_workers : std::max<int64_t>(1, std::thread::hardware_concurrency());
   const int64_t ahead = options.prefetch_batches > 0 ? options.prefetch_batches : batches_ahead(*reader);

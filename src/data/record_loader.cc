@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/example_cache.h"
 #include "data/prefetcher.h"
 #include "data/single_threaded.h"
 #include "osprey/base/error.h"
@@ -45,7 +46,7 @@ struct Loaded {
 class Loader final : public RecordSource {
  public:
   Loader(LoaderParts parts, int64_t num_threads, int64_t ahead)
-      : parts_(std::move(parts)), prefetcher_(work(), num_batches(), num_threads, ahead) {}
+      : parts_(std::move(parts)), cache_(parts_.cache_bytes), prefetcher_(work(), num_batches(), num_threads, ahead) {}
   ~Loader() override {  // a run may be shorter than an epoch
     if (std::uncaught_exceptions() > 0) return;
     try {
@@ -138,6 +139,7 @@ class Loader final : public RecordSource {
   }
 
   Example decoded(int64_t record) {
+    if (std::optional<Example> known = cache_.find(record)) return *std::move(known);
     std::string bytes;
     {
       Timed timed(read_);
@@ -146,6 +148,7 @@ class Loader final : public RecordSource {
     Timed timed(decode_);
     Example example = parts_.decoder->decode(bytes, parts_.index->origin(record), read_report_);
     drop_unusable_objects(example);
+    cache_.keep(record, example);
     return example;
   }
 
@@ -203,6 +206,7 @@ class Loader final : public RecordSource {
   }
 
   LoaderParts parts_;
+  ExampleCache cache_;
   ReadReport read_report_;
   std::atomic<int64_t> read_{0}, decode_{0}, augment_{0}, collate_{0}, wait_{0};
   std::set<int64_t> bad_;

@@ -24,6 +24,7 @@ struct LoaderParts {
   bool fail_on_bad = false;
   std::optional<int64_t> num_examples_in_run;  ///< nothing: without end
   bool drop_remainder = false;
+  int64_t cache_bytes = 0;  ///< of decoded examples that are kept for later epochs
 };
 
 /// Starts the threads that make batches.

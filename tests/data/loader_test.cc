@@ -8,11 +8,13 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
 
+#include "data/example_cache.h"
 #include "osprey/base/error.h"
 #include "osprey/config/parse.h"
 #include "osprey/data/fake_source.h"
@@ -281,6 +283,46 @@ TEST(Loader, AShareOfTheRecordsHasWhatIsLeftOfAWholeNumberOfRepeats) {
   EXPECT_EQ(source(path, options(1), "repeat_factor_threshold: 0.5625")->num_examples(), one) << "the same every time";
   EXPECT_NE(ids(*source(path, other, "repeat_factor_threshold: 0.5625"), 40),
             ids(*source(path, options(1), "repeat_factor_threshold: 0.5625"), 40));
+}
+
+TEST(Loader, PicturesThatAreKeptAreNotReadAgain) {
+  const TempDir dir;
+  const std::string path = write_records(dir, 9);
+  const auto decoded = source(path, options(4)), kept = source(path, options(4), "cache_mb: 1");
+  std::vector<Batch> expected;
+  for (int i = 0; i < 12; ++i) expected.push_back(*decoded->next());
+  int i = 0;
+  for (; i < 6; ++i) expect_equal(*kept->next(), expected[static_cast<size_t>(i)]);
+  const auto size = std::filesystem::file_size(path);
+  std::fstream(path, std::ios::in | std::ios::out | std::ios::binary) << std::string(size, '\0');
+  for (; i < 12; ++i) expect_equal(*kept->next(), expected[static_cast<size_t>(i)]);
+  const auto read_again = source(write_records(dir, 9), options(4));
+  for (i = 0; i < 6; ++i) read_again->next();
+  std::fstream(path, std::ios::in | std::ios::out | std::ios::binary) << std::string(size, '\0');
+  EXPECT_THROW(for (i = 0; i < 12; ++i) read_again->next(), DataError) << "else this shows nothing";
+  EXPECT_THAT([&] { source(write_records(dir, 2), options(2), "cache_mb: 4000000000"); },
+              ThrowsMessage<ConfigError>(HasSubstr("cache_mb: must leave room")));
+}
+
+TEST(ExampleCache, KeepsCopiesOfWhatFits) {
+  ExampleCache cache(3 * 12 * 10);
+  Example example;
+  example.id = "a";
+  example.image = at::full({12, 10, 3}, 7, at::kByte);
+  EXPECT_FALSE(cache.find(5));
+  cache.keep(5, example);
+  example.image.fill_(9);
+  std::optional<Example> found = cache.find(5);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->id, "a");
+  EXPECT_TRUE(found->image.eq(7).all().item<bool>());
+  found->image.fill_(8);
+  EXPECT_TRUE(cache.find(5)->image.eq(7).all().item<bool>());
+  cache.keep(6, example);
+  EXPECT_FALSE(cache.find(6)) << "is full";
+  ExampleCache none(0);
+  none.keep(1, example);
+  EXPECT_FALSE(none.find(1));
 }
 
 /// Files of so many records, "<file>-<i>" by name.
