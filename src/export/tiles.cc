@@ -42,12 +42,14 @@ Box in_picture(const Box& in_part, const Box& part) {
           part.ymin + in_part.ymax * part.height(), part.xmin + in_part.xmax * part.width()};
 }
 
-bool are_one(const Seen& a, const Seen& b) {
-  if (a.view == b.view || a.detection.class_id != b.detection.class_id) return false;
-  const Box &one = a.detection.box, &other = b.detection.box;
-  const float height = std::min(one.ymax, other.ymax) - std::max(one.ymin, other.ymin),
-              width = std::min(one.xmax, other.xmax) - std::max(one.xmin, other.xmin);
-  return height > 0 && width > 0 && height * width > kCommon * std::min(one.area(), other.area());
+/// Whether `one` shows what `other`, which comes before it, shows better.
+bool gives_way(const Seen& one, const Seen& other) {
+  const bool is_part = one.cut && !other.cut;  // of which the class may be taken for another
+  if (one.view == other.view || (one.detection.class_id != other.detection.class_id && !is_part)) return false;
+  const Box &a = one.detection.box, &b = other.detection.box;
+  const float height = std::min(a.ymax, b.ymax) - std::max(a.ymin, b.ymin),
+              width = std::min(a.xmax, b.xmax) - std::max(a.xmin, b.xmin);
+  return height > 0 && width > 0 && height * width > kCommon * (is_part ? a.area() : std::min(a.area(), b.area()));
 }
 
 }  // namespace
@@ -84,7 +86,7 @@ std::vector<Detection> merge_views(const std::vector<TileView>& views) {
       all, [](const Seen& a, const Seen& b) { return a.cut != b.cut ? b.cut : a.detection.score > b.detection.score; });
   std::vector<Seen> kept;
   for (Seen& one : all)
-    if (std::ranges::none_of(kept, [&](const Seen& other) { return are_one(one, other); }))
+    if (std::ranges::none_of(kept, [&](const Seen& other) { return gives_way(one, other); }))
       kept.push_back(std::move(one));
   std::vector<Detection> result;
   for (Seen& one : kept) result.push_back(std::move(one.detection));

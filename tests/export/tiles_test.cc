@@ -75,6 +75,17 @@ TEST(MergeViews, ABoxThatATileCutsGivesWayToTheWholeOneWhateverTheScores) {
   EXPECT_EQ(merge_views({whole, end}).front().score, 0.8f);
 }
 
+TEST(MergeViews, ACutBoxGivesWayToAWholeOneOfAnyClassThatCoversItButNotToOneInsideIt) {
+  // The right end of the left tile is at 0.6: what it sees of an object up to there is taken for one of class 2.
+  const TileView left{{0, 0, 1, 0.6f}, {found({0.2f, 0.75f, 0.4f, 1}, 0.9f, 2)}};
+  const TileView whole{{0, 0, 1, 1}, {found({0.2f, 0.45f, 0.4f, 0.65f}, 0.6f)}};
+  const auto merged = merge_views({left, whole});
+  ASSERT_EQ(merged.size(), 1u);
+  EXPECT_EQ(merged[0].class_id, 1);
+  const TileView inside{{0, 0, 1, 1}, {found({0.3f, 0.5f, 0.35f, 0.55f}, 0.95f)}};
+  EXPECT_EQ(merge_views({left, inside}).size(), 2u) << "something small on something large";
+}
+
 TEST(MergeViews, OnlyOtherViewsOfTheSameClassGiveWay) {
   const Box box{0.2f, 0.2f, 0.4f, 0.4f};
   const TileView one{{0, 0, 1, 1}, {found(box, 0.9f), found(box, 0.8f), found(box, 0.7f, 2)}};

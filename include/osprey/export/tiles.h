@@ -27,10 +27,10 @@ struct TileView {
   std::vector<Detection> found;  ///< boxes as fractions of the part
 };
 
-/// One list for the picture, best first, boxes as fractions of it. A detection gives way to another of its class, of
-/// another view, where half of the smaller of the two boxes is common to both: a box that a tile's side cuts gives way
-/// to one that is whole, else the one with the lower score. Within a view nothing gives way: the model has seen to
-/// that.
+/// One list for the picture, best first, boxes as fractions of it. A box that a tile's side cuts gives way to a whole
+/// one of another view that covers half of it, whatever its class: a part looks like other things. Else the one with
+/// the lower score gives way to one of its class, of another view, where half of the smaller box is common to both.
+/// Within a view nothing gives way: the model has seen to that.
 ///
 /// source  Akyon et al., "Slicing Aided Hyper Inference and Fine-tuning for Small Object Detection", ICIP 2022, for tiles
 ///         and the intersection over the smaller box
