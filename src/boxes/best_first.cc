@@ -106,7 +106,7 @@ bool BestFirst::find_portion() {
     float best = kNone;
     for_each_left(block, kNone, [&](const Candidate& candidate) {
       best = std::max(best, candidate.score);
-      return best < last_->score;  // none that is left is better
+      return best < last_->score;  // none that is left is better (the first portion has one, so there is a last)
     });
     best_left_[static_cast<size_t>(block)] = best;
   }

@@ -31,7 +31,7 @@ struct EpochOrder {
   Place place(int64_t running) const { return {static_cast<uint64_t>(running / size()), running % size()}; }
   /// The record + n * num_records on its nth occasion beyond the first.
   int64_t draw(const Place& at) const;
-  int64_t record(const Place& at) const { return draw(at) % num_records; }
+  int64_t record_of(int64_t draw) const { return draw % num_records; }
 
   /// Gives each record of the epoch as many occasions as `repeats` says.
   void repeat(const std::vector<int64_t>& repeats);

@@ -57,7 +57,7 @@ class FakeSource final : public BatchSource {
     Batch batch = empty_batch(shape_);
     for (int64_t row = 0; row < rows; ++row) {
       const EpochOrder::Place place = order_.place(first + row);
-      const int64_t record = order_.record(place);
+      const int64_t record = order_.record_of(order_.draw(place));
       Example example = examples_[record];
       if (options_.training && options_.augmenter)
         options_.augmenter->apply(example, {options_.seed, place.epoch, static_cast<uint64_t>(record), 0});

@@ -73,14 +73,6 @@ void check_weights(const config::ConfigNode<proto::InputReader>& reader, bool tr
   if (reader->repeat_factor_threshold() > 0) reader.fail(field, "does not go with repeat_factor_threshold");
 }
 
-/// Bytes for decoded pictures that are kept.
-int64_t cache_bytes(const config::ConfigNode<proto::InputReader>& reader) {
-  const int64_t bytes = static_cast<int64_t>(reader->cache_mb()) << 20, available = available_bytes();
-  if (available > 0 && bytes > available)
-    reader.fail("cache_mb", fmt::format("must leave room: {} MiB of memory are free", available >> 20));
-  return bytes;
-}
-
 /// Bytes of a batch in the memory of the host; pinned memory is given in powers of two.
 int64_t host_bytes(BatchShape shape) {
   const bool pinned = std::exchange(shape.pin_memory, false);
@@ -95,9 +87,10 @@ int64_t batches_ahead(const proto::InputReader& reader) {
   return said >= 0 ? std::max(1, said) : proto::InputReader::default_instance().num_prefetch_batches();
 }
 
-/// How many batches to make ahead: as many as are wanted and fit. The start says what they take.
+/// How many batches to make ahead: as many as are wanted and fit, beside the pictures that are kept. The start says
+/// what they take.
 int64_t planned_batches(int64_t wanted, const BatchShape& shape, const config::ConfigNode<proto::InputReader>& reader,
-                        const std::string& name) {
+                        const std::string& name, int64_t cache_bytes) {
   const auto mib = [](int64_t bytes) { return (bytes + (1 << 20) - 1) >> 20; };
   const int64_t batch = host_bytes(shape), limit = static_cast<int64_t>(reader->max_host_memory_mb()) << 20;
   const int64_t planned = limit > 0 ? std::clamp<int64_t>(limit / batch - 1, 1, wanted) : wanted;
@@ -107,6 +100,11 @@ int64_t planned_batches(int64_t wanted, const BatchShape& shape, const config::C
                 fmt::format("{} batches of {} MiB do not fit into the {} MiB of memory that are "
                             "free; lower it or batch_size, or set max_host_memory_mb",
                             planned + 1, mib(batch), mib(available)));
+  if (available > 0 && needed + cache_bytes > available)
+    reader.fail("cache_mb",
+                fmt::format("{} MiB of pictures do not fit into the {} MiB of memory that are free, beside {} "
+                            "batches of {} MiB",
+                            mib(cache_bytes), mib(available), planned + 1, mib(batch)));
   SPDLOG_INFO("{}: up to {} batches of {} MiB in memory", name, planned + 1, mib(batch));
   return planned;
 }
@@ -139,6 +137,8 @@ void check_source(const config::ConfigNode<proto::InputReader>& reader, const So
   } else if (reader->tf_record_input_reader().input_path().empty()) {
     reader.fail("tf_record_input_reader.input_path", "must name at least one file");
   }
+  if (reader->decode_reduced() && reader->load_instance_masks())
+    reader.fail("decode_reduced", "does not go with load_instance_masks: masks are of whole pictures");
   if (options.multi_label && (reader->load_instance_masks() || reader->num_keypoints() > 0))
     throw ConfigError("merge_multiple_label_boxes: Multi-label support is only for boxes.");
 }
@@ -193,11 +193,11 @@ std::unique_ptr<RecordSource> make_source(const config::ConfigNode<proto::InputR
     parts.num_examples_in_run = parts.order.size() * static_cast<int64_t>(reader->num_epochs());
     parts.drop_remainder = reader->drop_remainder() || options.num_shares > 1;  // every share has all its rows
   }
-  parts.cache_bytes = cache_bytes(reader);
+  parts.cache_bytes = static_cast<int64_t>(reader->cache_mb()) << 20;
   const int64_t wanted =
       options.num_workers > 0 ? options.num_workers : std::max<int64_t>(1, std::thread::hardware_concurrency());
   const int64_t ahead = options.prefetch_batches > 0 ? options.prefetch_batches : batches_ahead(*reader);
-  const int64_t planned = planned_batches(ahead, shape, reader, name);
+  const int64_t planned = planned_batches(ahead, shape, reader, name, parts.cache_bytes);
   const int64_t rows = (planned + 1) * options.batch_size;  // that may be made at a time
   return start_loader(std::move(parts), std::min(wanted, rows), planned);
 }

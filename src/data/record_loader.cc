@@ -112,14 +112,14 @@ class Loader final : public RecordSource {
     EpochOrder::Place place = parts_.order.place(running);
     RowReport& report = loaded.rows[row];
     for (int64_t tries = 0; tries < parts_.order.size(); ++tries) {
-      const int64_t record = parts_.order.record(place);
+      const int64_t draw = parts_.order.draw(place), record = parts_.order.record_of(draw);
       try {
         Example example = decoded(record);
         {
           Timed timed(augment_);
           if (parts_.options.augmenter)
-            parts_.options.augmenter->apply(
-                example, {parts_.options.seed, place.epoch, static_cast<uint64_t>(parts_.order.draw(place)), 0});
+            parts_.options.augmenter->apply(example,
+                                            {parts_.options.seed, place.epoch, static_cast<uint64_t>(draw), 0});
         }
         Timed timed(collate_);
         report.id = example.id;

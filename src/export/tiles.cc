@@ -12,7 +12,7 @@ namespace osprey {
 namespace {
 
 constexpr size_t kMostTiles = 100'000;
-constexpr float kCommon = 0.5f;   // share of the smaller box above which two boxes are of one object
+constexpr float kCommon = 0.5f;   // share of the smaller box above which two boxes are of one object; as SAHI's default
 constexpr float kAtSide = 0.01f;  // share of a part within which a box ends at its side
 
 /// Where tiles of `side` begin that cover `length`, evenly spread.

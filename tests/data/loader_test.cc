@@ -106,6 +106,12 @@ TEST(Loader, BatchesHaveTheDocumentedShapes) {
   EXPECT_EQ(loader->num_examples(), 7);
 }
 
+TEST(Loader, ReducedDecodingIsNotForMasks) {
+  const TempDir dir;
+  EXPECT_THAT([&] { source(write_records(dir, 1), options(1), "decode_reduced: true load_instance_masks: true"); },
+              ThrowsMessage<ConfigError>(HasSubstr("decode_reduced: does not go with load_instance_masks")));
+}
+
 TEST(Loader, ReducedDecodingGivesTheSameBatchOfSmootherPictures) {
   const TempDir dir;
   RecordWriter writer(dir / "large.record");
@@ -301,7 +307,7 @@ TEST(Loader, PicturesThatAreKeptAreNotReadAgain) {
   std::fstream(path, std::ios::in | std::ios::out | std::ios::binary) << std::string(size, '\0');
   EXPECT_THROW(for (i = 0; i < 12; ++i) read_again->next(), DataError) << "else this shows nothing";
   EXPECT_THAT([&] { source(write_records(dir, 2), options(2), "cache_mb: 4000000000"); },
-              ThrowsMessage<ConfigError>(HasSubstr("cache_mb: must leave room")));
+              ThrowsMessage<ConfigError>(HasSubstr("cache_mb: 4000000000 MiB of pictures do not fit into the ")));
 }
 
 TEST(ExampleCache, KeepsCopiesOfWhatFits) {
