@@ -2,21 +2,15 @@
 
 #include <algorithm>
 
+#include "osprey/data/random.h"
+
 namespace osprey::train {
-namespace {
-
-/// Numbers without an order, the same for the same place. Steele et al., "Fast Splittable Pseudorandom Number
-/// Generators", OOPSLA 2014, figure 16.
-uint64_t mixed(uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
-}  // namespace
 
 void BoxSample::add(int64_t record, int64_t box, const Box& coordinates) {
-  const uint64_t number = mixed(mixed(static_cast<uint64_t>(record) + 1) + static_cast<uint64_t>(box));
+  const auto place = static_cast<uint64_t>(record);
+  const auto words = data::philox(
+      {static_cast<uint32_t>(place), static_cast<uint32_t>(place >> 32), static_cast<uint32_t>(box), 0}, {});
+  const uint64_t number = uint64_t{words[0]} << 32 | words[1];
   if (kept_.size() == most_ && number >= kept_.front().first) return;
   kept_.emplace_back(number, coordinates);
   std::ranges::push_heap(kept_, {}, &Entry::first);

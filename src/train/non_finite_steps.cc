@@ -19,6 +19,7 @@ constexpr int64_t kMadeAgain = 10;
 
 NonFiniteSteps::NonFiniteSteps(const TrainerParts& parts, const TrainerOptions& options, DeviceFeed& feed)
     : parts_(parts), options_(options), state_(*parts.state), feed_(feed), first_step_(state_.step) {
+  TORCH_CHECK(options.look_every_n >= 1, "look_every_n must be >= 1, got ", options.look_every_n);
   state_.healthy = state_.healthy_steps = at::Tensor();
 }
 

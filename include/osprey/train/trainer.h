@@ -33,7 +33,7 @@ struct TrainerOptions {
   int64_t eval_every_n = 0;           ///< 0: at every checkpoint
   int64_t eval_from = 0;              ///< the first step after which an evaluation may be made, but for the last one
   /// On a GPU, steps between two questions whether all went well, at most 10 where batches are left out; a CPU always
-  /// answers. A log line is of a step that was made where this divides the steps between two of them.
+  /// answers. At least 1. A log line is of a step that was made where this divides the steps between two of them.
   int64_t look_every_n = 1;
   int64_t max_rollbacks = 0;  ///< how often, in all, a batch that is not finite may send the run back to a checkpoint
   int64_t max_skipped_in_a_row = 0;  ///< batches that are not finite and left out; one more ends the run
