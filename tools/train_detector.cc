@@ -20,6 +20,7 @@
 #include "osprey/config/validate.h"
 #include "osprey/train/job.h"
 #include "osprey/train/launcher.h"
+#include "osprey/train/rate_search.h"
 #include "osprey/train/replicas.h"
 
 namespace {
@@ -30,7 +31,7 @@ struct Flags {
   std::string precision;
   std::optional<bool> amp, tf32;
   std::optional<int64_t> num_train_steps, batch_size, checkpoint_every_n, log_every_n, eval_every_n, resnet_depth;
-  int64_t benchmark_steps = 0;
+  int64_t benchmark_steps = 0, search_steps = 0;
   std::string trace;
   osprey::train::LaunchOptions launch;
   std::string master, worker_job_name;
@@ -160,6 +161,15 @@ void add_flags(CLI::App& app, Flags& flags) {
   app.add_flag("--dry_run", flags.dry_run, "Builds everything, makes one step, reports memory and data, writes nothing")
       ->excludes("--benchmark_steps")
       ->group("Trying out");
+  app.add_option(
+         "--find_learning_rate", flags.search_steps,
+         "Makes so many steps (200 where none are named) at rates that rise from 1e-6 to 10, says where the loss "
+         "falls fastest and where it is lowest, prints one JSON line, writes nothing")
+      ->expected(0, 1)
+      ->default_str("200")
+      ->check(osprey::cli::at_least(20))
+      ->excludes("--benchmark_steps", "--dry_run")
+      ->group("Trying out");
   app.add_flag("--use_fake_data", flags.job.use_fake_data, "Made-up pictures instead of the train_input_reader")
       ->group("Trying out");
   app.add_flag("--print_config", flags.print_config, "Prints the config after all overrides and ends")
@@ -288,6 +298,9 @@ int execute(Flags& flags) {
   if (flags.dry_run) {
     const std::string report = osprey::train::dry_run(std::move(pipeline), flags.job);
     if (speaks) osprey::cli::print(report);
+  } else if (flags.search_steps > 0) {
+    const std::string line = osprey::train::find_learning_rate(std::move(pipeline), flags.job, flags.search_steps);
+    if (speaks) osprey::cli::print(line + "\n");
   } else if (flags.benchmark_steps > 0) {
     const std::string line =
         osprey::train::benchmark(std::move(pipeline), flags.job, flags.benchmark_steps, flags.trace);

@@ -101,15 +101,14 @@ void scale(proto::LearningRate& rate, const Node& option, const Scaling& by) {
   reached.set_learning_rate(by.rate(unscaled));
 }
 
-/// The schedule of the chosen optimizer; null where there is none, or one of another program.
+}  // namespace
+
 proto::LearningRate* learning_rate_of(proto::Optimizer& optimizer) {
   if (optimizer.has_rms_prop_optimizer()) return optimizer.mutable_rms_prop_optimizer()->mutable_learning_rate();
   if (optimizer.has_momentum_optimizer()) return optimizer.mutable_momentum_optimizer()->mutable_learning_rate();
   if (optimizer.has_adam_optimizer()) return optimizer.mutable_adam_optimizer()->mutable_learning_rate();
   return nullptr;
 }
-
-}  // namespace
 
 std::string scale_to_batch(Pipeline& pipeline) {
   proto::TrainConfig& train = *pipeline.message->mutable_train_config();

@@ -18,6 +18,7 @@
 #include "train/step_graph.h"
 #include "train/step_trace.h"
 #include "train/training_source.h"
+#include "train/trial.h"
 
 namespace osprey::train {
 namespace {
@@ -94,22 +95,6 @@ class RepeatedSource final : public data::BatchSource {
   int64_t position_ = 0;
 };
 
-RunOutcome steps(Assembly& assembly, const JobOptions& job, data::BatchSource& source, std::vector<Hook*> hooks,
-                 int64_t count) {
-  TrainerParts parts;
-  parts.state = &assembly.state;
-  parts.source = &source;
-  parts.gradients = assembly.gradients.get();
-  parts.hooks = std::move(hooks);
-  parts.replicas = job.replicas;
-  TrainerOptions options;
-  options.num_steps = count;
-  options.cuda_graph = assembly.cuda_graph;
-  options.look_every_n = assembly.train().log_every_n_steps();
-  options.step = assembly.step;
-  return run(parts, options);
-}
-
 double sum(const std::vector<double>& values, size_t begin) {
   double result = 0;
   for (size_t i = begin; i < values.size(); ++i) result += values[i];
@@ -147,8 +132,8 @@ std::string benchmark(config::Pipeline pipeline, const JobOptions& options, int6
     tracer.emplace(warmup + count, trace);
   hooks.push_back(&stopwatch);
   if (tracer) hooks.push_back(&*tracer);
-  const RunOutcome outcome = steps(assembly, options, made_up ? *made_up : *source, hooks,
-                                   warmup + count + (trace.empty() ? 0 : kTracedSteps));
+  const RunOutcome outcome = make_trial_steps(assembly, options, made_up ? *made_up : *source, hooks,
+                                              warmup + count + (trace.empty() ? 0 : kTracedSteps));
   stopwatch.seconds.resize(warmup + count);
   stopwatch.data_seconds.resize(warmup + count);
   std::vector<double> measured(stopwatch.seconds.begin() + warmup, stopwatch.seconds.end());
@@ -184,7 +169,7 @@ std::string dry_run(config::Pipeline pipeline, const JobOptions& options) {
   const auto size = assembly.state.model->input_size();
   Stopwatch stopwatch(/*warmup=*/0, /*measured=*/1);
   LossesOfTheLast losses;
-  steps(assembly, options, *source, {&stopwatch, &losses}, 1);
+  make_trial_steps(assembly, options, *source, {&stopwatch, &losses}, 1);
   return fmt::format(
       "plan         {}\ndata         {} images, {} left out so far\nmodel        {} parameters, input {}x{}, {} "
       "classes\n"

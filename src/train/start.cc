@@ -81,19 +81,6 @@ void resume(Assembly& assembly, const std::filesystem::path& model_dir, const ch
               assembly.train().fine_tune_checkpoint().empty() ? "" : " (fine_tune_checkpoint is not read again)");
 }
 
-void fine_tune(Assembly& assembly, const std::filesystem::path& model_dir) {
-  const auto train = assembly.root().child("train_config", assembly.train());
-  const std::string& path = train->fine_tune_checkpoint();
-  checkpoint::WarmStartOptions options;
-  options.type = restore_type(train);
-  options.min_coverage = train->min_restore_coverage();
-  refuse_own_directory(model_dir, path);
-  const std::filesystem::path file = fine_tune_file(assembly);
-  const checkpoint::WarmStartReport report = checkpoint::warm_start(file, *assembly.state.model, options);
-  if (assembly.state.average != nullptr) assembly.state.average->reset();
-  SPDLOG_INFO("Starting at step 0 from {}: {}", file.string(), report.text());
-}
-
 }  // namespace
 
 std::filesystem::path fine_tune_file(const Assembly& assembly) {
@@ -105,9 +92,23 @@ std::filesystem::path fine_tune_file(const Assembly& assembly) {
   }
 }
 
+void fine_tune(Assembly& assembly) {
+  const auto train = assembly.root().child("train_config", assembly.train());
+  checkpoint::WarmStartOptions options;
+  options.type = restore_type(train);
+  options.min_coverage = train->min_restore_coverage();
+  const std::filesystem::path file = fine_tune_file(assembly);
+  const checkpoint::WarmStartReport report = checkpoint::warm_start(file, *assembly.state.model, options);
+  if (assembly.state.average != nullptr) assembly.state.average->reset();
+  SPDLOG_INFO("Starting at step 0 from {}: {}", file.string(), report.text());
+}
+
 void start_from(Assembly& assembly, const std::filesystem::path& model_dir) {
   if (const auto newest = checkpoint::latest(model_dir)) return resume(assembly, model_dir, *newest);
-  if (!assembly.train().fine_tune_checkpoint().empty()) return fine_tune(assembly, model_dir);
+  if (!assembly.train().fine_tune_checkpoint().empty()) {
+    refuse_own_directory(model_dir, assembly.train().fine_tune_checkpoint());
+    return fine_tune(assembly);
+  }
   SPDLOG_INFO("Starting at step 0 from random weights (seed {})", assembly.train().seed());
 }
 

@@ -16,6 +16,10 @@ void start_from(Assembly& assembly, const std::filesystem::path& model_dir);
 /// throws  CheckpointError as reading does
 void roll_back(Assembly& assembly, const std::filesystem::path& model_dir, int64_t past);
 
+/// Takes the weights of train_config.fine_tune_checkpoint, which is set.
+/// throws CheckpointError, ConfigError as the parts do
+void fine_tune(Assembly& assembly);
+
 /// The file that train_config.fine_tune_checkpoint stands for.
 /// throws CheckpointError where there is none
 std::filesystem::path fine_tune_file(const Assembly& assembly);

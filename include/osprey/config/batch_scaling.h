@@ -2,6 +2,7 @@
 #include <string>
 
 #include "osprey/config/pipeline.h"
+#include "osprey/protos/optimizer.pb.h"
 
 namespace osprey::config {
 
@@ -18,5 +19,8 @@ namespace osprey::config {
 ///          schedule or an optimizer of another program
 /// source   Goyal et al., "Accurate, Large Minibatch SGD", 2017, section 2.1 (linear scaling) and 2.2 (warm-up)
 std::string scale_to_batch(Pipeline& pipeline);
+
+/// The schedule of the chosen optimizer; null where there is none, or one of another program.
+proto::LearningRate* learning_rate_of(proto::Optimizer& optimizer);
 
 }  // namespace osprey::config
