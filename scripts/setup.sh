@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what Osprey needs on Debian 12: packages from the distribution and libtorch in third_party/libtorch.
 # Safe to run again: does nothing, and prints nothing, where everything is there.
-#   scripts/setup.sh           CUDA libraries where nvcc is found, CPU only elsewhere
-#   scripts/setup.sh --cuda    CUDA libraries in any case (about 2 GB)
+#   scripts/setup.sh           with CUDA where an NVIDIA driver or nvcc is found, CPU only elsewhere
+#   scripts/setup.sh --cuda    CUDA libraries in any case (about 2 GB), and nvcc where there is none of CUDA 13
 #   scripts/setup.sh --cpu     CPU only in any case (about 545 MB)
 #   scripts/setup.sh --tests   also the Python environment that the tests compare with, in build/venv
 set -euo pipefail
@@ -10,7 +10,8 @@ cd "$(dirname "$0")/.."
 
 readonly torch_version=2.11.0
 readonly target=third_party/libtorch
-flavour=$(command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] && echo cuda || echo cpu)
+PATH="$PATH:/usr/local/cuda/bin"
+flavour=$(command -v nvcc nvidia-smi >/dev/null && echo cuda || echo cpu)
 with_tests=false
 for argument in "$@"; do
   case "$argument" in
@@ -34,7 +35,7 @@ packages=(
   build-essential cmake ninja-build ccache git
   python3 python3-pip python3-venv
   protobuf-compiler libprotobuf-dev zlib1g-dev
-  libopencv-core-dev libopencv-imgproc-dev libopencv-imgcodecs-dev libturbojpeg0-dev
+  libopencv-core-dev libopencv-imgproc-dev libopencv-imgcodecs-dev libopencv-videoio-dev libturbojpeg0-dev
   libeigen3-dev libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev rapidjson-dev libpugixml-dev
   libleveldb-dev libsnappy-dev libonnx-dev libgoogle-perftools-dev libgloo-dev libgtest-dev libgmock-dev libbenchmark-dev
 )
@@ -56,7 +57,20 @@ if [ ${#missing[@]} -gt 0 ]; then
     fail "'apt-get install' failed (no network, or no space left on the disk?)"
 fi
 
-# The wheels are downloaded by pip and unpacked; nothing of Python is needed to build or run Osprey afterwards.
+# Downloads wheels and unpacks those of torch and NVIDIA into $staging/tree; nothing of Python is needed to build or run Osprey afterwards.
+staging=
+trap 'rm -rf "$log" "$staging"' EXIT
+unpack_wheels() {  # [--no-deps] NAME==VERSION ...
+  staging=$(mktemp -d third_party/.libtorch.XXXXXX)
+  python3 -m pip download --quiet --disable-pip-version-check --only-binary=:all: --dest "$staging/wheels" "$@" >"$log" 2>&1 ||
+    fail "pip could not download $* (no network, or no space left on the disk?)"
+  mkdir "$staging/tree"
+  for wheel in "$staging"/wheels/torch-*.whl "$staging"/wheels/nvidia_*.whl; do
+    [ -e "$wheel" ] || continue
+    python3 -m zipfile -e "$wheel" "$staging/tree" >"$log" 2>&1 || fail "could not unpack $(basename "$wheel") (no space left on the disk?)"
+  done
+}
+
 stamp="$target/.version"
 wanted="$torch_version $flavour"
 present=$(cat "$stamp" 2>/dev/null || true)
@@ -65,22 +79,11 @@ if [ "$present" != "$wanted" ] && [ "$present" != "$torch_version cuda" ]; then
   free_mib=$(df -Pm third_party | awk 'NR==2 {print $4}')
   [ "$free_mib" -ge "$needed_mib" ] || fail "libtorch needs $needed_mib MiB free under third_party, $free_mib MiB are left"
   echo "setup.sh: fetching libtorch $torch_version ($flavour) into $target"
-  staging=$(mktemp -d third_party/.libtorch.XXXXXX)
-  trap 'rm -rf "$log" "$staging"' EXIT
-  pip_download() {
-    python3 -m pip download --quiet --disable-pip-version-check --only-binary=:all: --dest "$staging/wheels" "$@" >"$log" 2>&1 ||
-      fail "pip could not download $* (no network, or no space left on the disk?)"
-  }
   if [ "$flavour" = cuda ]; then
-    pip_download "torch==$torch_version"
+    unpack_wheels "torch==$torch_version"
   else
-    pip_download --no-deps "torch==$torch_version" "nvidia-cuda-runtime==13.0.*" "nvidia-cuda-cupti==13.0.*"
+    unpack_wheels --no-deps "torch==$torch_version" "nvidia-cuda-runtime==13.0.*" "nvidia-cuda-cupti==13.0.*"
   fi
-  mkdir "$staging/tree"
-  for wheel in "$staging"/wheels/torch-*.whl "$staging"/wheels/nvidia_*.whl; do
-    [ -e "$wheel" ] || continue
-    python3 -m zipfile -e "$wheel" "$staging/tree" >"$log" 2>&1 || fail "could not unpack $(basename "$wheel") (no space left on the disk?)"
-  done
   if [ "$flavour" = cpu ]; then  # the CUDA half of the wheel is dead weight without the other libraries
     rm -f "$staging"/tree/torch/lib/libtorch_cuda*.so "$staging"/tree/torch/lib/libc10_cuda.so "$staging"/tree/torch/lib/libtorch_nvshmem.so
   fi
@@ -88,7 +91,19 @@ if [ "$present" != "$wanted" ] && [ "$present" != "$torch_version cuda" ]; then
   mkdir -p "$target"
   mv "$staging"/tree/torch "$target/"
   if [ -d "$staging/tree/nvidia" ]; then mv "$staging"/tree/nvidia "$target/"; fi
+  rm -rf "$staging"
   echo "$wanted" >"$stamp"
+fi
+
+# nvcc goes where its headers and libraries are, which is where CMake looks for it first.
+cuda="$target/nvidia/cu13"
+if [ "$flavour" = cuda ] && [ ! -x "$cuda/bin/nvcc" ] && ! nvcc --version 2>/dev/null | grep -q 'release 13\.'; then
+  echo "setup.sh: fetching nvcc into $cuda"
+  unpack_wheels --no-deps nvidia-{cuda-nvcc,cuda-crt,cuda-cccl,nvvm}==13.0.*
+  chmod +x "$staging"/tree/nvidia/cu13/{bin,nvvm/bin}/*
+  ln -sfn lib "$cuda/lib64"  # where nvcc looks for libraries
+  cp -r "$staging"/tree/nvidia/cu13/. "$cuda/"
+  rm -rf "$staging"
 fi
 
 if $with_tests; then
