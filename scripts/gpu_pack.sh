@@ -36,8 +36,8 @@ done
 cp -r configs scripts bench "$pack"
 [ -z "$configs" ] || cp "$configs"/ssd_resnet50_v1_fpn_shared_box_predictor_640x640_coco14_sync.config "$configs"/ssd_mobilenet_v1_300x300_coco14_sync.config "$pack/public_configs"
 
-# What they need, but for libtorch's own libraries and those that every system has. Those that read maps of the earth and medical pictures,
-# which bring a hundred others, are replaced by some whose functions return nothing.
+# What they need, but for libtorch's own libraries and those that every system has. Those that read maps of the earth, medical pictures and
+# videos, which bring a hundred others, are replaced by some whose functions return nothing.
 declare -A place=()
 while read -r name path; do place[$name]=$path; done < <(ldd "$build/lib/libosprey.so" "${programs[@]/#/$build/}" | awk '/=> \// {print $1, $3}')
 reader_of_pictures=$(ldd "$build/lib/libosprey.so" | awk '/libopencv_imgcodecs/ {print $3}')
@@ -49,9 +49,11 @@ while [ ${#left[@]} -gt 0 ]; do
   case "$name" in
     libtorch* | libc10* | libcuda* | libcublas* | libcudnn* | libcufft* | libcufile* | libcupti* | libcurand* | libcusolver* | libcusparse* | \
       libnv* | libnccl* | ld-linux* | libc.so* | libm.so* | libstdc++* | libgcc_s* | libdl.* | libpthread.* | librt.*) ;;
-    libgdal* | libgdcm*)
+    libgdal* | libgdcm* | libopencv_videoio*)
+      caller=$reader_of_pictures
+      [[ $name != libopencv_videoio* ]] || caller=$build/bin/detect
       symbols() { nm -D "$1" "$2" | awk '{print $NF}' | sed 's/@.*//' | sort -u; }
-      comm -12 <(symbols --undefined-only "$reader_of_pictures") <(symbols --defined-only "${place[$name]}") |
+      comm -12 <(symbols --undefined-only "$caller") <(symbols --defined-only "${place[$name]}") |
         sed 's/.*/.globl &\n.type &, @function\n&:/; $a .section .note.GNU-stack\n.text\nxor %eax, %eax\nret' |
         gcc -shared -x assembler - -o "$pack/lib/$name" -Wl,-soname,"$name"
       ;;

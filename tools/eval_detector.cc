@@ -38,6 +38,7 @@ struct Flags {
   int64_t first_step = 0, last_step = std::numeric_limits<int64_t>::max();
   int sample_1_of_n = 0, reader = 0;
   std::optional<uint32_t> gallery;
+  osprey::boxes::TileOptions tiles;  // side_px 0: pictures are looked at as a whole
   std::string device;
   std::string ground_truth, detections, json;
   int num_threads = 0;
@@ -91,7 +92,8 @@ class Evaluation {
       throw osprey::ConfigError(
           "--checkpoint_dir (or --model_dir, or --checkpoint) is needed; or --ground_truth with --detections (see "
           "--help)");
-    output_ = (!flags.model_dir.empty() ? fs::path(flags.model_dir) : checkpoints_) / "eval";
+    output_ = !flags.model_dir.empty() ? fs::path(flags.model_dir) : checkpoints_;
+    output_ /= in_tiles() ? fmt::format("eval_tiles_{}_{:g}", flags.tiles.side_px, flags.tiles.overlap) : "eval";
     const std::string config = !flags.config.pipeline_config.empty() ? flags.config.pipeline_config
                                                                      : (checkpoints_ / "pipeline.config").string();
     if (flags.config.pipeline_config.empty() && !fs::exists(config))
@@ -110,8 +112,10 @@ class Evaluation {
       SPDLOG_INFO("the config has {} eval_input_reader; number {} is evaluated (--eval_reader)",
                   pipeline_.message->eval_input_reader_size(), flags.reader);
     const c10::Device device = osprey::kernels::named_device(flags.device);
-    evaluator_.emplace(pipeline_.root(), osprey::eval::CheckpointEvaluatorOptions{
-                                             .reader = flags.reader, .skip_bad = flags.skip_bad, .device = device});
+    osprey::eval::CheckpointEvaluatorOptions options{
+        .reader = flags.reader, .skip_bad = flags.skip_bad, .device = device};
+    if (in_tiles()) options.tiles = flags.tiles;
+    evaluator_.emplace(pipeline_.root(), options);
     evaluator_->options().metrics.num_threads = flags.num_threads;
   }
 
@@ -135,6 +139,8 @@ class Evaluation {
   }
 
  private:
+  bool in_tiles() const { return flags_.tiles.side_px > 0; }
+
   void evaluate(const fs::path& file) {
     const auto start = Clock::now();
     int64_t step = 0;
@@ -260,6 +266,17 @@ int main(int argc, char** argv) {
   app.add_flag("--skip_bad_records", flags.skip_bad,
                "Leaves out, and counts, records that cannot be used; otherwise they end the program")
       ->group("Data");
+  auto* tile_size =
+      app.add_option("--tile_size", flags.tiles.side_px,
+                     "Looks at squares of so many pixels of each picture, and at the whole, as detect does with this "
+                     "flag; results go to eval_tiles_<size>_<overlap>/")
+          ->check(osprey::cli::at_least(1))
+          ->group("Data");
+  app.add_option("--tile_overlap", flags.tiles.overlap, "Share of a square that its neighbour sees, too")
+      ->check(osprey::cli::within(0, 0.9))
+      ->capture_default_str()
+      ->needs(tile_size)
+      ->group("Data");
   osprey::cli::add_device_flag(app, flags.device)->group("Run");
   app.add_option("--num_threads", flags.num_threads, "Threads of the metrics; 0: one per core")
       ->check(osprey::cli::at_least(0))
@@ -279,7 +296,7 @@ int main(int argc, char** argv) {
   auto* found = app.add_option("--detections", flags.detections, "COCO results (JSON)")->group("Plain COCO evaluation");
   truth->needs(found);
   found->needs(truth);
-  for (auto* of_checkpoints : {first, last, gallery}) truth->excludes(of_checkpoints);
+  for (auto* of_checkpoints : {first, last, gallery, tile_size}) truth->excludes(of_checkpoints);
   osprey::cli::accept_logging_flags(app);
   return osprey::cli::run(app, "eval_detector --model_dir runs/bccd --json metrics.json", argc, argv, [&] {
     if (json->count() > 0 && flags.json.empty()) flags.json = kStdout;

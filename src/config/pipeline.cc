@@ -46,8 +46,9 @@ void prefix_paths(proto::InputReader& reader, const std::string& name, const std
     if (annotations.has_image_dir()) put_before(*annotations.mutable_image_dir(), field + "image_dir");
     if (annotations.has_class_descriptions())
       put_before(*annotations.mutable_class_descriptions(), field + "class_descriptions");
-    const bool is_word = annotations.format() == proto::AnnotationInputReader::YOLO &&
-                         annotations.split().find_first_of("./") == std::string::npos;
+    const bool may_be_word = annotations.format() == proto::AnnotationInputReader::YOLO ||
+                             annotations.format() == proto::AnnotationInputReader::CVAT;
+    const bool is_word = may_be_word && annotations.split().find_first_of("./") == std::string::npos;
     if (annotations.has_split() && !is_word) put_before(*annotations.mutable_split(), field + "split");
     return;
   }

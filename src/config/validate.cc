@@ -199,7 +199,7 @@ class Checker {
     if (all.load_instance_masks()) findings_.add(reader_path + ".load_instance_masks", boxes_only);
     if (all.num_keypoints() > 0) findings_.add(reader_path + ".num_keypoints", boxes_only);
     if (all.load_multiclass_scores()) findings_.add(reader_path + ".load_multiclass_scores", boxes_only);
-    if (!reader.has_format()) findings_.add(path + ".format", "must be set: VOC, COCO, YOLO or CSV");
+    if (!reader.has_format()) findings_.add(path + ".format", "must be set: VOC, COCO, YOLO, CSV, CVAT or KITTI");
     if (reader.input().empty()) findings_.add(path + ".input", "must name the annotations");
     if (reader.has_class_descriptions() && reader.has_format() && reader.format() != proto::AnnotationInputReader::CSV)
       findings_.add(path + ".class_descriptions", "goes with format: CSV only");

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 namespace osprey {
 namespace {
 
@@ -16,6 +18,19 @@ void select(std::vector<T>& list, const std::vector<int64_t>& indices) {
 
 void select(at::Tensor& rows, const at::Tensor& indices) {
   if (rows.defined()) rows = rows.index_select(0, indices);
+}
+
+template <class T>
+void append(std::vector<T>& list, size_t size, const std::vector<T>& more, size_t more_size, T missing) {
+  if (list.empty() && more.empty()) return;
+  list.resize(size, missing);
+  list.insert(list.end(), more.begin(), more.end());
+  list.resize(size + more_size, missing);
+}
+
+void append(at::Tensor& rows, const at::Tensor& more, const char* name) {
+  TORCH_CHECK(rows.defined() == more.defined(), "only one of two examples has ", name);
+  if (rows.defined()) rows = at::cat({rows, more}, 0);
 }
 
 }  // namespace
@@ -37,6 +52,34 @@ void select(Example& example, const std::vector<int64_t>& indices) {
   select(example.masks, rows);
   select(example.keypoints, rows);
   select(example.keypoint_visibilities, rows);
+}
+
+void append(Example& example, const Example& more) {
+  const size_t size = example.boxes.size(), more_size = more.boxes.size();
+  const auto join = [&](auto member, auto missing) { append(example.*member, size, more.*member, more_size, missing); };
+  join(&Example::boxes, Box{});
+  join(&Example::classes, int64_t{0});
+  join(&Example::weights, 1.0f);
+  join(&Example::confidences, 1.0f);
+  join(&Example::is_crowd, uint8_t{0});
+  join(&Example::difficult, uint8_t{0});
+  join(&Example::group_of, uint8_t{0});
+  join(&Example::area, 0.0f);
+  join(&Example::mask_weights, 1.0f);
+  append(example.multiclass_scores, more.multiclass_scores, "multiclass_scores");
+  append(example.masks, more.masks, "masks");
+  append(example.keypoints, more.keypoints, "keypoints");
+  append(example.keypoint_visibilities, more.keypoint_visibilities, "keypoint_visibilities");
+
+  append(example.image_confidences, example.image_classes.size(), more.image_confidences, more.image_classes.size(),
+         1.0f);
+  const auto join_labels = [&](auto member) {
+    (example.*member).insert((example.*member).end(), (more.*member).begin(), (more.*member).end());
+  };
+  join_labels(&Example::image_classes);
+  join_labels(&Example::not_exhaustive_classes);
+  std::erase_if(example.negative_classes,
+                [&](int64_t label) { return std::ranges::count(more.negative_classes, label) == 0; });
 }
 
 }  // namespace osprey

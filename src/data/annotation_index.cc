@@ -25,6 +25,10 @@ AnnotationFormat format_of(proto::AnnotationInputReader::Format format) {
       return AnnotationFormat::kYolo;
     case proto::AnnotationInputReader::CSV:
       return AnnotationFormat::kCsv;
+    case proto::AnnotationInputReader::CVAT:
+      return AnnotationFormat::kCvat;
+    case proto::AnnotationInputReader::KITTI:
+      return AnnotationFormat::kKitti;
   }
   throw std::logic_error("a format of annotations that has no reader");
 }
@@ -59,8 +63,8 @@ std::unique_ptr<AnnotationSource> open_annotations(const config::ConfigNode<prot
   std::error_code ignored;
   if (!set.image_dir.empty() && !fs::is_directory(set.image_dir, ignored))
     reader.fail("image_dir", fmt::format("there is no folder '{}'", set.image_dir));
-  // A split of a YOLO data set may also be called by its name.
-  if (set.format != AnnotationFormat::kYolo && !set.split.empty() && !fs::exists(set.split, ignored))
+  const bool has_named_splits = set.format == AnnotationFormat::kYolo || set.format == AnnotationFormat::kCvat;
+  if (!has_named_splits && !set.split.empty() && !fs::exists(set.split, ignored))
     reader.fail("split", fmt::format("there is no list '{}' of pictures", set.split));
   if (!set.class_descriptions.empty() && !fs::exists(set.class_descriptions, ignored))
     reader.fail("class_descriptions", fmt::format("there is no file '{}'", set.class_descriptions));

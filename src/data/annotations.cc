@@ -8,6 +8,8 @@
 #include "osprey/base/error.h"
 #include "osprey/data/coco.h"
 #include "osprey/data/csv.h"
+#include "osprey/data/cvat.h"
+#include "osprey/data/kitti.h"
 #include "osprey/data/voc.h"
 #include "osprey/data/yolo.h"
 #include "text_lines.h"
@@ -80,6 +82,10 @@ std::unique_ptr<AnnotationSource> open_annotations(const AnnotationSet& set, Pro
       return open_yolo({set.input, set.image_dir, set.split}, problems);
     case AnnotationFormat::kCsv:
       return open_csv({set.input, set.image_dir, set.split, set.class_descriptions}, problems);
+    case AnnotationFormat::kCvat:
+      return open_cvat({set.input, set.image_dir, set.split}, problems);
+    case AnnotationFormat::kKitti:
+      return open_kitti({set.input, set.image_dir, set.split}, problems);
     case AnnotationFormat::kShapes:
       break;
   }

@@ -27,6 +27,11 @@ void put_size(at::Tensor& sizes, int64_t row, ImageSize size) {
 
 void put_picture(Batch& batch, int64_t row, const at::Tensor& picture, const BatchShape& shape,
                  const ImageResizer& resizer) {
+  if (shape.own_size) {
+    batch.images = picture.permute({2, 0, 1}).unsqueeze(0);
+    put_size(batch.true_shapes, row, {picture.size(0), picture.size(1)});
+    return;
+  }
   const at::Tensor canvas = batch.images.permute({0, 2, 3, 1})[row];
   const ImageSize size{picture.size(0), picture.size(1)};
   const bool fits = size.height <= shape.image.height && size.width <= shape.image.width;

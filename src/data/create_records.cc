@@ -18,12 +18,26 @@
 #include "osprey/data/shapes.h"
 #include "record_of_image.h"
 #include "sharded_output.h"
+#include "tile_records.h"
 
 namespace osprey::data {
 namespace {
 namespace fs = std::filesystem;
 
 constexpr int kMaxWorkers = 1024;
+constexpr uint64_t kTileDraws = uint64_t{1} << 33;  // the operation of their RandomKey
+
+// Where nothing is cut, too.
+void check(const RecordTiles& tiles) {
+  const auto in_range = [](double value, double most) { return value >= 0 && value <= most; };
+  if (tiles.side_px < 0) throw ConfigError(fmt::format("--tile_size must be >= 1, got {}", tiles.side_px));
+  if (!in_range(tiles.overlap, 0.9))
+    throw ConfigError(fmt::format("--tile_overlap must be in [0, 0.9], got {}", tiles.overlap));
+  if (!in_range(tiles.min_visible, 1))
+    throw ConfigError(fmt::format("--tile_min_visible must be in [0, 1], got {}", tiles.min_visible));
+  if (!in_range(tiles.background, 1))
+    throw ConfigError(fmt::format("--tile_background must be in [0, 1], got {}", tiles.background));
+}
 
 void check(const CreateRecordsOptions& options) {
   const bool shapes = options.format == AnnotationFormat::kShapes;
@@ -43,6 +57,7 @@ void check(const CreateRecordsOptions& options) {
   if (options.num_images < 0) throw ConfigError(fmt::format("--num_images must be >= 0, got {}", options.num_images));
   if (options.num_workers < 0 || options.num_workers > kMaxWorkers)
     throw ConfigError(fmt::format("--num_workers must be in 0..{}, got {}", kMaxWorkers, options.num_workers));
+  check(options.tiles);
 }
 
 // How the files of the output are called.
@@ -102,27 +117,35 @@ std::unique_ptr<AnnotationSource> open(const CreateRecordsOptions& options, Prob
   return make_shapes(shapes);
 }
 
-// Makes records [begin, end) with several threads; in order, and nothing for what was left out.
+// Makes the records of pictures with several threads.
 class Maker {
  public:
-  Maker(const AnnotationSource& source, const config::LabelMap& map, int threads, Problems& problems)
-      : source_(source), map_(map), threads_(threads), problems_(problems) {}
+  Maker(const AnnotationSource& source, const config::LabelMap& map, const CreateRecordsOptions& options,
+        Problems& problems)
+      : source_(source),
+        map_(map),
+        options_(options),
+        threads_(options.num_workers > 0 ? options.num_workers : std::max(1u, std::thread::hardware_concurrency())),
+        problems_(problems) {}
 
-  std::vector<std::optional<std::string>> make(int64_t begin, int64_t end) {
-    std::vector<std::optional<std::string>> records(static_cast<size_t>(end - begin));
+  /// How many pictures are made at a time.
+  int64_t block() const { return (options_.tiles.side_px > 0 ? 1 : 16) * threads_; }
+
+  /// Those of pictures [begin, end), in order; none for what was left out.
+  std::vector<std::vector<std::string>> make(int64_t begin, int64_t end) {
+    std::vector<std::vector<std::string>> records(static_cast<size_t>(end - begin));
     std::atomic<int64_t> next = begin;
     std::exception_ptr failure;
     const auto work = [&] {
       try {
-        std::map<std::string, int64_t> classes;
+        RecordCounts counts;
         for (int64_t i = next++; i < end; i = next++) {
           AnnotatedImage image;
           if (source_.read(i, image, problems_))
-            records[static_cast<size_t>(i - begin)] =
-                record_of_image(std::move(image), map_, RecordCheck::kNow, problems_, classes);
+            records[static_cast<size_t>(i - begin)] = records_of(i, std::move(image), counts);
         }
         const std::lock_guard lock(mutex_);
-        for (const auto& [name, count] : classes) objects_of_class_[name] += count;
+        counts_ += counts;
       } catch (...) {
         const std::lock_guard lock(mutex_);
         if (!failure) failure = std::current_exception();
@@ -143,15 +166,28 @@ class Maker {
     return records;
   }
 
-  const std::map<std::string, int64_t>& objects_of_class() const { return objects_of_class_; }
+  const RecordCounts& counts() const { return counts_; }
 
  private:
+  std::vector<std::string> records_of(int64_t index, AnnotatedImage image, RecordCounts& counts) const {
+    if (options_.tiles.side_px > 0) {
+      const RandomKey key{options_.seed, 0, static_cast<uint64_t>(index), kTileDraws};
+      return records_with_tiles(std::move(image), map_, options_.tiles, key, problems_, counts);
+    }
+    std::optional<std::string> record =
+        record_of_image(std::move(image), map_, RecordCheck::kNow, problems_, counts.objects_of_class);
+    if (!record) return {};
+    ++counts.num_whole;
+    return {*std::move(record)};
+  }
+
   const AnnotationSource& source_;
   const config::LabelMap& map_;
+  const CreateRecordsOptions& options_;
   int threads_;
   Problems& problems_;
   std::mutex mutex_;
-  std::map<std::string, int64_t> objects_of_class_;
+  RecordCounts counts_;
 };
 
 // Shards of another number beside ours would be read together with them by a pattern.
@@ -191,24 +227,20 @@ CreateRecordsResult create_records(const CreateRecordsOptions& options,
   if (!obey) map = new_label_map(*source, options.input, problems);
 
   const int64_t total = options.num_images > 0 ? std::min(options.num_images, source->size()) : source->size();
-  const int threads = options.num_workers > 0 ? options.num_workers : std::max(1u, std::thread::hardware_concurrency());
   ShardedOutput output(shards.files(), total);
   refuse_to_overwrite(options, output.files());
-  Maker maker(*source, map, threads, problems);
-  const int64_t block = 16 * threads;
-  for (int64_t begin = 0; begin < total; begin += block) {
-    const int64_t end = std::min(begin + block, total);
+  Maker maker(*source, map, options, problems);
+  for (int64_t begin = 0; begin < total; begin += maker.block()) {
+    const int64_t end = std::min(begin + maker.block(), total);
     int64_t index = begin;
-    for (const std::optional<std::string>& record : maker.make(begin, end)) {
-      if (record) {
-        output.write(index, *record);
-        ++result.num_images;
-      }
+    for (const std::vector<std::string>& records : maker.make(begin, end)) {
+      for (const std::string& record : records) output.write(index, record);
+      result.num_images += records.empty() ? 0 : 1;
       ++index;
     }
     if (progress) progress(end, total);
   }
-  result.objects_of_class = maker.objects_of_class();
+  result += maker.counts();
   for (const auto& [name, count] : result.objects_of_class) result.num_objects += count;
   result.problems = problems.lines();
   if (result.num_images == 0)

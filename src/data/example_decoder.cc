@@ -9,6 +9,7 @@
 
 #include "box_check.h"
 #include "features.h"
+#include "orientation.h"
 #include "osprey/base/error.h"
 #include "osprey/config/label_map.h"
 #include "osprey/data/image_codec.h"
@@ -40,23 +41,6 @@ std::vector<Box> read_boxes(const Features& features) {
   boxes.reserve(ymin.size());
   for (size_t i = 0; i < ymin.size(); ++i) boxes.push_back({ymin[i], xmin[i], ymax[i], xmax[i]});
   return boxes;
-}
-
-struct Orientation {
-  int applied = 1;
-  bool ambiguous = false;
-};
-
-// Whoever drew the boxes saw the picture either as stored or upright; the annotated size tells which, unless both have
-// it.
-Orientation choose_orientation(const ImageInfo& info, int64_t annotated_height, int64_t annotated_width,
-                               DecoderOptions::Exif policy) {
-  if (info.orientation == 1 || policy == DecoderOptions::Exif::kIgnore) return {};
-  if (policy == DecoderOptions::Exif::kApply) return {info.orientation};
-  const bool as_stored = annotated_height == info.height && annotated_width == info.width;
-  const bool as_turned = info.orientation >= 5 && annotated_height == info.width && annotated_width == info.height;
-  if (as_turned && !as_stored) return {info.orientation};
-  return {1, !as_stored || info.orientation < 5 || as_turned};
 }
 
 void read_image(Features& features, const DecoderOptions& options, Example& example, ReadReport& report) {

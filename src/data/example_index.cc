@@ -28,7 +28,7 @@ std::unique_ptr<ExampleIndex> open_annotated(const config::ConfigNode<proto::Inp
 
 /// What the names of the files end in that annotations of a folder lie in, in small letters.
 std::vector<std::string> endings(proto::AnnotationInputReader::Format format) {
-  if (format == proto::AnnotationInputReader::VOC) return {".xml"};
+  if (format == proto::AnnotationInputReader::VOC || format == proto::AnnotationInputReader::CVAT) return {".xml"};
   return {".txt", ".yaml", ".yml", ".data", ".names"};
 }
 

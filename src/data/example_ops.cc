@@ -113,25 +113,27 @@ void crop(Example& example, const PixelWindow& pixels, float overlap_thresh, boo
   if (example.masks.defined()) example.masks = cut(example.masks, 1);
 }
 
-void pad(Example& example, int64_t height, int64_t width, int64_t top, int64_t left, const std::vector<float>& color) {
-  make_float(example);
-  const int64_t rows = example.image.size(0), columns = example.image.size(1), channels = example.image.size(2);
-  TORCH_CHECK(top >= 0 && left >= 0 && top + rows <= height && left + columns <= width, "the canvas is too small");
-  TORCH_CHECK(static_cast<int64_t>(color.size()) == channels, "a pad colour needs ", channels, " values");
-  const auto window = [&](const at::Tensor& canvas, int64_t first) {
-    return canvas.narrow(first, top, rows).narrow(first + 1, left, columns);
-  };
-  at::Tensor canvas = at::tensor(color).expand({height, width, channels}).contiguous();
-  window(canvas, 0).copy_(example.image);
-  example.image = canvas;
+void move_objects(Example& example, int64_t height, int64_t width, int64_t top, int64_t left) {
+  const int64_t rows = example.image.size(0), columns = example.image.size(1);
   if (example.masks.defined()) {
     at::Tensor masks = at::zeros({example.masks.size(0), height, width}, example.masks.options());
-    window(masks, 1).copy_(example.masks);
+    masks.narrow(1, top, rows).narrow(2, left, columns).copy_(example.masks);
     example.masks = masks;
   }
   const float h = static_cast<float>(rows), w = static_cast<float>(columns);
   change_frame(example, {static_cast<float>(-top) / h, static_cast<float>(-left) / w,
                          static_cast<float>(height - top) / h, static_cast<float>(width - left) / w});
+}
+
+void pad(Example& example, int64_t height, int64_t width, int64_t top, int64_t left, const std::vector<float>& color) {
+  make_float(example);
+  const int64_t rows = example.image.size(0), columns = example.image.size(1), channels = example.image.size(2);
+  TORCH_CHECK(top >= 0 && left >= 0 && top + rows <= height && left + columns <= width, "the canvas is too small");
+  TORCH_CHECK(static_cast<int64_t>(color.size()) == channels, "a pad colour needs ", channels, " values");
+  at::Tensor canvas = at::tensor(color).expand({height, width, channels}).contiguous();
+  canvas.narrow(0, top, rows).narrow(1, left, columns).copy_(example.image);
+  move_objects(example, height, width, top, left);
+  example.image = canvas;
 }
 
 void resize(Example& example, int64_t height, int64_t width, const ResizeOptions& image, const ResizeOptions& masks) {

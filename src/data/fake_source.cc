@@ -45,7 +45,7 @@ class FakeSource final : public BatchSource {
     TORCH_CHECK(options.resizer && options.resizer->static_size(), "a source needs a resizer with a static size");
     shape_ = shape_of(options);
     shape_.pin_memory = options.pin_memory;
-    if (shape_.max_boxes == 0) shape_.max_boxes = 4;
+    if (shape_.max_boxes == 0) shape_.max_boxes = 4 * pictures_of(options);
     shape_.num_classes = std::max<int64_t>(1, options.num_classes);
     for (int64_t i = 0; i < num_examples; ++i) examples_.push_back(fake_example(i, options, shape_.image));
   }
@@ -60,7 +60,8 @@ class FakeSource final : public BatchSource {
       const int64_t record = order_.record_of(order_.draw(place));
       Example example = examples_[record];
       if (options_.training && options_.augmenter)
-        options_.augmenter->apply(example, {options_.seed, place.epoch, static_cast<uint64_t>(record), 0});
+        options_.augmenter->apply(example, {options_.seed, place.epoch, static_cast<uint64_t>(record), 0},
+                                  [&](RandomDraws& draws) { return examples_[draws.integer(0, order_.size())]; });
       put(batch, row, example, first + row, shape_, *options_.resizer);
     }
     ++position_;

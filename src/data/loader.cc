@@ -73,6 +73,15 @@ void check_weights(const config::ConfigNode<proto::InputReader>& reader, bool tr
   if (reader->repeat_factor_threshold() > 0) reader.fail(field, "does not go with repeat_factor_threshold");
 }
 
+/// Rows for all boxes of the example that has most, made of so many pictures.
+int64_t rows_for_all_boxes(const ExampleIndex& index, int64_t pictures, const std::string& name) {
+  const int64_t most = most_boxes(index);
+  if (pictures > 1)
+    SPDLOG_INFO("{}: rows for {} boxes, for up to {} pictures of up to {} make one", name, most * pictures, pictures,
+                most);
+  return most * pictures;
+}
+
 /// Bytes of a batch in the memory of the host; pinned memory is given in powers of two.
 int64_t host_bytes(BatchShape shape) {
   const bool pinned = std::exchange(shape.pin_memory, false);
@@ -91,6 +100,7 @@ int64_t batches_ahead(const proto::InputReader& reader) {
 /// what they take.
 int64_t planned_batches(int64_t wanted, const BatchShape& shape, const config::ConfigNode<proto::InputReader>& reader,
                         const std::string& name, int64_t cache_bytes) {
+  if (shape.own_size) return wanted;  // of sizes that nobody knows
   const auto mib = [](int64_t bytes) { return (bytes + (1 << 20) - 1) >> 20; };
   const int64_t batch = host_bytes(shape), limit = static_cast<int64_t>(reader->max_host_memory_mb()) << 20;
   const int64_t planned = limit > 0 ? std::clamp<int64_t>(limit / batch - 1, 1, wanted) : wanted;
@@ -114,10 +124,18 @@ int64_t planned_batches(int64_t wanted, const BatchShape& shape, const config::C
 void check_source(const config::ConfigNode<proto::InputReader>& reader, const SourceOptions& options) {
   TORCH_CHECK(options.resizer, "a source needs a resizer");
   TORCH_CHECK(options.batch_size > 0, "batch size must be > 0");
-  if (!options.resizer->static_size())
+  TORCH_CHECK(!options.own_sizes || (options.batch_size == 1 && !options.training),
+              "pictures of their own sizes come one by one, for an evaluation");
+  if (options.own_sizes && reader->has_custom())
+    reader.fail("custom", "gives pictures of the network's size, and tiles are cut from whole ones");
+  if (!options.own_sizes && !options.resizer->static_size())
     reader.fail("",
                 "batches need pictures of one size: use fixed_shape_resizer, or keep_aspect_ratio_resizer with "
                 "pad_to_max_dimension: true");
+  if (reader->has_custom() && pictures_of(options) > 1)
+    reader.fail("custom",
+                "gives one example at a time, and data_augmentation_options has a step that takes several "
+                "(random_mosaic, random_mix_up): leave it out, or read records or annotations");
   if (reader->has_custom()) return;
   if (reader->sample_1_of_n_examples() < 1) reader.fail("sample_1_of_n_examples", "must be >= 1");
   if (reader->num_prefetch_batches() < -1) reader.fail("num_prefetch_batches", "must be >= -1");
@@ -130,7 +148,8 @@ void check_source(const config::ConfigNode<proto::InputReader>& reader, const So
   if (reader->has_external_input_reader()) reader.unsupported("external_input_reader");
   if (reader->has_annotation_input_reader()) {
     const proto::AnnotationInputReader& annotations = reader->annotation_input_reader();
-    if (!annotations.has_format()) reader.fail("annotation_input_reader.format", "must be set: VOC, COCO, YOLO or CSV");
+    if (!annotations.has_format())
+      reader.fail("annotation_input_reader.format", "must be set: VOC, COCO, YOLO, CSV, CVAT or KITTI");
     if (annotations.input().empty()) reader.fail("annotation_input_reader.input", "must name the annotations");
   } else if (!reader->has_tf_record_input_reader()) {
     reader.fail("tf_record_input_reader", "must be set, or annotation_input_reader");
@@ -152,7 +171,7 @@ std::unique_ptr<RecordSource> make_source(const config::ConfigNode<proto::InputR
   LoaderParts parts;
   parts.index = open_examples(reader, label_map);
   DecoderOptions decoding = decoder_options(reader, options.num_classes);
-  if (reader->decode_reduced()) decoding.reduce_for = options.resizer;
+  if (reader->decode_reduced() && !options.own_sizes) decoding.reduce_for = options.resizer;
   parts.decoder = std::make_unique<ExampleDecoder>(decoding, label_map);
   parts.options = options;
   parts.reader = name;
@@ -178,7 +197,7 @@ std::unique_ptr<RecordSource> make_source(const config::ConfigNode<proto::InputR
 
   BatchShape& shape = parts.shape;
   shape = shape_of(parts.options);
-  if (shape.max_boxes == 0) shape.max_boxes = most_boxes(*parts.index);
+  if (shape.max_boxes == 0) shape.max_boxes = rows_for_all_boxes(*parts.index, pictures_of(options), name);
   if (shape.num_classes == 0 && label_map) shape.num_classes = label_map->max_id();
   shape.pin_memory = options.pin_memory;
 

@@ -19,14 +19,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Adds the time until it is destroyed to a counter of nanoseconds.
+// Adds the time until it is destroyed to a counter of nanoseconds, or takes it away.
 class Timed {
  public:
-  explicit Timed(std::atomic<int64_t>& total) : total_(total), begin_(Clock::now()) {}
-  ~Timed() { total_ += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin_).count(); }
+  explicit Timed(std::atomic<int64_t>& total, int64_t sign = 1) : total_(total), sign_(sign), begin_(Clock::now()) {}
+  ~Timed() { total_ += sign_ * std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin_).count(); }
 
  private:
   std::atomic<int64_t>& total_;
+  int64_t sign_;
   Clock::time_point begin_;
 };
 
@@ -106,32 +107,45 @@ class Loader final : public RecordSource {
                                       : size;
   }
 
-  // Fills a row with the example at its place in the run; training steps on over unusable records.
+  // Fills a row with the example at its place in the run.
   void fill(Loaded& loaded, int64_t batch, int64_t row) {
     const int64_t running = parts_.options.first_of(batch) + row;
-    EpochOrder::Place place = parts_.order.place(running);
+    const EpochOrder::Place place = parts_.order.place(running);
     RowReport& report = loaded.rows[row];
+    std::optional<Drawn> drawn = usable_example(place, report);
+    if (!drawn) return;
+    Example& example = drawn->example;
+    if (parts_.options.augmenter) {
+      const auto others = [&](RandomDraws& draws) {
+        Timed meanwhile(augment_, -1);
+        return usable_example({place.epoch, draws.integer(0, parts_.order.size())}, report)->example;
+      };
+      Timed timed(augment_);
+      parts_.options.augmenter->apply(
+          example, {parts_.options.seed, place.epoch, static_cast<uint64_t>(drawn->draw), 0}, others);
+    }
+    Timed timed(collate_);
+    report.id = example.id;
+    report.boxes = static_cast<int64_t>(example.boxes.size());
+    report.dropped = put(loaded.batch, row, example, running, parts_.shape, *parts_.options.resizer);
+  }
+
+  struct Drawn {
+    int64_t draw;
+    Example example;
+  };
+  // The example at a place of an epoch's order; training steps on over unusable records, evaluation has none then.
+  std::optional<Drawn> usable_example(EpochOrder::Place place, RowReport& report) {
     for (int64_t tries = 0; tries < parts_.order.size(); ++tries) {
       const int64_t draw = parts_.order.draw(place), record = parts_.order.record_of(draw);
       try {
-        Example example = decoded(record);
-        {
-          Timed timed(augment_);
-          if (parts_.options.augmenter)
-            parts_.options.augmenter->apply(example,
-                                            {parts_.options.seed, place.epoch, static_cast<uint64_t>(draw), 0});
-        }
-        Timed timed(collate_);
-        report.id = example.id;
-        report.boxes = static_cast<int64_t>(example.boxes.size());
-        report.dropped = put(loaded.batch, row, example, running, parts_.shape, *parts_.options.resizer);
-        return;
+        return Drawn{draw, decoded(record)};
       } catch (const BadRecord& error) {
         if (parts_.fail_on_bad && parts_.options.training) throw;
         if (parts_.fail_on_bad) fail_evaluation(error.what(), parts_.reader);
         report.bad.emplace_back(record, error.what());
       }
-      if (!parts_.options.training) return;
+      if (!parts_.options.training) return std::nullopt;
       place.index = (place.index + 1) % parts_.order.size();
     }
     throw DataError(fmt::format("{}: none of {} records can be used; the first: {}", parts_.reader, parts_.order.size(),

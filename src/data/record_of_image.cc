@@ -41,17 +41,21 @@ class Builder {
   records::Example message_;
 };
 
-std::optional<std::string> load(AnnotatedImage& image, Problems& problems) {
-  if (!image.encoded.empty()) return std::move(image.encoded);
+// Reads the picture where its source has not.
+bool load(AnnotatedImage& image, Problems& problems) {
+  if (!image.encoded.empty()) return true;
   if (image.path.empty()) {
     problems.add_unusable("picture(s)", "not found", image.file_name);
-    return std::nullopt;
+    return false;
   }
   std::optional<std::string> bytes = bytes_of_file(image.path);
   if (!bytes)
     problems.add_unusable("picture(s)", "not readable", fmt::format("{}: {}", image.path, std::strerror(errno)));
-  return bytes;
+  image.encoded = std::move(bytes).value_or("");
+  return bytes.has_value();
 }
+
+std::string place_of(const AnnotatedImage& image) { return image.path.empty() ? image.file_name : image.path; }
 
 std::string format_of(const ImageInfo& info, const std::string& file_name) {
   if (info.format != "other") return info.format;
@@ -112,33 +116,42 @@ std::optional<Box> normalised(const AnnotatedObject& object, const AnnotatedImag
 
 }  // namespace
 
-std::optional<std::string> record_of_image(AnnotatedImage image, const config::LabelMap& map, RecordCheck check,
-                                           Problems& problems, std::map<std::string, int64_t>& classes) {
-  std::optional<std::string> encoded = load(image, problems);
-  if (!encoded) return std::nullopt;
-  const std::string place = image.path.empty() ? image.file_name : image.path;
-  ImageInfo info;
+std::optional<ReadPicture> read_picture(AnnotatedImage& image, RecordCheck check, Problems& problems) {
+  if (!load(image, problems)) return std::nullopt;
+  ReadPicture picture;
   try {
-    info = image_info(*encoded);
-    choose_size(info, place, image, problems);
-    if (check == RecordCheck::kNow && !image.path.empty()) decode_image(*encoded);  // those that are made are sound
+    picture.info = image_info(image.encoded);
+    choose_size(picture.info, place_of(image), image, problems);
+    if (check == RecordCheck::kNow && !image.path.empty()) picture.pixels = decode_image(image.encoded);
   } catch (const DataError& error) {
     if (check == RecordCheck::kNow) {
-      problems.add_unusable("picture(s)", "not decodable", place + ": " + error.what());
+      problems.add_unusable("picture(s)", "not decodable", place_of(image) + ": " + error.what());
       return std::nullopt;
     }
     image.objects.clear();  // the decoder will say the same of the picture
   }
+  return picture;
+}
 
+std::optional<std::string> record_of_image(AnnotatedImage image, const config::LabelMap& map, RecordCheck check,
+                                           Problems& problems, std::map<std::string, int64_t>& classes) {
+  const std::optional<ReadPicture> picture = read_picture(image, check, problems);
+  if (!picture) return std::nullopt;
+  return record_of_picture(image, picture->info, map, check, problems, classes);
+}
+
+std::string record_of_picture(const AnnotatedImage& image, const ImageInfo& info, const config::LabelMap& map,
+                              RecordCheck check, Problems& problems, std::map<std::string, int64_t>& classes) {
+  const std::string place = place_of(image);
   Builder record;
   record.add("image/height", image.height);
   record.add("image/width", image.width);
   record.add("image/filename", image.file_name);
   record.add("image/source_id", image.source_id);
   record.add("image/format", format_of(info, image.file_name));
-  record.add("image/encoded", *encoded);
-  const bool has_groups = std::any_of(image.objects.begin(), image.objects.end(),
-                                      [](const AnnotatedObject& object) { return object.group_of; });
+  record.add("image/encoded", image.encoded);
+  const bool has_groups = std::ranges::any_of(image.objects, &AnnotatedObject::group_of),
+             has_ignored = std::ranges::any_of(image.objects, &AnnotatedObject::ignored);
   for (size_t i = 0; i < image.objects.size(); ++i) {
     const AnnotatedObject& object = image.objects[i];
     const config::LabelMap::Item* item = map.find(object.name);
@@ -161,7 +174,8 @@ std::optional<std::string> record_of_image(AnnotatedImage image, const config::L
     record.add("image/object/difficult", static_cast<int64_t>(object.difficult));
     record.add("image/object/truncated", static_cast<int64_t>(object.truncated));
     if (has_groups) record.add("image/object/group_of", static_cast<int64_t>(object.group_of));
-    ++classes[item->name];
+    if (has_ignored) record.add("image/object/weight", object.ignored ? 0.0f : 1.0f);
+    if (!object.ignored) ++classes[item->name];
   }
   return record.bytes();
 }

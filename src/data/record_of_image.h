@@ -1,4 +1,6 @@
 #pragma once
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -6,6 +8,7 @@
 
 #include "osprey/config/label_map.h"
 #include "osprey/data/annotations.h"
+#include "osprey/data/image_codec.h"
 
 namespace osprey::data {
 
@@ -18,11 +21,24 @@ enum class RecordCheck {
   kWhenDecoded  ///< nobody: whoever decodes the record does, by its own policies
 };
 
-/// The serialized tf.Example of an annotated picture, with the keys that the OD API's own converters write. A decoder
-/// that clips boxes gets the same from either kind of record.
+/// A picture that has been read.
+struct ReadPicture {
+  ImageInfo info;
+  at::Tensor pixels;  ///< as stored, where they were looked at; else undefined
+};
+
+/// Reads a picture into `encoded`, where its source has not, and sets height and width where they are not annotated.
+/// returns  nothing, counted, where it is missing or, by kNow, cannot be decoded
+std::optional<ReadPicture> read_picture(AnnotatedImage& image, RecordCheck check, Problems& problems);
+
+/// The serialized tf.Example of a picture that has been read, with the keys that the OD API's own converters write. A
+/// decoder that clips boxes gets the same from either kind of record.
 ///
-/// classes  counts the objects that were written, by name
-/// returns  nothing, counted, where the picture is missing or, by kNow, cannot be decoded
+/// classes  counts the objects that were written and are not ignored, by name
+std::string record_of_picture(const AnnotatedImage& image, const ImageInfo& info, const config::LabelMap& map,
+                              RecordCheck check, Problems& problems, std::map<std::string, int64_t>& classes);
+
+/// Both, one after the other.
 std::optional<std::string> record_of_image(AnnotatedImage image, const config::LabelMap& map, RecordCheck check,
                                            Problems& problems, std::map<std::string, int64_t>& classes);
 

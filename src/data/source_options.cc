@@ -57,7 +57,8 @@ std::optional<ImageSize> device_canvas(const config::ConfigNode<proto::TrainConf
 BatchShape shape_of(const SourceOptions& options) {
   BatchShape shape;
   shape.batch_size = options.batch_size;
-  shape.image = options.canvas.value_or(*options.resizer->static_size());
+  shape.own_size = options.own_sizes;
+  if (!options.own_sizes) shape.image = options.canvas.value_or(*options.resizer->static_size());
   shape.resize_later = options.canvas.has_value();
   shape.channels = options.resizer->channels();
   shape.max_boxes = options.max_boxes;
@@ -69,6 +70,10 @@ BatchShape shape_of(const SourceOptions& options) {
   shape.class_scores = options.class_scores && !options.multi_label;  // merged boxes have classes of their own
   shape.confidences = options.confidences;
   return shape;
+}
+
+int64_t pictures_of(const SourceOptions& options) {
+  return options.training && options.augmenter ? options.augmenter->num_pictures() : 1;
 }
 
 SourceOptions train_options(const Root& root) {

@@ -21,8 +21,9 @@ bool is_utf8(std::string_view text);
 /// Without spaces, tabs and line ends on both sides.
 std::string without_blanks(const std::string& text);
 
-/// In small letters, of ASCII.
+/// In small, in capital letters, of ASCII.
 std::string lower_case(std::string text);
+std::string upper_case(std::string text);
 
 /// The number that a text is; NaN where it is none.
 double number_of(const std::string& text);

@@ -60,6 +60,15 @@ CheckpointEvaluator::CheckpointEvaluator(const Root& root, const CheckpointEvalu
   data::SourceOptions source = data::eval_options(root, options.reader);
   source.skip_bad = options.skip_bad;
   source.pin_memory = options.device.is_cuda();
+  if (options.tiles) {
+    data::check_source(reader, source);
+    options_.tiled = {*options.tiles, data::shape_of(source), source.resizer};
+    options_.detections_file.clear();
+    options_.visualization_dir.clear();
+    source.own_sizes = true;
+    source.batch_size = source.prefetch_batches = 1;
+    source.pin_memory = false;
+  }
   source_ = data::make_source(reader, source);
   options_.device = options.device;
 }

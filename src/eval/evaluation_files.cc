@@ -40,7 +40,7 @@ void write_curves(const EvaluationResult& result, int64_t step, EventWriter& eve
 
 std::string metrics_json(const EvaluationResult& result, int64_t step) {
   return evaluation_json(result.metrics, result.per_class, result.at_iou_50 ? &*result.at_iou_50 : nullptr,
-                         result.num_images, result.num_skipped, step);
+                         result.num_images, result.num_skipped, step, result.tiles);
 }
 
 std::string detections_json(const EvaluationResult& result) {

@@ -58,9 +58,10 @@ Json at_iou_50_json(const AtIou50& at, const std::vector<ClassMetrics>& rows) {
 
 std::string evaluation_json(const std::vector<MetricValue>& metrics, const std::vector<ClassMetrics>& per_class,
                             const AtIou50* at_iou_50, int64_t num_images, int64_t num_skipped,
-                            std::optional<int64_t> step) {
+                            std::optional<int64_t> step, const std::optional<boxes::TileOptions>& tiles) {
   Json json;
   if (step) json["step"] = *step;
+  if (tiles) json["tiles"] = {{"tile_size", tiles->side_px}, {"tile_overlap", tiles->overlap}};
   json["metrics"] = Json::object();
   for (const MetricValue& metric : metrics) json["metrics"][metric.name] = number(metric.value);
   json["per_class"] = Json::array();

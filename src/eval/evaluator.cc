@@ -10,6 +10,7 @@
 #include "eval/findings.h"
 #include "eval/gallery_picture.h"
 #include "eval/image_results.h"
+#include "eval/look.h"
 #include "eval/measurement.h"
 
 namespace osprey::eval {
@@ -53,25 +54,20 @@ class Pass {
  private:
   BatchFindings findings(const Batch& batch, int64_t index) {
     BatchFindings result{.index = index};
-    const Batch on_device = to(batch, options_.device);
-    const Predictions predictions = model_.predict(model_.preprocess(on_device));
-    if (options_.compute_loss && !options_.ignore_ground_truth) {
-      const Losses losses = model_.loss(predictions, on_device);
+    const Batch on_device = options_.tiled ? Batch() : to(batch, options_.device);
+    const Look look =
+        options_.tiled ? look_in_tiles(model_, batch, *options_.tiled, options_.device) : look_at(model_, on_device);
+    if (options_.compute_loss && !options_.tiled && !options_.ignore_ground_truth) {
+      const Losses losses = model_.loss(look.predictions, on_device);
       for (const LossTerm& term : losses.terms) result.losses.push_back({term.name, term.sum.item<double>()});
       if (losses.normalizer.defined()) result.normalizer = losses.normalizer.item<double>();
     }
-    if (predictions.class_logits.defined()) {
-      at::Tensor broken = predictions.class_logits.isfinite().flatten(1).all(1).logical_not();
-      if (on_device.image_weights.defined()) broken = broken.logical_and(on_device.image_weights > 0);
-      result.broken_images = broken.sum().item<int64_t>();
-    }
-    Detections detections = model_.postprocess(predictions, on_device.true_shapes);
-    detections = {detections.boxes.cpu(), detections.scores.cpu(), detections.classes.cpu(), detections.count.cpu()};
+    result.broken_images = look.broken_images;
     for (int64_t row = 0; row < batch.size(); ++row) {
       if (batch.image_weights.defined() && batch.image_weights[row].item<float>() == 0) continue;
       ImageFindings image{
           .row = row, .id = batch.ids.at(static_cast<size_t>(row)), .truth = ground_truth_of(batch, row)};
-      image.found = detections_of(detections, row, static_cast<int64_t>(image.truth.height),
+      image.found = detections_of(look.detections, row, static_cast<int64_t>(image.truth.height),
                                   static_cast<int64_t>(image.truth.width), image.not_finite);
       if (num_images_++ < options_.num_visualizations)
         image.picture =
@@ -109,6 +105,7 @@ EvaluationResult evaluate(models::DetectionModel& model, data::BatchSource& sour
   EvaluationResult result =
       std::move(measurement)
           .result(model.regularization_loss().item<double>(), source.num_skipped(), source.num_examples());
+  if (options.tiled) result.tiles = options.tiled->tiles;
   draw_gallery(result.gallery, source, categories);
   return result;
 }

@@ -21,7 +21,9 @@ BoxMeasures measure_boxes(const Example& example, const data::ImageResizer& resi
   const auto height = static_cast<float>(content.height), width = static_cast<float>(content.width);
   const float y = height / static_cast<float>(canvas.height), x = width / static_cast<float>(canvas.width);
   BoxMeasures result;
-  for (const Box& box : example.boxes) {
+  for (size_t i = 0; i < example.boxes.size(); ++i) {
+    if (example.weights[i] == 0) continue;
+    const Box& box = example.boxes[i];
     const Box& placed = result.placed.emplace_back(Box{box.ymin * y, box.xmin * x, box.ymax * y, box.xmax * x});
     const bool reached = anchors != nullptr && anchors->reaches(placed);
     const float tall = box.height() * height, wide = box.width() * width;

@@ -15,6 +15,7 @@ struct BoxMeasures {
   std::vector<Box> placed;  ///< of one picture, in the coordinates of the anchors: fractions of the canvas
 };
 
+/// Boxes of weight 0 are left out.
 /// anchors  null: none is said to be reached
 BoxMeasures measure_boxes(const Example& example, const data::ImageResizer& resizer, const AnchorReach* anchors);
 

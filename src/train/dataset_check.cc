@@ -222,7 +222,12 @@ class ReaderPass {
     result_.boxes += boxes;
     if (boxes == 0) ++result_.pictures_without_boxes;
     std::set<int64_t> seen;
-    for (const int64_t index : example.classes) {
+    for (size_t i = 0; i < example.classes.size(); ++i) {
+      const int64_t index = example.classes[i];
+      if (example.weights[i] == 0) {
+        ++result_.weightless_boxes;
+        continue;
+      }
       ReaderCheck::Class& tally = result_.classes[static_cast<size_t>(index)];
       ++tally.boxes;
       if (seen.insert(index).second) ++tally.pictures;

@@ -44,7 +44,8 @@ at::Tensor drawing_of(const data::CheckedRecord& checked, const ReaderCheck& rea
     const auto index = static_cast<size_t>(example.classes[i]);
     boxes.push_back({.box = example.boxes[i],
                      .class_index = example.classes[i],
-                     .label = index < reader.classes.size() ? reader.classes[index].name : std::to_string(index + 1)});
+                     .label = (index < reader.classes.size() ? reader.classes[index].name : std::to_string(index + 1)) +
+                              (example.weights[i] == 0 ? " (weight 0)" : "")});
   }
   return eval::draw_boxes(example.image, boxes, {.max_boxes = std::numeric_limits<int>::max()});
 }

@@ -56,11 +56,14 @@ const char* effect_text(Effect effect) {
 
 std::string counts_text(const ReaderCheck& reader) {
   std::string text = fmt::format(
-      "  files {}, records {}{}, pictures {}, boxes {}\n  pictures without boxes: {} ({:.1f} %)\n", reader.files.size(),
-      reader.records,
+      "  files {}, records {}{}, pictures {}, boxes {}{}\n  pictures without boxes: {} ({:.1f} %)\n",
+      reader.files.size(), reader.records,
       reader.records_read < reader.records ? fmt::format(" ({} by sample_1_of_n_examples)", reader.records_read) : "",
-      reader.pictures, reader.boxes, reader.pictures_without_boxes,
-      percent(reader.pictures_without_boxes, reader.pictures));
+      reader.pictures, reader.boxes,
+      reader.weightless_boxes > 0
+          ? fmt::format(" ({} of weight 0, of which nothing is learnt)", reader.weightless_boxes)
+          : "",
+      reader.pictures_without_boxes, percent(reader.pictures_without_boxes, reader.pictures));
   if (reader.pictures == 0) return text;
   text += fmt::format("  boxes per picture: {:.1f} on average, {} at most ({}); max_number_of_boxes {}\n",
                       static_cast<double>(reader.boxes) / static_cast<double>(reader.pictures), reader.most_boxes.boxes,
@@ -85,19 +88,19 @@ std::string entry_name(const Counts&, size_t entry) {
 /// A table of boxes by a measure.
 template <class Counts>
 std::string boxes_text(const ReaderCheck& reader, const Counts& counts, const char* measure, const char* unit) {
-  if (reader.boxes == 0) return "";
+  const int64_t all = reader.boxes - reader.weightless_boxes;
+  if (all == 0) return "";
   std::string text = fmt::format("  boxes by {}:\n    {:<14} {:>9} {:>7}", measure, unit, "boxes", "share");
   if (reader.matched_threshold) text += fmt::format("  with an anchor at IoU >= {:g}", *reader.matched_threshold);
   int64_t reached = 0;
   for (size_t i = 0; i < counts.boxes.size(); ++i) {
     const int64_t boxes = counts.boxes[i];
     reached += counts.reached[i];
-    text += fmt::format("\n    {:<14} {:>9} {:>5.1f} %", entry_name(counts, i), boxes, percent(boxes, reader.boxes));
+    text += fmt::format("\n    {:<14} {:>9} {:>5.1f} %", entry_name(counts, i), boxes, percent(boxes, all));
     if (reader.matched_threshold && boxes > 0) text += fmt::format("  {:>5.1f} %", percent(counts.reached[i], boxes));
   }
   if (reader.matched_threshold)
-    text +=
-        fmt::format("\n    {:<14} {:>9} {:>7}  {:>5.1f} %", "all", reader.boxes, "", percent(reached, reader.boxes));
+    text += fmt::format("\n    {:<14} {:>9} {:>7}  {:>5.1f} %", "all", all, "", percent(reached, all));
   return text + "\n";
 }
 
@@ -199,6 +202,7 @@ Json to_json(const ReaderCheck& reader) {
                {"records_read", reader.records_read},
                {"pictures", reader.pictures},
                {"boxes", reader.boxes},
+               {"weightless_boxes", reader.weightless_boxes},
                {"pictures_without_boxes", reader.pictures_without_boxes},
                {"max_boxes", reader.max_boxes},
                {"crowded_pictures", reader.crowded_pictures},

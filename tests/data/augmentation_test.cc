@@ -57,7 +57,9 @@ TEST(Augmentation, MasksAndKeypointsStayInStepWithBoxes) {
   for (const char* text :
        {"random_horizontal_flip { probability: 1 }", "random_vertical_flip { probability: 1 }",
         "random_rotation90 { probability: 1 }", "random_pad_image {}",
-        "random_self_concat_image { concat_vertical_probability: 1 concat_horizontal_probability: 1 }"}) {
+        "random_self_concat_image { concat_vertical_probability: 1 concat_horizontal_probability: 1 }",
+        "random_mix_up { probability: 1 }",
+        "random_mosaic { probability: 1 min_center: 0.5 max_center: 0.5 min_scale: 0.5 max_scale: 0.5 }"}) {
     SCOPED_TRACE(text);
     Example example = sketch(16, 8);
     KeyedDraws draws({1, 2, 3, 4});
@@ -111,11 +113,13 @@ TEST(Augmentation, EveryStepOfTheConfigLanguageIsBuilt) {
         << steps->field(i)->name();
     ++built;
   }
-  EXPECT_EQ(built, 39);
+  EXPECT_EQ(built, 41);
 }
 
-TEST(Augmentation, PicturesOfOnePixelAndWithoutBoxesPass) {
+// Each with the fields that it cannot do without.
+std::vector<std::string> every_step() {
   const auto* steps = proto::PreprocessingStep::descriptor();
+  std::vector<std::string> texts;
   for (int i = 0; i < steps->field_count(); ++i) {
     const std::string name = steps->field(i)->name();
     if (name == "custom") continue;
@@ -126,14 +130,40 @@ TEST(Augmentation, PicturesOfOnePixelAndWithoutBoxesPass) {
     if (name == "drop_label_probabilistically") fields = "label: 1";
     if (name == "resize_image") fields = "new_height: 2 new_width: 3";
     if (name == "random_resize_method") fields = "target_height: 2 target_width: 3";
+    texts.push_back(name + " {" + fields + "}");
+  }
+  return texts;
+}
+
+TEST(Augmentation, PicturesOfOnePixelAndWithoutBoxesPass) {
+  for (const std::string& step : every_step()) {
     Example example;
     example.image = at::full({1, 1, 3}, 9, at::kByte);
     example.multiclass_scores = at::zeros({0, 4});
     KeyedDraws draws({0, 0, 0, 0});
-    SCOPED_TRACE(name);
-    ASSERT_NO_THROW(augmentation(name + " {" + fields + "}")->apply(example, draws));
+    SCOPED_TRACE(step);
+    ASSERT_NO_THROW(augmentation(step)->apply(example, draws));
     EXPECT_GE(example.image.numel(), 3);
     EXPECT_TRUE(example.boxes.empty());
+  }
+}
+
+TEST(Augmentation, NoStepWritesIntoTheTensorsItIsGiven) {
+  for (const std::string& step : every_step()) {
+    const auto subject = augmentation(step);
+    for (const bool floats : {false, true}) {
+      Example given = sketch(40, 32), same = sketch(40, 32);
+      given.multiclass_scores = same.multiclass_scores = at::eye(3);
+      if (floats) make_float(given);
+      for (uint64_t key = 0; key < 10; ++key) {
+        Example example = given;
+        KeyedDraws draws({0, 0, key, 0});
+        subject->apply(example, draws);
+        ASSERT_TRUE(at::equal(given.image.to(at::kByte), same.image)) << step;
+        ASSERT_TRUE(at::equal(given.masks, same.masks)) << step;
+        ASSERT_TRUE(at::equal(given.keypoints, same.keypoints)) << step;
+      }
+    }
   }
 }
 

@@ -132,6 +132,31 @@ std::string open_images_csv() {
   return text;
 }
 
+std::string cvat_xml() {
+  std::string text = "<annotations><meta><task><labels>";
+  for (const char* name : {"cat", "dog", "bird"}) text += fmt::format("<label><name>{}</name></label>", name);
+  text += "</labels></task></meta>";
+  for (size_t i = 0; i < annotated().size(); ++i) {
+    const Boxes& picture = annotated()[i];
+    text += fmt::format(R"(<image id="{}" name="{}" width="{}" height="{}">)", i, picture_name(i), picture.width,
+                        picture.height);
+    for (const auto& box : picture.boxes)
+      text += fmt::format(
+          R"(<box label="{}" xtl="{}" ytl="{}" xbr="{}" ybr="{}"><attribute name="difficult">{}</attribute></box>)",
+          box.name, box.xmin, box.ymin, box.xmax, box.ymax, box.name == "cat");
+    text += "</image>";
+  }
+  return text + "</annotations>";
+}
+
+std::string kitti_labels(size_t index) {
+  std::string text;
+  for (const auto& box : annotated()[index].boxes)
+    text += fmt::format("{} {} 0 -10 {} {} {} {} -1 -1 -1 -1000 -1000 -1000 -10\n", box.name, box.xmin < 1 ? 0.5 : 0,
+                        box.xmin, box.ymin, box.xmax, box.ymax);
+  return text;
+}
+
 /// A format as create_records and a config call it.
 struct DirectFormat {
   const char* name;
@@ -150,11 +175,14 @@ class DirectReader : public ::testing::TestWithParam<DirectFormat> {
       write_file(dir_ / ("images/" + picture_name(i)), lies ? with_orientation(jpeg, 6) : jpeg);
       write_file(dir_ / fmt::format("xml/{}.xml", i), voc_xml(i));
       write_file(dir_ / fmt::format("labels/{}.txt", i), yolo_labels(i));
+      write_file(dir_ / fmt::format("kitti/label_2/{}.txt", i), kitti_labels(i));
     }
     write_file(dir_ / "coco.json", coco_json());
     write_file(dir_ / "data.yaml", "path: .\ntrain: images\nnames: [cat, dog, bird]\n");
     write_file(dir_ / "boxes.csv", csv());
     write_file(dir_ / "open_images.csv", open_images_csv());
+    write_file(dir_ / "cvat.xml", cvat_xml());
+    fs::create_directory_symlink(dir_ / "images", dir_ / "kitti/image_2");
     write_file(dir_ / "map.pbtxt", "item { id: 1 name: 'cat' } item { id: 2 name: 'dog' }");
   }
 
@@ -352,7 +380,9 @@ INSTANTIATE_TEST_SUITE_P(Formats, DirectReader,
                                            DirectFormat{"COCO", AnnotationFormat::kCoco, "coco.json"},
                                            DirectFormat{"YOLO", AnnotationFormat::kYolo, "data.yaml"},
                                            DirectFormat{"CSV", AnnotationFormat::kCsv, "boxes.csv"},
-                                           DirectFormat{"CSV", AnnotationFormat::kCsv, "open_images.csv"}),
+                                           DirectFormat{"CSV", AnnotationFormat::kCsv, "open_images.csv"},
+                                           DirectFormat{"CVAT", AnnotationFormat::kCvat, "cvat.xml"},
+                                           DirectFormat{"KITTI", AnnotationFormat::kKitti, "kitti"}),
                          [](const auto& format) { return fs::path(format.param.input).stem().string(); });
 
 TEST(DeriveClasses, AnEvaluationHasTheClassesOfTheTrainingInTheirOrder) {
@@ -500,13 +530,17 @@ TEST(DirectReaderPaths, DataDirIsPutBeforeThem) {
   EXPECT_EQ(coco.image_dir(), "data/images");
   EXPECT_EQ(coco.split(), "data/list");
   EXPECT_EQ(reader("format: YOLO input: '/set' split: 'val'").split(), "val") << "a split of the set";
-  EXPECT_EQ(reader("format: YOLO input: '/set' split: 'val.txt'").split(), "data/val.txt");
+  EXPECT_EQ(reader("format: CVAT input: '/set' split: 'Validation'").split(), "Validation");
+  for (const std::string format : {"YOLO", "CVAT"})
+    EXPECT_EQ(reader("format: " + format + " input: '/set' split: 'val.txt'").split(), "data/val.txt");
+  EXPECT_EQ(reader("format: KITTI input: '/set' split: 'val'").split(), "data/val");
   EXPECT_EQ(reader("format: YOLO input: '/set'").input(), "/set");
 }
 
 TEST(InputFiles, OfAnnotationsAreThoseThatTellOneSetFromAnother) {
   TempDir dir;
-  for (const char* file : {"b/2.xml", "b/1.xml", "b/1.jpg", "yolo/data.yaml", "yolo/labels/1.txt", "list.txt"})
+  for (const char* file : {"b/2.xml", "b/1.xml", "b/1.jpg", "yolo/data.yaml", "yolo/labels/1.txt", "list.txt",
+                           "kitti/label_2/1.txt", "kitti/image_2/1.png"})
     write_file(dir / file, "x");
   const auto files = [&](const std::string& reader) {
     return input_files(*config::parse<proto::InputReader>("annotation_input_reader { " + reader + " }").node(),
@@ -515,6 +549,8 @@ TEST(InputFiles, OfAnnotationsAreThoseThatTellOneSetFromAnother) {
   EXPECT_THAT(files("format: VOC input: '" + dir / "b' split: '" + dir / "list.txt'"),
               ElementsAre(dir / "b/1.xml", dir / "b/2.xml", dir / "list.txt"));
   EXPECT_THAT(files("format: COCO input: '" + dir / "b/1.jpg'"), ElementsAre(dir / "b/1.jpg"));
+  EXPECT_THAT(files("format: CVAT input: '" + dir / "b'"), ElementsAre(dir / "b/1.xml", dir / "b/2.xml"));
+  EXPECT_THAT(files("format: KITTI input: '" + dir / "kitti'"), ElementsAre(dir / "kitti/label_2/1.txt"));
   EXPECT_THAT(files("format: YOLO input: '" + dir / "yolo'"),
               ElementsAre(dir / "yolo/data.yaml", dir / "yolo/labels/1.txt"));
   EXPECT_THAT(files("format: YOLO input: '" + dir / "yolo/data.yaml'"),

@@ -1,4 +1,4 @@
-#include "data/yaml_file.h"
+#include "data/formats/yaml_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

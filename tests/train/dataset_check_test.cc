@@ -149,6 +149,20 @@ TEST_F(DatasetCheckTest, BoxesAreMeasuredAtTheSizeOfTheNetwork) {
   EXPECT_THAT(check().readers[0].box_sizes.boxes, ElementsAre(1, 1, 1, 1, 1, 1));
 }
 
+TEST_F(DatasetCheckTest, BoxesOfWeightZeroAreCountedAndInNoTable) {
+  const auto record = picture("a").box(0, 0, .5f, .5f, 1).box(0, 0, .5f, .01f, 2);
+  write("train.record", {ExampleRecord(record).floats("image/object/weight", {1, 0}).bytes()});
+  const ReaderCheck train = check().readers[0];
+  EXPECT_EQ(train.boxes, 2);
+  EXPECT_EQ(train.weightless_boxes, 1);
+  EXPECT_EQ(train.classes[0].boxes, 1);
+  EXPECT_EQ(train.classes[1].boxes, 0);
+  EXPECT_THAT(train.box_sizes.boxes, ElementsAre(0, 0, 0, 0, 0, 1));
+  EXPECT_THAT(train.box_shapes.boxes, ElementsAre(0, 0, 0, 1, 0, 0, 0));
+  EXPECT_THAT(dataset_text(check()), AllOf(HasSubstr("boxes 2 (1 of weight 0, of which nothing is learnt)"),
+                                           HasSubstr("all                    1")));
+}
+
 TEST_F(DatasetCheckTest, BoxesAreMeasuredByTheirAspectRatioInTheNetwork) {
   // A picture of 64 x 128 becomes square: 0.1 wide and 0.6 high is 1 to 6 there.
   ExampleRecord record = picture("a");

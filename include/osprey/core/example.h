@@ -45,4 +45,10 @@ struct Example {
 /// indices  each in [0, N); throws c10::Error otherwise
 void select(Example& example, const std::vector<int64_t>& indices);
 
+/// Puts the objects of `more` behind those of the example in every per-object list; the picture stays. Where only one
+/// of them has a list, the other's objects have 1 as weight or confidence and 0 as flag or area. Labels of the whole
+/// image follow each other; of negative classes those stay that both have.
+/// throws c10::Error where only one has multiclass_scores, masks or keypoints, or their sizes differ
+void append(Example& example, const Example& more);
+
 }  // namespace osprey

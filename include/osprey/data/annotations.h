@@ -14,14 +14,14 @@
 namespace osprey::data {
 
 /// How annotations are written down; kShapes: not at all, pictures are made with their objects.
-enum class AnnotationFormat { kVoc, kCoco, kYolo, kCsv, kShapes };
+enum class AnnotationFormat { kVoc, kCoco, kYolo, kCsv, kCvat, kKitti, kShapes };
 
 /// Annotations in files.
 struct AnnotationSet {
   AnnotationFormat format = AnnotationFormat::kVoc;
-  std::string input;               ///< folder of XML files, JSON or CSV file, or YOLO data set
-  std::string image_dir;           ///< where the pictures lie, if not in the usual places
-  std::string split;               ///< list of names to use, or a split of a YOLO data set; "" for all (YOLO: train)
+  std::string input;      ///< folder of VOC's or KITTI's files; JSON, CSV or CVAT's XML file; YOLO data set
+  std::string image_dir;  ///< where the pictures lie, if not in the usual places
+  std::string split;      ///< list of names to use, split of YOLO's or subset of CVAT's set; "" for all (YOLO: train)
   std::string class_descriptions;  ///< CSV: class and display name, two columns; "" for none
 };
 
@@ -32,6 +32,9 @@ struct AnnotatedObject {
   float area_px = 0;  ///< of the object's outline; 0 where only the box is known
   bool is_crowd = false, difficult = false, truncated = false;
   bool group_of = false;  ///< one box around several objects, as in Open Images
+  /// Neither an object nor background: its weight is 0, so training learns nothing from it. Metrics leave out what is
+  /// found in it where it is a crowd (COCO) and difficult (Pascal), too.
+  bool ignored = false;
 };
 
 /// One picture with its objects.
@@ -87,14 +90,15 @@ class AnnotationSource {
   virtual RecordOrigin origin(int64_t index) const = 0;
 
   /// Class names with the ids that a new label map gives them, from 1. Looks at all data, whatever split is read.
+  /// throws  DataError where objects are there but none can be read
   virtual std::vector<std::pair<int, std::string>> classes() const = 0;
 
   /// What people read for a class; "" where the set does not say.
   virtual std::string display_name(const std::string& /*class_name*/) const { return ""; }
 };
 
-/// Opens annotations of any format but kShapes; see `open_voc`, `open_coco`, `open_yolo` and `open_csv` for what each
-/// reads and throws.
+/// Opens annotations of any format but kShapes; see `open_voc`, `open_coco`, `open_yolo`, `open_csv`, `open_cvat` and
+/// `open_kitti` for what each reads and throws.
 std::unique_ptr<AnnotationSource> open_annotations(const AnnotationSet& set, Problems& problems);
 
 /// A new label map: the classes of a source with their ids.

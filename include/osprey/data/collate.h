@@ -13,6 +13,7 @@ namespace osprey::data {
 struct BatchShape {
   int64_t batch_size = 1;
   ImageSize image;            ///< of the canvas
+  bool own_size = false;      ///< of a batch of one: its picture stays as it is, and lies in no canvas
   bool resize_later = false;  ///< pictures that fit stay as they are, and the batch has source_shapes
   int64_t channels = 3;
   int64_t max_boxes = 100;    ///< M

@@ -34,6 +34,10 @@ void crop(Example& example, const PixelWindow& window, float overlap_thresh, boo
 /// per channel. The image becomes float32; masks are padded with 0.
 void pad(Example& example, int64_t height, int64_t width, int64_t top, int64_t left, const std::vector<float>& color);
 
+/// Expresses boxes, keypoints and masks in a canvas of height x width pixels on which the image lies, its corner at
+/// (top, left). The image stays as it is.
+void move_objects(Example& example, int64_t height, int64_t width, int64_t top, int64_t left);
+
 /// Resizes the image, which becomes float32, and the masks; boxes and keypoints are fractions of it and stay.
 /// height, width  of the result, at least 1
 void resize(Example& example, int64_t height, int64_t width, const ResizeOptions& image = {},

@@ -31,6 +31,7 @@ struct SourceOptions {
   bool strict = false;             ///< boxes beyond max_boxes end the run with a DataError
   bool skip_bad = false;           ///< evaluation: leave out unusable records, counted, instead of a DataError
   bool pin_memory = false;         ///< batches are copied to a GPU: that is faster from pinned memory
+  bool own_sizes = false;          ///< evaluation, batch_size 1: pictures as they are decoded, [1, 3, H, W] of any size
   std::shared_ptr<const ImageResizer> resizer;  ///< must have a static size
   std::optional<ImageSize> canvas;              ///< where pictures lie that the device resizes; none: resized here
   std::shared_ptr<const Augmenter> augmenter;   ///< may be null; training only
@@ -44,6 +45,9 @@ struct SourceOptions {
 /// The shape of the batches that options ask for; max_boxes 0 where it is to be found, and num_classes 0 where a label
 /// map says.
 BatchShape shape_of(const SourceOptions& options);
+
+/// Of how many pictures an example is made at most: 1, but where training has steps that take several.
+int64_t pictures_of(const SourceOptions& options);
 
 /// The options that a pipeline asks for in training: batch size, seed, classes, boxes, resizer, augmentation. Ranges
 /// that config::validate checks are taken as checked.

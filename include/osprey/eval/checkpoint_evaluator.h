@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "osprey/config/node.h"
@@ -23,6 +24,9 @@ struct CheckpointEvaluatorOptions {
   int reader = 0;         ///< index into eval_input_reader
   bool skip_bad = false;  ///< leave out, and count, records that cannot be used
   c10::Device device = c10::Device(c10::kCPU);
+  /// Pictures are looked at in tiles. What the config writes to export_path and visualization_export_dir is then not
+  /// written: it would replace that of whole pictures.
+  std::optional<boxes::TileOptions> tiles = {};
 };
 
 /// A detector and its evaluation data, built once from a config, for one checkpoint after the other.

@@ -10,8 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "osprey/boxes/tiles.h"
 #include "osprey/config/node.h"
 #include "osprey/data/batch_source.h"
+#include "osprey/data/collate.h"
 #include "osprey/eval/at_iou_50.h"
 #include "osprey/eval/gallery.h"
 #include "osprey/eval/metrics.h"
@@ -21,6 +23,13 @@
 namespace osprey::eval {
 
 class EventWriter;
+
+/// How pictures are looked at in tiles.
+struct TiledPictures {
+  boxes::TileOptions tiles;
+  data::BatchShape shape;  ///< of the batches of tiles, as those of pictures would be
+  std::shared_ptr<const data::ImageResizer> resizer;
+};
 
 /// How an evaluation is done; `evaluation_options` reads it from an `eval_config`.
 struct EvaluationOptions {
@@ -38,6 +47,9 @@ struct EvaluationOptions {
   std::string visualization_dir = {};                     ///< pictures as PNG files as well; "" for none
   bool visualization_by_image_id = false;                 ///< names those files by the image's id
   int64_t gallery_images = 0;  ///< of the worst, and as many of the best; needs coco_detection_metrics
+  /// The source gives single pictures of their own size (`data::SourceOptions::own_sizes`), which the model sees in
+  /// tiles; there are no losses. None: the model sees the batches of the source.
+  std::optional<TiledPictures> tiled = {};
   c10::Device device = c10::Device(c10::kCPU);
   std::function<void(int64_t done, int64_t total)> progress = {};  ///< called after each batch
   std::function<bool()> should_stop = {};  ///< asked before each batch; true ends the evaluation, see `stopped`
@@ -61,10 +73,11 @@ struct ImageResult {
 };
 
 struct EvaluationResult {
-  bool stopped = false;                 ///< `should_stop` ended it early: nothing else here is meant to be used
-  std::vector<MetricValue> metrics;     ///< tags of TensorBoard, Loss/* included
-  std::vector<ClassMetrics> per_class;  ///< of the first metric
-  std::optional<AtIou50> at_iou_50;     ///< of the first metric that has it: coco_detection_metrics
+  bool stopped = false;                     ///< `should_stop` ended it early: nothing else here is meant to be used
+  std::optional<boxes::TileOptions> tiles;  ///< in which pictures were looked at
+  std::vector<MetricValue> metrics;         ///< tags of TensorBoard, Loss/* included
+  std::vector<ClassMetrics> per_class;      ///< of the first metric
+  std::optional<AtIou50> at_iou_50;         ///< of the first metric that has it: coco_detection_metrics
   int64_t num_images = 0;
   int64_t num_skipped = 0;  ///< records that could not be used
   int64_t num_ground_truth = 0, num_detections = 0;

@@ -6,17 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "osprey/core/box.h"
+#include "osprey/core/detections.h"
 
 namespace osprey {
-
-/// One object that a detector found.
-struct Detection {
-  Box box;                 ///< normalised to the picture
-  float score = 0;         ///< in [0, 1] for sigmoid and softmax models
-  int64_t class_id = 0;    ///< as in the label map, from 1
-  std::string class_name;  ///< display name of the label map; the id as text where there is none
-};
 
 /// An exported model, ready for pictures of any size.
 ///

@@ -1,40 +1,17 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
 #include <vector>
 
-#include "osprey/core/box.h"
+#include "osprey/boxes/tiles.h"
 #include "osprey/export/detector.h"
 
 namespace osprey {
 
-/// How a picture is looked at in parts, so that what is small in it does not vanish in the resize to the model's input.
-struct TileOptions {
-  int64_t side_px = 0;   ///< of a tile, >= 1; no larger than the picture in either direction
-  double overlap = 0.2;  ///< share of a tile that its neighbour sees, too, in [0, 0.9]: more than the largest of the
-                         ///< small objects, or none sees it whole
-  bool whole_picture = true;  ///< the picture is looked at as a whole, too, for what is larger than the overlap
-};
-
-/// The tiles of a picture, row by row, in pixels: all of one size, evenly spread, the outer ones flush with its sides.
-/// throws  c10::Error for options out of range or a picture without pixels; DataError for more than 100,000 tiles
-std::vector<Box> tiles_px(int64_t height, int64_t width, const TileOptions& options);
-
-/// What was found in one part of a picture.
-struct TileView {
-  Box place;                     ///< of the part, as fractions of the picture
-  std::vector<Detection> found;  ///< boxes as fractions of the part
-};
-
-/// One list for the picture, best first, boxes as fractions of it. A box that a tile's side cuts gives way to a whole
-/// one of another view that covers half of it, whatever its class: a part looks like other things. Else the one with
-/// the lower score gives way to one of its class, of another view, where half of the smaller box is common to both.
-/// Within a view nothing gives way: the model has seen to that.
-///
-/// source  Akyon et al., "Slicing Aided Hyper Inference and Fine-tuning for Small Object Detection", ICIP 2022, for tiles
-///         and the intersection over the smaller box
-std::vector<Detection> merge_views(const std::vector<TileView>& views);
+using boxes::merge_views;
+using boxes::TileOptions;
+using boxes::tiles_px;
+using boxes::TileView;
 
 /// The detections of a picture that is looked at in tiles, with a score of at least `min_score`, best first. Tiles
 /// share batches of the size that the model was exported with.

@@ -45,9 +45,10 @@ struct ReaderCheck {
   std::string reader;  ///< "train_input_reader", "eval_input_reader[0]"
   std::vector<std::string> files;
   int64_t records = 0;
-  int64_t records_read = 0;  ///< of them, those that the reader takes: fewer with sample_1_of_n_examples
-  int64_t pictures = 0;      ///< records that can be used
-  int64_t boxes = 0;         ///< as a training would see them: cut to the picture, of known classes
+  int64_t records_read = 0;      ///< of them, those that the reader takes: fewer with sample_1_of_n_examples
+  int64_t pictures = 0;          ///< records that can be used
+  int64_t boxes = 0;             ///< as a training would see them: cut to the picture, of known classes
+  int64_t weightless_boxes = 0;  ///< of them, those of weight 0: nothing is learnt of them, and no table has them
   int64_t pictures_without_boxes = 0;
   int64_t max_boxes = 0;         ///< max_number_of_boxes; 0: as many as there are
   int64_t crowded_pictures = 0;  ///< of records_read, with more boxes than that after merge_multiple_label_boxes

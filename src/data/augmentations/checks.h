@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "osprey/config/node.h"
+#include "osprey/data/combination.h"
 
 namespace osprey::data {
 
@@ -18,6 +19,13 @@ inline void check_range(const config::Node& node, const char* low_field, float l
                         float least) {
   if (!(low >= least)) node.fail(low_field, "must be >= " + std::to_string(least) + ", got " + std::to_string(low));
   if (!(high >= low)) node.fail(high_field, "must be >= " + std::string(low_field));
+}
+
+/// When a step that takes several pictures does something.
+template <class M>
+Combination::Times times_of(const config::ConfigNode<M>& cfg) {
+  check_probability(cfg, "probability", cfg->probability());
+  return {cfg->probability(), static_cast<int64_t>(cfg->num_epochs())};
 }
 
 /// The colour of what is padded; empty: the picture's mean.

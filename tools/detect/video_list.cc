@@ -1,0 +1,63 @@
+#include "detect/video_list.h"
+
+#include <spdlog/spdlog.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <optional>
+
+#include "cli/cli.h"
+#include "osprey/base/error.h"
+#include "osprey/train/signals.h"
+
+namespace osprey::tools {
+namespace {
+
+/// A file, or stdout, that has each line as soon as it is added.
+class Lines {
+ public:
+  explicit Lines(const std::string& file) : file_(file) {
+    if (!file.empty()) out_.open(file, std::ios::binary);
+  }
+
+  void add(const std::string& line) {
+    if (file_.empty()) return cli::print(line + "\n");
+    out_ << line << '\n' << std::flush;
+    if (!out_) throw DataError(file_ + ": cannot be written: " + std::strerror(errno));
+  }
+
+ private:
+  std::string file_;
+  std::ofstream out_;
+};
+
+}  // namespace
+
+int list_videos(const std::vector<std::string>& paths, const Find& find, const WatchOptions& options,
+                const std::vector<std::filesystem::path>& drawn_to, const std::string& json_file) {
+  const train::SignalGuard stops_at_signals;
+  Lines lines(json_file);
+  bool all_whole = true;
+  for (size_t i = 0; i < paths.size() && train::SignalGuard::received() == 0; ++i) {
+    std::unique_ptr<VideoReader> video;
+    try {
+      video = open_video(paths[i]);
+    } catch (const DataError& error) {
+      SPDLOG_WARN("left out: {}", error.what());
+      all_whole = false;
+      continue;
+    }
+    std::optional<DrawnVideo> drawing;
+    if (!drawn_to.empty()) drawing.emplace(drawn_to[i], video->info().frames_per_second);
+    const Watched seen = watch(
+        *video, find, options, [&](const std::string& line) { lines.add(line); }, drawing ? &*drawing : nullptr);
+    if (seen.early_end.empty()) continue;
+    SPDLOG_WARN("{}: {}; what was found until then is written", paths[i], seen.early_end);
+    all_whole = false;
+  }
+  if (const int signal = train::SignalGuard::received(); signal != 0) return 128 + signal;
+  return static_cast<int>(all_whole ? ExitCode::kDone : ExitCode::kData);
+}
+
+}  // namespace osprey::tools
