@@ -1,0 +1,189 @@
+#include "eval_detector/checkpoints.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
+
+#include "eval_detector/output.h"
+#include "osprey/base/error.h"
+#include "osprey/base/json_text.h"
+#include "osprey/checkpoint/directory.h"
+#include "osprey/config/pipeline.h"
+#include "osprey/config/validate.h"
+#include "osprey/data/reader_classes.h"
+#include "osprey/eval/checkpoint_evaluator.h"
+#include "osprey/eval/event_writer.h"
+#include "osprey/eval/report.h"
+#include "osprey/kernels/named_device.h"
+
+namespace osprey::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoint::Entry;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// A line that is drawn over itself on a terminal, elsewhere one line for every tenth.
+class Progress {
+ public:
+  void operator()(int64_t done, int64_t total) {
+    const double rate = static_cast<double>(done) / std::max(seconds_since(start_), 1e-9);
+    const std::string line = fmt::format("{}/{} images, {:.1f} images/s, {:.0f} s left", done, total, rate,
+                                         static_cast<double>(total - done) / rate);
+    if (isatty(STDERR_FILENO)) {
+      std::fputs(fmt::format("\r{}\033[K{}", line, done >= total ? "\n" : "").c_str(), stderr);
+    } else if (done >= next_) {
+      SPDLOG_INFO("{}", line);
+      next_ = done + std::max<int64_t>(1, total / 10);
+    }
+  }
+
+ private:
+  Clock::time_point start_ = Clock::now();
+  int64_t next_ = 1;
+};
+
+// A checkpoint_dir as the user means it, its config, and where results go.
+class Evaluation {
+ public:
+  explicit Evaluation(const EvalFlags& flags) : flags_(flags) {
+    checkpoints_ = !flags.checkpoint_dir.empty() ? flags.checkpoint_dir : flags.model_dir;
+    if (checkpoints_.empty() && !flags.checkpoint.empty())
+      checkpoints_ = fs::path(checkpoint::resolve(flags.checkpoint)).parent_path();
+    if (checkpoints_.empty() && flags.checkpoint.empty())
+      throw ConfigError(
+          "--checkpoint_dir (or --model_dir, or --checkpoint) is needed; or --ground_truth with --detections (see "
+          "--help)");
+    output_ = !flags.model_dir.empty() ? fs::path(flags.model_dir) : checkpoints_;
+    output_ /= in_tiles() ? fmt::format("eval_tiles_{}_{:g}", flags.tiles.side_px, flags.tiles.overlap) : "eval";
+    const std::string config = !flags.config.pipeline_config.empty() ? flags.config.pipeline_config
+                                                                     : (checkpoints_ / "pipeline.config").string();
+    if (flags.config.pipeline_config.empty() && !fs::exists(config))
+      throw DataError(fmt::format(
+          "{}: no training is there, for it has no pipeline.config; --pipeline_config names one that lies elsewhere",
+          checkpoints_.string()));
+    pipeline_ = config::load_pipeline(config, flags.config.overrides);
+    data::derive_classes(pipeline_);
+    config::check(pipeline_, config::Purpose::kEvaluate);
+    config::require_configured_paths(pipeline_, {"eval_input_reader"});
+    if (flags.sample_1_of_n > 0)
+      for (auto& reader : *pipeline_.message->mutable_eval_input_reader())
+        reader.set_sample_1_of_n_examples(static_cast<uint32_t>(flags.sample_1_of_n));
+    if (flags.gallery) pipeline_.message->mutable_eval_config()->set_gallery_images(*flags.gallery);
+    if (pipeline_.message->eval_input_reader_size() > 1)
+      SPDLOG_INFO("the config has {} eval_input_reader; number {} is evaluated (--eval_reader)",
+                  pipeline_.message->eval_input_reader_size(), flags.reader);
+    const c10::Device device = kernels::named_device(flags.device);
+    eval::CheckpointEvaluatorOptions options{.reader = flags.reader, .skip_bad = flags.skip_bad, .device = device};
+    if (in_tiles()) options.tiles = flags.tiles;
+    evaluator_.emplace(pipeline_.root(), options);
+    evaluator_->options().metrics.num_threads = flags.num_threads;
+  }
+
+  void run() {
+    if (flags_.watch) {
+      watch();
+    } else if (flags_.several) {
+      for (const Entry& entry : checkpoint::list_between(checkpoints_, flags_.first_step, flags_.last_step))
+        evaluate(entry.file);
+    } else {
+      evaluate(checkpoint::resolve(!flags_.checkpoint.empty() ? fs::path(flags_.checkpoint) : checkpoints_));
+    }
+    std::string json = all_json_.empty() ? "" : all_json_.front();
+    if (flags_.several) {  // a list, one entry per checkpoint
+      json = "[\n";
+      for (size_t i = 0; i < all_json_.size(); ++i) json += (i > 0 ? ",\n" : "") + all_json_[i];
+      json += "]\n";
+    }
+    if (!flags_.watch) show(text_, json, flags_.json);
+    if (!unwritten_.empty()) throw DataError("the results could not be written: " + unwritten_);
+  }
+
+ private:
+  bool in_tiles() const { return flags_.tiles.side_px > 0; }
+
+  void evaluate(const fs::path& file) {
+    const auto start = Clock::now();
+    int64_t step = 0;
+    evaluator_->options().progress = Progress();
+    const eval::EvaluationResult result = evaluator_->evaluate(file, step);
+    if (result.num_images == 0)
+      throw DataError(fmt::format("{}: no image was evaluated; {} records were skipped since they cannot be used",
+                                  file.string(), result.num_skipped));
+    bool written = true;
+    try {
+      if (!events_) events_.emplace(output_.string());
+      eval::write_evaluation(result, output_.string(), step, evaluator_->options(), &*events_);
+    } catch (const DataError& error) {  // what was measured is shown all the same
+      written = false;
+      unwritten_ = error.what();
+      if (flags_.watch) SPDLOG_WARN("the results could not be written: {}", unwritten_);
+    }
+    SPDLOG_INFO("{}: {} images in {:.1f} s{}; {} {}", file.string(), result.num_images, seconds_since(start),
+                result.num_skipped > 0 ? fmt::format(", {} records skipped", result.num_skipped) : "",
+                written ? "results in" : "results cannot be written to", output_.string());
+    const std::string heading = flags_.several || flags_.watch ? fmt::format("step {}\n", step) : "";
+    const std::string json = eval::metrics_json(result, step);
+    if (flags_.watch) {
+      show(heading + eval::text_report(result), json, flags_.json);
+    } else {
+      text_ += heading + eval::text_report(result);
+      all_json_.push_back(json);
+    }
+    last_step_ = step;
+  }
+
+  // Steps of the training that is watched, as it said itself when it began (or went on); those of the config where it
+  // has not begun.
+  int64_t planned_steps() const {
+    std::ifstream info(checkpoints_ / "run_info.json");
+    const nlohmann::json run = nlohmann::json::parse(info, nullptr, /*allow_exceptions=*/false);
+    if (const int64_t stopped = integer_of(run, "stopped_early_at"); stopped > 0) return stopped;
+    const int64_t said = integer_of(run, "num_steps"),
+                  steps = said > 0 ? said : static_cast<int64_t>(pipeline_.message->train_config().num_steps());
+    return steps > 0 ? steps : std::numeric_limits<int64_t>::max();
+  }
+
+  // Evaluates each new checkpoint, the newest when several have come; ends at the training's last step, or when none
+  // came for eval_timeout seconds.
+  void watch() {
+    auto waiting_since = Clock::now();
+    SPDLOG_INFO("watching {} for checkpoints", checkpoints_.string());
+    while (last_step_ < planned_steps()) {
+      const std::optional<Entry> newest = checkpoint::latest(checkpoints_);
+      if (newest && newest->step > last_step_) {
+        evaluate(newest->file);
+        waiting_since = Clock::now();
+      } else if (seconds_since(waiting_since) > flags_.eval_timeout) {
+        SPDLOG_INFO("no new checkpoint in {} for {} s", checkpoints_.string(), flags_.eval_timeout);
+        return;
+      } else {
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      }
+    }
+  }
+
+  const EvalFlags& flags_;
+  fs::path checkpoints_, output_;
+  config::Pipeline pipeline_;
+  std::optional<eval::CheckpointEvaluator> evaluator_;
+  std::optional<eval::EventWriter> events_;
+  std::string text_, unwritten_;  // the second: why the results of some checkpoint are not in the folder
+  std::vector<std::string> all_json_;
+  int64_t last_step_ = -1;
+};
+
+}  // namespace
+
+void evaluate_checkpoints(const EvalFlags& flags) { Evaluation(flags).run(); }
+
+}  // namespace osprey::tools

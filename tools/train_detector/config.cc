@@ -1,0 +1,69 @@
+#include "train_detector/config.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <cctype>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "osprey/base/error.h"
+
+namespace osprey::tools {
+namespace {
+
+/// The overrides of flags that stand for a field.
+std::vector<std::string> assignments(const TrainFlags& flags) {
+  std::vector<std::string> result = flags.config.overrides.assignments;
+  const auto set = [&](const char* field, const std::optional<int64_t>& value) {
+    if (value) result.push_back(fmt::format("{}={}", field, *value));
+  };
+  set("train_config.num_steps", flags.num_train_steps);
+  if (flags.num_train_steps) result.push_back("train_config.num_epochs=");
+  set("train_config.batch_size", flags.batch_size);
+  set("train_config.checkpoint.every_n_steps", flags.checkpoint_every_n);
+  set("train_config.log_every_n_steps", flags.log_every_n);
+  set("eval_config.eval_every_n_steps", flags.eval_every_n);
+  std::string precision = flags.precision;
+  for (char& c : precision) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  if (flags.amp) precision = *flags.amp ? "FP16" : "FP32";
+  if (flags.tf32) precision = *flags.tf32 ? "TF32" : "FP32";
+  if (!precision.empty()) result.push_back("train_config.precision=" + precision);
+  return result;
+}
+
+/// The override that gives a config's ResNet another depth: "ssd_resnet50_v1_fpn" becomes "ssd_resnet101_v1_fpn".
+std::string depth_assignment(const config::Pipeline& pipeline, int64_t depth) {
+  const std::string& type = pipeline.message->model().ssd().feature_extractor().type();
+  std::smatch parts;
+  if (!std::regex_match(type, parts, std::regex("(ssd_resnet)[0-9]+(_.*)")))
+    throw ConfigError(fmt::format("--resnet_depth: the feature extractor is '{}', not a ResNet", type));
+  return fmt::format("model.ssd.feature_extractor.type={}{}{}", parts[1].str(), depth, parts[2].str());
+}
+
+}  // namespace
+
+config::Pipeline pipeline_of(const TrainFlags& flags) {
+  config::Overrides overrides = flags.config.overrides;
+  overrides.assignments = assignments(flags);
+  const std::string& file = flags.config.pipeline_config;
+  config::Pipeline pipeline = config::load_pipeline(file, overrides);
+  if (!flags.resnet_depth && !flags.sample_1_of_n) return pipeline;
+  if (flags.resnet_depth) overrides.assignments.push_back(depth_assignment(pipeline, *flags.resnet_depth));
+  if (flags.sample_1_of_n)
+    for (int i = 0; i < pipeline.message->eval_input_reader_size(); ++i)
+      overrides.assignments.push_back(
+          fmt::format("eval_input_reader[{}].sample_1_of_n_examples={}", i, *flags.sample_1_of_n));
+  return config::load_pipeline(file, overrides);
+}
+
+void tell_dropped_epochs(const TrainFlags& flags) {
+  if (!flags.num_train_steps) return;
+  const auto pipeline = config::load_pipeline(flags.config.pipeline_config, flags.config.overrides);
+  if (pipeline.message->train_config().has_num_epochs())
+    SPDLOG_INFO("--num_train_steps {} is obeyed, train_config.num_epochs {:g} is not", *flags.num_train_steps,
+                pipeline.message->train_config().num_epochs());
+}
+
+}  // namespace osprey::tools

@@ -1,0 +1,15 @@
+#pragma once
+#include "osprey/config/pipeline.h"
+#include "train_detector/flags.h"
+
+namespace osprey::tools {
+
+/// The config with all that the flags say: those that stand for a field are overrides like any other, so that the saved
+/// config says what was run.
+/// throws ConfigError as `config::load_pipeline`, and for a --resnet_depth of what is no ResNet
+config::Pipeline pipeline_of(const TrainFlags& flags);
+
+/// Says in the log what --num_train_steps takes the place of.
+void tell_dropped_epochs(const TrainFlags& flags);
+
+}  // namespace osprey::tools

@@ -1,0 +1,147 @@
+#include "train_detector/flags.h"
+
+#include <spdlog/spdlog.h>
+
+namespace osprey::tools {
+namespace {
+
+/// Flags that the original's trainers take: some are obeyed, some have nothing to do here, and the rest say what does
+/// it.
+void add_flags_of_the_original(CLI::App& app, TrainFlags& flags) {
+  const std::string group = "Compatibility";
+  app.add_option("--sample_1_of_n_eval_examples", flags.sample_1_of_n,
+                 "Evaluates every n-th example only (eval_input_reader[i].sample_1_of_n_examples)")
+      ->check(cli::at_least(1))
+      ->group(group);
+  for (const char* name : {"--record_summaries", "--run_once"})
+    app.add_flag_callback(
+           name, [name] { SPDLOG_INFO("{} changes nothing here", name); }, "Changes nothing")
+        ->group(group);
+  const auto refused = [&](const std::string& name, const std::string& why, const std::string& harmless = "false") {
+    const auto refuse = [name, why, harmless](const std::string& value) {
+      const std::string said = CLI::detail::to_lower(value);
+      const bool is_no = said == harmless || said == "f" || said == "0" || said == "n" || said == "no";
+      if (!is_no) throw CLI::ValidationError(name, why);
+    };
+    app.add_option_function<std::string>(name, refuse, "Is refused: " + why)
+        ->expected(0, 1)
+        ->default_str("true")
+        ->group(group);
+  };
+  refused("--checkpoint_dir", "eval_detector evaluates the checkpoints of a folder");
+  refused("--eval_timeout", "eval_detector --watch waits for checkpoints");
+  refused("--use_tpu", "there are no TPUs here; --device names a GPU or the CPU");
+  refused("--tpu_name", "there are no TPUs here; --device names a GPU or the CPU");
+  refused("--num_workers", "--num_clones and --worker_replicas say how many processes train together", "1");
+  refused("--eval_on_train_data", "eval_input_reader may name the training records");
+}
+
+}  // namespace
+
+void add_flags(CLI::App& app, TrainFlags& flags) {
+  cli::add_config_flags(app, flags.config);
+  app.add_option("--model_dir,--train_dir", flags.job.model_dir,
+                 "Where checkpoints and logs go; a run that lies there is resumed")
+      ->group("Run");
+  app.add_option("--num_train_steps,--train_steps", flags.num_train_steps,
+                 "Steps of the whole run, a total (train_config.num_steps)")
+      ->check(cli::at_least(0))
+      ->group("Run");
+  app.add_option("--train_batch_size", flags.batch_size, "Images per step (train_config.batch_size)")
+      ->check(cli::at_least(1))
+      ->group("Run");
+  app.add_option("--checkpoint_every_n", flags.checkpoint_every_n,
+                 "Steps between checkpoints (train_config.checkpoint.every_n_steps)")
+      ->check(cli::at_least(0))
+      ->group("Run");
+  app.add_option("--log_every_n", flags.log_every_n, "Steps between log lines (train_config.log_every_n_steps)")
+      ->check(cli::at_least(1))
+      ->group("Run");
+  app.add_option("--eval_every_n", flags.eval_every_n,
+                 "Steps between evaluations; 0: at every checkpoint (eval_config.eval_every_n_steps)")
+      ->check(cli::at_least(0))
+      ->group("Run");
+  app.add_option("--resnet_depth,--resnet_size", flags.resnet_depth,
+                 "Layers of the config's ResNet (model.ssd.feature_extractor.type): 18, 34, 50, 101, 152 or 200")
+      ->check(CLI::IsMember({18, 34, 50, 101, 152, 200}))
+      ->group("Run");
+  cli::add_device_flag(app, flags.job.device)->group("Hardware");
+  app.add_option("--precision", flags.precision, "auto, fp32, tf32, bf16 or fp16 (train_config.precision)")
+      ->check(CLI::IsMember({"auto", "fp32", "tf32", "bf16", "fp16"}, CLI::ignore_case))
+      ->group("Hardware");
+  app.add_option("--tf32", flags.tf32,
+                 "Bare or true: --precision tf32, which GPUs have unless told otherwise; false: fp32")
+      ->expected(0, 1)
+      ->default_str("true")
+      ->excludes("--precision")
+      ->group("Hardware");
+  app.add_option("--amp", flags.amp,
+                 "Bare or true: --precision fp16, with a loss scale that adapts itself; false: fp32")
+      ->expected(0, 1)
+      ->default_str("true")
+      ->excludes("--precision", "--tf32")
+      ->group("Hardware");
+  app.add_option("--num_clones", flags.launch.clones,
+                 "Processes on this machine that train together, each on its share of every batch")
+      ->check(cli::at_least(1))
+      ->capture_default_str()
+      ->group("Replicas");
+  app.add_option("--worker_replicas", flags.launch.machines, "Machines that train together, each with --num_clones")
+      ->check(cli::at_least(1))
+      ->capture_default_str()
+      ->group("Replicas");
+  app.add_option("--task", flags.launch.machine, "Which of these machines this is, from 0")
+      ->check(cli::at_least(0))
+      ->group("Replicas");
+  app.add_option("--master", flags.master, "HOST:PORT of machine 0, where the replicas meet")->group("Replicas");
+  app.add_option("--ps_tasks", flags.ps_tasks,
+                 "Parameter servers: 0, since the replicas sum their gradients themselves")
+      ->check([](const std::string& value) {
+        return value == "0" ? ""
+                            : value + ": there are no parameter servers, the replicas sum their gradients themselves";
+      })
+      ->group("Replicas");
+  app.add_option("--worker_job_name", flags.worker_job_name, "Is ignored: replicas have no job names")
+      ->group("Replicas");
+  app.add_option("--max_restarts", flags.launch.max_restarts,
+                 "How often the replicas are started again, from the last checkpoint, after one was lost")
+      ->check(cli::at_least(0))
+      ->group("Replicas");
+  app.add_option("--replica_timeout", flags.replica_timeout,
+                 "Seconds after which a replica without an answer counts as lost")
+      ->check(cli::at_least(1))
+      ->capture_default_str()
+      ->group("Replicas");
+  app.add_flag("--clone_on_cpu", flags.clone_on_cpu, "Puts the copies on the CPU: --device cpu")
+      ->excludes("--device")
+      ->group("Hardware");
+  app.add_option("--benchmark_steps", flags.benchmark_steps,
+                 "Times so many steps, prints one JSON line, writes nothing but a --trace")
+      ->check(cli::at_least(1))
+      ->group("Trying out");
+  app.add_option("--trace", flags.trace,
+                 "Writes what the CPU and GPUs do in five more steps into this file, for chrome://tracing or "
+                 "ui.perfetto.dev")
+      ->needs("--benchmark_steps")
+      ->group("Trying out");
+  app.add_flag("--dry_run", flags.dry_run, "Builds everything, makes one step, reports memory and data, writes nothing")
+      ->excludes("--benchmark_steps")
+      ->group("Trying out");
+  app.add_option(
+         "--find_learning_rate", flags.search_steps,
+         "Makes so many steps (200 where none are named) at rates that rise from 1e-6 to 10, says where the loss "
+         "falls fastest and where it is lowest, prints one JSON line, writes nothing")
+      ->expected(0, 1)
+      ->default_str("200")
+      ->check(cli::at_least(20))
+      ->excludes("--benchmark_steps", "--dry_run")
+      ->group("Trying out");
+  app.add_flag("--use_fake_data", flags.job.use_fake_data, "Made-up pictures instead of the train_input_reader")
+      ->group("Trying out");
+  app.add_flag("--print_config", flags.print_config, "Prints the config after all overrides and ends")
+      ->group("Trying out");
+  add_flags_of_the_original(app, flags);
+  cli::accept_logging_flags(app);
+}
+
+}  // namespace osprey::tools
