@@ -71,9 +71,9 @@ void print(const osprey::data::CreateRecordsResult& result, const Options& optio
           : fmt::format("{} pictures with {} objects in {}\n", result.num_images, result.num_objects, where);
   for (const auto& [name, count] : result.objects_of_class) text += fmt::format("  {:>8} {}\n", count, name);
   if (result.num_cut > 0)
-    text +=
-        fmt::format("{} cut boxes, of which less than {:g} lies in the tile, are there neither object nor background\n",
-                    result.num_cut, options.tiles.min_visible);
+    text += fmt::format(
+        "{} cut boxes, of which less than {:g} lies in the tile, are no objects there: they have weight 0\n",
+        result.num_cut, options.tiles.min_visible);
   if (result.num_background > 0) text += fmt::format("{} tiles without objects left out\n", result.num_background);
   text += fmt::format("label map: {} ({})\n", options.label_map, result.label_map_written ? "written" : "as it was");
   osprey::cli::print(text);
@@ -94,8 +94,8 @@ void add_tile_flags(CLI::App& app, osprey::data::RecordTiles& tiles, bool& tiles
       ->needs(size)
       ->group(group);
   app.add_option("--tile_min_visible", tiles.min_visible,
-                 "share of a box that has to lie in a square to be an object there; others are marked as neither "
-                 "object nor background")
+                 "share of a box that has to lie in a square to be an object there; others get "
+                 "weight 0, and anchors that match them learn nothing")
       ->check(osprey::cli::within(0, 1))
       ->capture_default_str()
       ->needs(size)

@@ -92,6 +92,17 @@ bool wants_videos(const CLI::App& app, const Flags& flags) {
   return true;
 }
 
+/// throws ConfigError where the list would take the place of what is looked at or drawn
+void check_json_file(const Flags& flags, const std::vector<fs::path>& drawn_to) {
+  if (flags.json_file.empty()) return;
+  const fs::path list = fs::weakly_canonical(flags.json_file);
+  const auto is_list = [&](const fs::path& file) { return fs::weakly_canonical(file) == list; };
+  if (std::ranges::any_of(flags.paths, is_list)) throw ConfigError("--json " + flags.json_file + ": is an input");
+  if (std::ranges::any_of(drawn_to, is_list))
+    throw ConfigError("--json " + flags.json_file + ": is what --output_dir makes of an input");
+  cli::check_writable(flags.json_file);
+}
+
 std::vector<tools::Picture> pictures_of(const Flags& flags) {
   std::vector<tools::Picture> pictures = tools::pictures_of(flags.paths);
   if (flags.max_images > 0 && pictures.size() > flags.max_images) pictures.resize(flags.max_images);
@@ -103,6 +114,7 @@ int detect_on_pictures(const Flags& flags) {
   std::vector<fs::path> files;
   for (const tools::Picture& picture : pictures) files.push_back(picture.file);
   const auto drawn_to = tools::drawn_files(files, flags.output_dir, ".jpg", "picture");
+  check_json_file(flags, drawn_to);
   const tools::ServedModel served(flags.models.front());
   const Detector detector(served.folder(), flags.device);
   return tools::list_pictures(pictures, tools::find_with(detector, flags.tiles, flags.min_score), drawn_to,
@@ -113,6 +125,7 @@ int detect_on_videos(const Flags& flags) {
   std::vector<fs::path> files;
   for (const std::string& path : flags.paths) files.push_back(tools::file_of_video(path));
   const auto drawn_to = tools::drawn_files(files, flags.output_dir, ".mp4", "video");
+  check_json_file(flags, drawn_to);
   const tools::ServedModel served(flags.models.front());
   const Detector detector(served.folder(), flags.device);
   tools::WatchOptions watching = flags.watching;
@@ -136,7 +149,6 @@ int main(int argc, char** argv) {
       throw ConfigError("--model: more than one is for --benchmark only");
     kernels::named_device(flags.device);
     const bool videos = wants_videos(app, flags);
-    if (!flags.json_file.empty()) cli::check_writable(flags.json_file);
     if (videos) return detect_on_videos(flags);
     if (flags.benchmark_calls == 0) return detect_on_pictures(flags);
     tools::benchmark(flags.models, flags.device, pictures_of(flags), flags.benchmark_calls);

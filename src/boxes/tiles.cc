@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "osprey/base/error.h"
 
@@ -52,6 +53,25 @@ bool gives_way(const Seen& one, const Seen& other) {
   return height > 0 && width > 0 && height * width > kCommon * (is_part ? a.area() : std::min(a.area(), b.area()));
 }
 
+/// For each view those others of which some box may overlap one of its own.
+std::vector<std::vector<size_t>> views_that_meet(const std::vector<Seen>& all, size_t views) {
+  constexpr float kFar = std::numeric_limits<float>::infinity();
+  std::vector<Box> around(views, {kFar, kFar, -kFar, -kFar});  // all boxes of the view
+  for (const Seen& one : all) {
+    Box& box = around[one.view];
+    const Box& own = one.detection.box;
+    box = {std::min(box.ymin, own.ymin), std::min(box.xmin, own.xmin), std::max(box.ymax, own.ymax),
+           std::max(box.xmax, own.xmax)};
+  }
+  std::vector<std::vector<size_t>> result(views);
+  for (size_t a = 0; a < views; ++a)
+    for (size_t b = 0; b < views; ++b)
+      if (a != b && around[a].ymin < around[b].ymax && around[b].ymin < around[a].ymax &&
+          around[a].xmin < around[b].xmax && around[b].xmin < around[a].xmax)
+        result[a].push_back(b);
+  return result;
+}
+
 }  // namespace
 
 std::vector<Box> tiles_px(int64_t height, int64_t width, const TileOptions& options) {
@@ -84,12 +104,16 @@ std::vector<Detection> merge_views(const std::vector<TileView>& views) {
     }
   std::ranges::stable_sort(
       all, [](const Seen& a, const Seen& b) { return a.cut != b.cut ? b.cut : a.detection.score > b.detection.score; });
-  std::vector<Seen> kept;
-  for (Seen& one : all)
-    if (std::ranges::none_of(kept, [&](const Seen& other) { return gives_way(one, other); }))
-      kept.push_back(std::move(one));
+  const std::vector<std::vector<size_t>> neighbours = views_that_meet(all, views.size());
+  std::vector<std::vector<Seen>> kept(views.size());  // by view
   std::vector<Detection> result;
-  for (Seen& one : kept) result.push_back(std::move(one.detection));
+  for (Seen& one : all) {
+    const auto hides_it = [&](const Seen& other) { return gives_way(one, other); };
+    if (std::ranges::any_of(neighbours[one.view], [&](size_t v) { return std::ranges::any_of(kept[v], hides_it); }))
+      continue;
+    result.push_back(one.detection);
+    kept[one.view].push_back(std::move(one));
+  }
   std::ranges::stable_sort(result, [](const Detection& a, const Detection& b) { return a.score > b.score; });
   return result;
 }

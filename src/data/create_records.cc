@@ -18,6 +18,7 @@
 #include "osprey/data/shapes.h"
 #include "record_of_image.h"
 #include "sharded_output.h"
+#include "single_threaded.h"
 #include "tile_records.h"
 
 namespace osprey::data {
@@ -137,6 +138,7 @@ class Maker {
     std::atomic<int64_t> next = begin;
     std::exception_ptr failure;
     const auto work = [&] {
+      use_one_thread();
       try {
         RecordCounts counts;
         for (int64_t i = next++; i < end; i = next++) {
@@ -154,13 +156,12 @@ class Maker {
     };
     std::vector<std::jthread> threads;
     try {
-      for (int t = 1; t < threads_; ++t) threads.emplace_back(work);
+      for (int t = 0; t < threads_; ++t) threads.emplace_back(work);
     } catch (const std::system_error& error) {
       next = end;  // those that are there come to their end, and are waited for
       throw DataError(
           fmt::format("{} threads cannot be started: {}; lower --num_workers", threads_, error.code().message()));
     }
-    work();
     threads.clear();  // waits for them
     if (failure) std::rethrow_exception(failure);
     return records;
@@ -243,16 +244,21 @@ CreateRecordsResult create_records(const CreateRecordsOptions& options,
   result += maker.counts();
   for (const auto& [name, count] : result.objects_of_class) result.num_objects += count;
   result.problems = problems.lines();
+  if (result.num_images == 0 && result.num_background > 0)
+    throw DataError(
+        fmt::format("{}: nothing is left: its {} tiles have no objects, and --tile_background leaves them out\n{}",
+                    options.input, result.num_background, fmt::join(result.problems, "\n")));
   if (result.num_images == 0)
     throw DataError(fmt::format("{}: none of {} pictures can be used{}\n{}", options.input, total,
                                 options.image_dir.empty() ? "; --image_dir says where they lie"
                                                           : "; looked for below --image_dir " + options.image_dir,
                                 fmt::join(result.problems, "\n")));
-  if (obey && result.num_objects == 0 && problems.count(kForeignObjects) > 0)
+  const bool has_objects = result.num_objects + result.num_cut > 0;
+  if (obey && !has_objects && problems.count(kForeignObjects) > 0)
     throw ConfigError(fmt::format("{}: has none of the classes of {}\n{}", options.label_map,
                                   options.input.empty() ? "the shapes" : options.input,
                                   fmt::join(result.problems, "\n")));
-  if (result.num_objects == 0 && problems.count("object(s) left out") > 0)
+  if (!has_objects && problems.count("object(s) left out") > 0)
     throw DataError(
         fmt::format("{}: none of its objects can be used\n{}", options.input, fmt::join(result.problems, "\n")));
   output.publish();

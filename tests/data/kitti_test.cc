@@ -84,8 +84,9 @@ TEST_F(Kitti, ReadsObjectsInPixelsOfThePicture) {
 
 TEST_F(Kitti, DetectionsAndTypesOfSeveralWordsAreRead) {
   const auto found = objects(std::string(kDog) + "\n  road sign \t0 0 -1 1 2 3 4 -1 -1 -1 -1 -1 -1 -1 1.0\n" +
-                             "7 0 0 -1 1 2 3 4 -1 -1 -1 -1 -1 -1 -1");
-  ASSERT_EQ(found.size(), 3u);
+                             "7 0 0 -1 1 2 3 4 -1 -1 -1 -1 -1 -1 -1\n2 wheeler 0 0 -1 1 2 3 4 -1 -1 -1 -1 -1 -1 -1");
+  ASSERT_EQ(found.size(), 4u);
+  EXPECT_EQ(found[3].name, "2 wheeler");
   EXPECT_EQ(found[0].box_px, (Box{2, 1.5f, 20.25f, 30}));
   EXPECT_TRUE(found[0].truncated);
   EXPECT_EQ(found[1].name, "road sign");
@@ -103,12 +104,13 @@ TEST_F(Kitti, RowsThatAreNoneAreCountedWithFileAndLine) {
       "Car 0 0 0 inf 2 3 4 -1 -1 -1 -1 -1 -1 -1\n"
       "Car 0 0 0 1e300 2 3 4 -1 -1 -1 -1 -1 -1 -1\n"
       "Car 0 0 0 1,5 2 3 4 -1 -1 -1 -1 -1 -1 -1\n"
+      "Type 2 0.00 0 -10 100 110 200 240 -1 -1 -1 -1000 -1000 -1000 -10\n"
       "0 2 Car 0 0 0 1 2 3 4 -1 -1 -1 -1 -1 -1 -1\n"
       "Car\n" +
       std::string(kDog));
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].name, "dog");
-  EXPECT_THAT(problems_.lines(), ElementsAre(AllOf(HasSubstr("9 object(s) left out, their rows not being \"type "),
+  EXPECT_THAT(problems_.lines(), ElementsAre(AllOf(HasSubstr("10 object(s) left out, their rows not being \"type "),
                                                    HasSubstr("label_2/0.txt:1: '0 0.5 0.5 0.1 0.1'"),
                                                    HasSubstr("label_2/0.txt:2: 'Car"))));
 }

@@ -262,6 +262,23 @@ TEST_F(TileRecords, BackgroundIsKeptAtItsShareAndDrawnByTheSeed) {
   EXPECT_NE(kept(0.25).second, kept(0.25, 1).second);
 }
 
+TEST_F(TileRecords, SaysThatAllWasBackground) {
+  add_png("a.png", 40, 40, {});
+  write_file(dir_ / "map.pbtxt", "item { id: 1 name: 'cat' }");
+  CreateRecordsOptions request = tiles_only(10, 0);
+  request.tiles.background = 0;
+  EXPECT_THAT([&] { create_records(request); },
+              ThrowsMessage<DataError>(AllOf(HasSubstr("16 tiles have no objects"), HasSubstr("--tile_background"))));
+}
+
+TEST_F(TileRecords, ALabelMapWhoseObjectsAreAllCutHasClassesOfTheData) {
+  add_png("a.png", 40, 40, {{0, 0, 40, 40}});
+  write_file(dir_ / "map.pbtxt", "item { id: 1 name: 'cat' }");
+  const CreateRecordsResult result = create_records(tiles_only(10, 0));
+  EXPECT_EQ(result.num_objects, 0);
+  EXPECT_EQ(result.num_cut, 16);
+}
+
 TEST_F(TileRecords, ShardsAndBytesDoNotDependOnWorkers) {
   for (int i = 0; i < 5; ++i) add_png(fmt::format("{}.png", i), 50 + 10 * i, 60, {{5, 5, 35, 35}});
   std::vector<std::string> first;

@@ -147,6 +147,10 @@ TEST_F(DetectVideos, WhatDoesNotGoTogetherIsRefused) {
   fs::copy(folder_ / "clip.avi", folder_ / "clip.mp4");
   EXPECT_EQ(detect("--output_dir . clip.avi clip.mp4"), 2);
   EXPECT_THAT(said_, HasSubstr("is an input video"));
+  EXPECT_EQ(detect("--json clip.mp4 clip.mp4"), 2);
+  EXPECT_THAT(said_, HasSubstr("clip.mp4: is an input"));
+  EXPECT_EQ(detect("--json drawn/clip.mp4 --output_dir drawn clip.avi"), 2);
+  EXPECT_THAT(said_, HasSubstr("is what --output_dir makes"));
   EXPECT_EQ(text_of(folder_ / "clip.mp4"), text_of(folder_ / "clip.avi"));
 }
 

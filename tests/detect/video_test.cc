@@ -112,6 +112,41 @@ TEST(Video, WhatIsNotCompleteLeavesWhatWasThere) {
   EXPECT_FALSE(fs::exists(folder / "out.part.mp4"));
 }
 
+TEST(Video, WhatHasTheNameOfAPartIsLeftAlone) {
+  const TempDir folder;
+  write_file(folder / "out.part.mp4", "somebody's");
+  const auto writer = create_video(folder / "out.mp4", 25, 48, 64);
+  writer->add(plain(1));
+  EXPECT_TRUE(fs::exists(folder / "out.part2.mp4"));
+  writer->finish();
+  EXPECT_EQ(fs::file_size(folder / "out.part.mp4"), 10U);
+  EXPECT_FALSE(fs::exists(folder / "out.part2.mp4"));
+  EXPECT_TRUE(fs::exists(folder / "out.mp4"));
+}
+
+TEST(Video, AColonInANameIsNoProtocol) {
+  const TempDir folder;
+  fs::create_directory(folder / "run:1");
+  const std::string file = folder / "run:1/2026-11-26T10:20:30.mp4";
+  const auto writer = create_video(file, 25, 48, 64);
+  writer->add(plain(1));
+  writer->finish();
+  const fs::path before = fs::current_path();
+  fs::current_path(folder / "run:1");
+  EXPECT_TRUE(open_video("2026-11-26T10:20:30.mp4")->read());
+  fs::current_path(before);
+}
+
+TEST(Video, PasswordsAreInNoName) {
+  const std::string address = "rtsp://me:secret@10.0.0.5:554/a@b";
+  EXPECT_EQ(shown_name(address), "rtsp://10.0.0.5:554/a@b");
+  EXPECT_EQ(file_of_video(address), "rtsp___10_0_0_5_554_a_b");
+  EXPECT_EQ(shown_name("rtsp://10.0.0.5"), "rtsp://10.0.0.5");
+  EXPECT_EQ(shown_name("rtsp://me@10.0.0.5"), "rtsp://10.0.0.5");
+  EXPECT_EQ(shown_name("a@b.mp4"), "a@b.mp4");
+  EXPECT_LE(file_of_video("http://a/" + std::string(300, 'x')).string().size(), 100U);
+}
+
 TEST(Video, WhatCannotBeWrittenSaysWhatToDo) {
   const TempDir folder;
   const auto says_what_to_do =

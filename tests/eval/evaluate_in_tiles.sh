@@ -12,7 +12,7 @@ fail() { echo "$*"; cat log; exit 1; }
 
 "$bin/create_records" --format shapes --num_images 4 --tile_size 100 --tile_overlap 0.3 --label_map data/label_map.pbtxt --output data/train.record >made 2>log || fail "records of tiles"
 grep -q "^36 tiles and 4 whole ones of 4 pictures with [0-9]* objects in 1 file" made || fail "$(cat made)"
-grep -q "cut boxes, of which less than 0.5 lies in the tile, are there neither object nor background" made || fail "$(cat made)"
+grep -q "cut boxes, of which less than 0.5 lies in the tile, are no objects there" made || fail "$(cat made)"
 "$bin/create_records" --format shapes --num_images 3 --seed 1 --label_map data/label_map.pbtxt --output data/test.record >/dev/null 2>log
 "$bin/check_dataset" --pipeline_config "$config" --data_dir data --strict >checked 2>log || fail "check_dataset: exit code $?"
 grep -q "records 40, pictures 40, boxes [0-9]* ([0-9]* of weight 0, of which nothing is learnt)" checked || fail "$(cat checked)"

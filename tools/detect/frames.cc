@@ -10,10 +10,12 @@ bool Frames::goes_on() const {
   return !ended_ && (options_.max_frames == 0 || count_ < options_.max_frames) && train::SignalGuard::received() == 0;
 }
 
-/// Passes over those between two that are looked at; false at the end.
+/// Passes over those between two that are looked at; false at the end, or after a signal.
 bool Frames::skip_between() {
   for (int64_t i = 1; count_ > 0 && i < options_.every_n_frames; ++i) {
-    if (!video_.skip()) return false;
+    if (train::SignalGuard::received() != 0) return false;
+    ended_ = !video_.skip();
+    if (ended_) return false;
     ++position_;
   }
   return true;
@@ -22,7 +24,8 @@ bool Frames::skip_between() {
 std::vector<Frame> Frames::next() {
   std::vector<Frame> batch;
   while (std::ssize(batch) < options_.batch_size && goes_on()) {
-    std::optional<Frame> frame = skip_between() ? video_.read() : std::nullopt;
+    if (!skip_between()) break;
+    std::optional<Frame> frame = video_.read();
     ended_ = !frame;
     if (ended_) break;
     position_ = frame->index + 1;

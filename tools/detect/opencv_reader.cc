@@ -38,13 +38,15 @@ cv::VideoCapture open_capture(const std::string& path) {
                                       ? "it is in use, or you may not read it (group video)"
                                       : fmt::format("there is no /dev/video{}", number)));
   } else {
-    if (!capture.open(path, cv::CAP_FFMPEG) && !capture.open(path, cv::CAP_OPENCV_MJPEG))
-      throw DataError(path + (is_live_video(path)
-                                  ? ": cannot be opened: nobody answers, or it is no video"
-                                  : ": cannot be opened as a video: not one, damaged, cut short, or of an "
-                                    "unknown codec"));
+    // FFmpeg takes what precedes a colon for a protocol.
+    const std::string place = is_live_video(path) ? path : fs::absolute(path).string();
+    if (!capture.open(place, cv::CAP_FFMPEG) && !capture.open(place, cv::CAP_OPENCV_MJPEG))
+      throw DataError(shown_name(path) + (is_live_video(path)
+                                              ? ": cannot be opened: nobody answers, or it is no video"
+                                              : ": cannot be opened as a video: not one, damaged, cut short, or of an "
+                                                "unknown codec"));
   }
-  if (!capture.grab()) throw DataError(path + ": no frame of it can be read");
+  if (!capture.grab()) throw DataError(shown_name(path) + ": no frame of it can be read");
   return capture;
 }
 
@@ -62,13 +64,14 @@ class Reader final : public VideoReader {
  public:
   explicit Reader(const std::string& path)
       : capture_(open_capture(path)), quarter_turns_(quarter_turns(capture_)), start_(now()) {
-    info_.path = path;
+    info_.path = shown_name(path);
     info_.is_live = is_live_video(path);
     const double rate = capture_.get(cv::CAP_PROP_FPS), frames = capture_.get(cv::CAP_PROP_FRAME_COUNT);
     if (rate > 0 && rate <= 1000)
       info_.frames_per_second = rate;
     else
-      SPDLOG_WARN("{}: names no frame rate; {} frames per second are assumed", path, info_.frames_per_second);
+      SPDLOG_WARN("{}: names no frame rate; {} frames per second are assumed", info_.path, info_.frames_per_second);
+    frame_s_ = 1 / info_.frames_per_second;
     if (!info_.is_live && frames > 0) info_.promised_frames = static_cast<int64_t>(frames);
   }
 
@@ -96,11 +99,12 @@ class Reader final : public VideoReader {
   }
 
  private:
-  /// Of the frame that was grabbed. Some files give no times, or none for their last frame, which OpenCV says as 0.
+  /// Of the frame that was grabbed. Some files give no times, or none for their last frames, which OpenCV says as 0.
   double time_s() {
-    const double frame_s = 1 / info_.frames_per_second;
     const double said_s = info_.is_live ? now() - start_ : capture_.get(cv::CAP_PROP_POS_MSEC) / 1000;
-    time_s_ = next_ == 0 ? 0 : said_s > time_s_ ? said_s : time_s_ + frame_s * static_cast<double>(next_ - timed_);
+    const auto passed = static_cast<double>(next_ - timed_);
+    if (passed > 0 && said_s > time_s_) frame_s_ = (said_s - time_s_) / passed;
+    time_s_ += frame_s_ * passed;
     timed_ = next_;
     return time_s_;
   }
@@ -111,7 +115,8 @@ class Reader final : public VideoReader {
   double start_;
   bool ready_ = true;  ///< the next frame has been grabbed
   int64_t next_ = 0;
-  double time_s_ = 0;  ///< of frame timed_, the last that was read
+  double time_s_ = 0;   ///< of frame timed_, the last that was read
+  double frame_s_ = 0;  ///< that the frames up to it took, each
   int64_t timed_ = 0;
 };
 

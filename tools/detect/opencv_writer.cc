@@ -11,10 +11,20 @@ namespace osprey::tools {
 namespace fs = std::filesystem;
 namespace {
 
+/// A name for the file until it is complete, which nothing has yet; absolute, so that FFmpeg takes no part of it for a
+/// protocol.
+fs::path part_of(const fs::path& file) {
+  for (int n = 1;; ++n) {
+    fs::path part = fs::absolute(file);
+    part.replace_extension(n == 1 ? ".part.mp4" : fmt::format(".part{}.mp4", n));
+    if (!fs::exists(part)) return part;
+  }
+}
+
 class Writer final : public VideoWriter {
  public:
   Writer(const fs::path& file, double frames_per_second, int64_t height, int64_t width)
-      : file_(file), part_(fs::path(file).replace_extension(".part.mp4")) {
+      : file_(file), part_(part_of(file)) {
     const cv::Size size(static_cast<int>(width), static_cast<int>(height));
     for (const char* codec : {"avc1", "mp4v"})
       if (writer_.open(part_.string(), cv::CAP_FFMPEG, cv::VideoWriter::fourcc(codec[0], codec[1], codec[2], codec[3]),

@@ -15,6 +15,9 @@ bool is_video(const std::string& path);
 /// Whether it is a camera or a stream.
 bool is_live_video(const std::string& path);
 
+/// What a video is called in lists and messages: its path, of a stream without user and password.
+std::string shown_name(const std::string& path);
+
 /// A name for a file that is made of a video: its path, or for a camera or stream the letters and digits of what it was
 /// called.
 std::filesystem::path file_of_video(const std::string& path);
@@ -35,7 +38,8 @@ struct VideoInfo {
 struct Frame {
   at::Tensor image;   ///< [H, W, 3] uint8 RGB, upright
   int64_t index = 0;  ///< from 0; those that were skipped count
-  double time_s = 0;  ///< since the beginning, as the file says, or since the first frame of what is live
+  double time_s = 0;  ///< since the beginning, as the file says, or since the first frame of what is live; where a
+                      ///< file does not say, as of its last frames, at the pace of those before
 };
 
 /// Gives a video frame by frame.
@@ -66,7 +70,8 @@ std::unique_ptr<VideoReader> open_video(const std::string& path);
 
 /// An .mp4 file without sound, as H.264 or, where there is no encoder for that, as MPEG-4.
 ///
-/// file           is called "<name>.part.mp4" until it is complete, and then replaces what was there
+/// file           is called "<name>.part.mp4", or ".part2.mp4" where there is one, until it is complete, and then
+///                replaces what was there
 /// height, width  >= 2; of an odd one the last row or column is left out
 /// throws         DataError: cannot be written, or no encoder is there
 std::unique_ptr<VideoWriter> create_video(const std::filesystem::path& file, double frames_per_second, int64_t height,

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <fstream>
 #include <optional>
@@ -37,6 +38,7 @@ class Lines {
 int list_videos(const std::vector<std::string>& paths, const Find& find, const WatchOptions& options,
                 const std::vector<std::filesystem::path>& drawn_to, const std::string& json_file) {
   const train::SignalGuard stops_at_signals;
+  std::signal(SIGPIPE, SIG_IGN);  // a list that nobody reads any more is an error, after which no part of a video stays
   Lines lines(json_file);
   bool all_whole = true;
   for (size_t i = 0; i < paths.size() && train::SignalGuard::received() == 0; ++i) {
@@ -53,7 +55,7 @@ int list_videos(const std::vector<std::string>& paths, const Find& find, const W
     const Watched seen = watch(
         *video, find, options, [&](const std::string& line) { lines.add(line); }, drawing ? &*drawing : nullptr);
     if (seen.early_end.empty()) continue;
-    SPDLOG_WARN("{}: {}; what was found until then is written", paths[i], seen.early_end);
+    SPDLOG_WARN("{}: {}; what was found until then is written", video->info().path, seen.early_end);
     all_whole = false;
   }
   if (const int signal = train::SignalGuard::received(); signal != 0) return 128 + signal;

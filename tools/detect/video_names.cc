@@ -24,9 +24,17 @@ bool is_video(const std::string& path) {
          std::find(kVideoEndings.begin(), kVideoEndings.end(), ending) != kVideoEndings.end();
 }
 
+std::string shown_name(const std::string& path) {
+  const size_t begin = path.find("://");
+  if (begin == std::string::npos) return path;
+  const size_t end = path.find('/', begin + 3), at = path.rfind('@', end);
+  return at == std::string::npos || at < begin ? path : path.substr(0, begin + 3) + path.substr(at + 1);
+}
+
 std::filesystem::path file_of_video(const std::string& path) {
   if (!is_live_video(path)) return path;
-  std::string name = path;
+  constexpr size_t kLongest = 100;
+  std::string name = shown_name(path).substr(0, kLongest);
   std::replace_if(
       name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
   return name;

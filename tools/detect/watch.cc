@@ -67,8 +67,7 @@ Watched watch(VideoReader& video, const Find& find, const WatchOptions& options,
     for (size_t i = 0; i < batch.size(); ++i) {
       add_line(line_of(info, batch[i], found[i]));
       if (drawing != nullptr)
-        drawing->show(drawn(images[i], found[i]),
-                      info.is_live ? std::llround(batch[i].time_s * info.frames_per_second) : batch[i].index);
+        drawing->show(drawn(images[i], found[i]), std::llround(batch[i].time_s * info.frames_per_second));
       seen.detections += std::ssize(found[i]);
     }
     seen.frames += std::ssize(batch);

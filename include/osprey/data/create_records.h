@@ -13,8 +13,8 @@ namespace osprey::data {
 /// How pictures are cut into tiles, each a record of its own, for a detector that will look at tiles: `TileOptions`
 /// says where they lie, and whether the whole picture is a record, too; side_px 0: nothing is cut.
 struct RecordTiles : boxes::TileOptions {
-  /// Share of a box, in [0, 1], that has to lie in a tile to be an object of it. Of others what lies there is neither
-  /// object nor background, see `AnnotatedObject::ignored`, but for strips below a pixel, which are left out.
+  /// Share of a box, in [0, 1], that has to lie in a tile to be an object of it. Of others what lies there gets
+  /// weight 0, see `AnnotatedObject::ignored`, but for strips below a pixel, which are left out.
   double min_visible = 0.5;
   double background = 1;  ///< share of the tiles without objects, in [0, 1], that become records
 };

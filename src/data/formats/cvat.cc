@@ -164,7 +164,6 @@ class Cvat final : public AnnotationSource {
     for (const Picture& picture : pictures_) {
       names.push_back(names_of_file(slashed(picture.name)));
       names.back().push_back(picture.name);
-      names.back().push_back(picture.id);
     }
     order_ = select_split(options_.split, names, problems);
   }

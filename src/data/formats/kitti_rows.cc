@@ -30,10 +30,13 @@ std::optional<Row> row_of(const std::string& line) {
     else
       row.numbers.push_back(number_of(words[i]));
   }
-  const bool is_of_tracking = first > 1 && !std::isnan(number_of(words[0]));  // begins with frame and track
+  const auto is_number = [&](size_t word) { return !std::isnan(number_of(words[word])); };
+  const bool is_of_tracking = first > 2 && is_number(0) && is_number(1);  // begins with frame and track
   if (is_of_tracking || (row.numbers.size() != 14 && row.numbers.size() != 15)) return std::nullopt;
   const auto is_float = [](double value) { return std::isfinite(static_cast<float>(value)); };
   if (!std::all_of(row.numbers.begin(), row.numbers.end(), is_float)) return std::nullopt;
+  const double truncated = row.numbers[0], occluded = row.numbers[1];
+  if (truncated < -1 || truncated > 1 || occluded < -1 || occluded > 3) return std::nullopt;  // belongs to the type
   return row;
 }
 
