@@ -102,7 +102,10 @@ if [ "$flavour" = cuda ] && [ ! -x "$cuda/bin/nvcc" ] && ! nvcc --version 2>/dev
   unpack_wheels --no-deps nvidia-{cuda-nvcc,cuda-crt,cuda-cccl,nvvm}==13.0.*
   chmod +x "$staging"/tree/nvidia/cu13/{bin,nvvm/bin}/*
   ln -sfn lib "$cuda/lib64"  # where nvcc looks for libraries
-  cp -r "$staging"/tree/nvidia/cu13/. "$cuda/"
+  # nvcc itself comes last: where it is, all is.
+  mv "$staging/tree/nvidia/cu13/bin/nvcc" "$staging/nvcc"
+  cp -r "$staging"/tree/nvidia/cu13/. "$cuda/" 2>"$log" || fail "could not copy nvcc into $cuda (no space left on the disk?)"
+  mv "$staging/nvcc" "$cuda/bin/nvcc"
   rm -rf "$staging"
 fi
 

@@ -19,7 +19,7 @@ int64_t bytes_of(const Example& example) {
   return bytes;
 }
 
-/// Shares no memory with the other: augmentations write into what they are given.
+/// Shares no memory with the other: a step of another program may write into what it is given.
 Example copy_of(Example example) {
   for (const auto member : kTensors)
     if ((example.*member).defined()) example.*member = (example.*member).clone();

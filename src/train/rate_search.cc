@@ -46,7 +46,7 @@ class Recorder final : public Hook {
  public:
   void after_step(const StepEvent& event) override {
     const double loss = event.result.losses.back().value.item<double>();
-    if (!std::isfinite(loss)) {
+    if (!std::isfinite(loss) || !event.result.ok()) {
       ended_ = true;
       return;
     }
@@ -67,7 +67,8 @@ class Recorder final : public Hook {
   bool ended_ = false;
 };
 
-/// The field of a schedule that says how high it is, and its value, for the batch of this config.
+/// The field of a schedule that says how high it is, and its value, for the batch of this config. Where it begins with
+/// a warm-up, that is the rate which that leads to.
 struct RateField {
   std::string path;
   std::optional<double> value;  ///< none where there is no schedule, or one of another program
@@ -80,6 +81,8 @@ RateField rate_field(const proto::Optimizer& optimizer, const proto::LearningRat
   const std::string place = "train_config.optimizer." + member_of(optimizer)->name() + ".learning_rate";
   const auto* member = member_of(schedule);
   if (member == nullptr || schedule.has_custom()) return {place, std::nullopt};
+  if (const auto& steps = schedule.manual_step_learning_rate(); steps.warmup() && steps.schedule_size() > 0)
+    return {place + ".manual_step_learning_rate.schedule[0].learning_rate", steps.schedule(0).learning_rate()};
   const auto& kind = schedule.GetReflection()->GetMessage(schedule, member);
   for (const char* name : {"learning_rate", "initial_learning_rate", "learning_rate_base"})
     if (const auto* field = kind.GetDescriptor()->FindFieldByName(name))
@@ -135,16 +138,21 @@ RateAdvice advise(const RateCurve& curve) {
 
 std::string find_learning_rate(config::Pipeline pipeline, const JobOptions& options, int64_t steps) {
   TORCH_CHECK(steps >= 20, "a search for the learning rate needs at least 20 steps, got ", steps);
-  // Later it would scale the rates that are tried.
-  if (const std::string scaled = config::scale_to_batch(pipeline); !scaled.empty()) SPDLOG_INFO("{}", scaled);
+  pipeline.message->mutable_train_input_reader()->clear_num_epochs();  // the search may take more than a training
   proto::Optimizer& optimizer = *pipeline.message->mutable_train_config()->mutable_optimizer();
-  proto::LearningRate* const schedule = config::learning_rate_of(optimizer);
-  if (schedule == nullptr)
+  if (optimizer.has_custom())
     throw ConfigError(
         "train_config.optimizer: the learning rate of an optimizer of another program cannot be searched");
-  const RateField field = rate_field(optimizer, *schedule);
-  set_rising(*schedule, steps);
-  Assembly assembly = assemble(std::move(pipeline), options);
+  RateField field;
+  if (proto::LearningRate* const schedule = config::learning_rate_of(optimizer); schedule != nullptr) {
+    const std::string path = rate_field(optimizer, *schedule).path;
+    // Later it would scale the rates that are tried.
+    if (const std::string scaled = config::scale_to_batch(pipeline); !scaled.empty()) SPDLOG_INFO("{}", scaled);
+    field = {path, rate_field(optimizer, *schedule).value};
+    set_rising(*schedule, steps);
+  }
+  if (!options.model_dir.empty()) SPDLOG_WARN("--model_dir is not looked at: the search begins as a new training does");
+  Assembly assembly = assemble(std::move(pipeline), options);  // which says so where there is no optimizer
   if (!assembly.train().fine_tune_checkpoint().empty()) fine_tune(assembly);
   const auto source = training_source(assembly, options);
   Recorder recorder;

@@ -186,6 +186,19 @@ TEST(Mosaic, BoxesMasksAndKeypointsAreWhereAPlainReferencePutsThem) {
   EXPECT_GT(seen, 300);
 }
 
+TEST(Mosaic, PicturesThatAreCutOffLeaveNoPad) {
+  // Each picture is at least twice as large as the largest quarter.
+  const auto step =
+      augmentation("random_mosaic { probability: 1 min_scale: 1.5 max_scale: 1.5 pad_color: [77, 77, 77] }");
+  for (uint64_t key = 0; key < 60; ++key) {
+    Example example = numbered(30, 30, 1);
+    KeyedDraws draws({0, 0, key, 0});
+    dynamic_cast<const Combination&>(*step).apply(
+        example, 0, one_by_one({numbered(29, 29, 2), numbered(7, 7, 3), numbered(100, 100, 4)}), draws);
+    EXPECT_FALSE(example.image.select(2, 2).eq(77).any().item<bool>()) << key;
+  }
+}
+
 TEST(Mosaic, AQuarterWithoutPixelsShowsNothing) {
   Example example = numbered(6, 6, 1);
   example.masks = at::ones({1, 6, 6});

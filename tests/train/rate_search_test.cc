@@ -98,6 +98,30 @@ TEST(RateSearch, TriesTheSameRatesWhereTheConfigScalesItsOwn) {
             2 * plain.at("configured_learning_rate").get<double>());
 }
 
+TEST(RateSearch, TheConfiguredRateIsThatBehindAWarmUp) {
+  const std::string place = "train_config.optimizer.momentum_optimizer.learning_rate=";
+  const JobOptions job{.device = "cpu", .use_fake_data = true};
+  const auto configured = [&](const std::vector<std::string>& more) {
+    return nlohmann::json::parse(find_learning_rate(quickstart(more), job, 20)).at("configured_learning_rate");
+  };
+  EXPECT_FLOAT_EQ(configured({place + "{manual_step_learning_rate {initial_learning_rate: 0.001 warmup: true "
+                                      "schedule {step: 100 learning_rate: 0.05}}}"})
+                      .get<float>(),
+                  0.05f);
+  EXPECT_FLOAT_EQ(configured({place + "{constant_learning_rate {learning_rate: 0.01}}",
+                              "train_config.auto_scale_lr={base_batch_size: 1 warmup_steps: 100}"})
+                      .get<float>(),
+                  0.02f);
+}
+
+TEST(RateSearch, WithoutAnOptimizerItSaysWhatATrainingSays) {
+  EXPECT_THAT(
+      [] {
+        find_learning_rate(quickstart({"train_config.optimizer={}"}), {.device = "cpu", .use_fake_data = true}, 20);
+      },
+      ThrowsMessage<ConfigError>(HasSubstr("no optimizer")));
+}
+
 TEST(RateSearch, EndsWhereLossesAreNoNumbersFromTheStart) {
   EXPECT_THAT(
       [] {

@@ -28,7 +28,7 @@ RateAdvice advise(const RateCurve& curve);
 
 /// Finds out which learning rates a training can have: makes `steps` steps, or fewer where the loss has risen to four
 /// times its lowest or is not finite, with rates from 1e-6 to 10, each as many times the one before, in place of the
-/// config's schedule. Begins with the weights that the training would begin with, and writes nothing.
+/// config's schedule. Begins with the weights that a new training would begin with, and writes nothing.
 ///
 /// Returns one line of JSON: `loss_falls_fastest_at` (null where no rate lowers the loss), `loss_is_lowest_at`,
 /// `configured_learning_rate` (after auto_scale_lr; null where the schedule is that of another program), and `curve`, a

@@ -19,7 +19,8 @@ struct MosaicOptions {
   std::vector<float> color;  // empty: the mean of the example
 };
 
-/// Of one side of a picture: how many of its pixels are seen, and on how many of the canvas.
+/// Of one side of a picture: how many of its pixels are seen, and on how many of the canvas; of one that is cut off, on
+/// all that there is room for.
 struct Visible {
   int64_t seen, shown;
 };
@@ -28,7 +29,7 @@ Visible visible_part(int64_t side, int64_t room, double factor) {
     return std::max<int64_t>(1, std::lrint(std::min(value, static_cast<double>(most))));
   };
   const int64_t seen = rounded(static_cast<double>(room) / factor, side);
-  return {seen, rounded(static_cast<double>(seen) * factor, room)};
+  return {seen, seen < side ? room : rounded(static_cast<double>(seen) * factor, room)};
 }
 
 /// One of the four around the point.
