@@ -129,8 +129,7 @@ int main(int argc, char** argv) {
       ->check(one_of_the_formats());
   app.add_option("--input", options.input,
                  "folder searched for XML files (kitti: folders of labels) with all below it, JSON, CSV or CVAT's XML "
-                 "file, or YOLO "
-                 "data set (its folder, or the file that describes it)");
+                 "file, or YOLO data set (its folder, or the file that describes it)");
   app.add_option("--image_dir", options.image_dir,
                  "where the pictures lie; default: JPEGImages, images, data or image_2, or beside the annotations");
   app.add_option(

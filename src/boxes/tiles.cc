@@ -118,7 +118,7 @@ std::vector<Detection> merge_views(const std::vector<TileView>& views) {
   return result;
 }
 
-std::vector<Detection> detect_in_tiles(const at::Tensor& image, const TileOptions& options, const Look& look) {
+std::vector<Detection> detect_in_tiles(const at::Tensor& image, const TileOptions& options, const Find& find) {
   TORCH_CHECK(image.dim() == 3, "image must be [H, W, 3], is ", image.sizes());
   const int64_t height = image.size(0), width = image.size(1);
   const auto h = static_cast<float>(height), w = static_cast<float>(width);
@@ -133,7 +133,7 @@ std::vector<Detection> detect_in_tiles(const at::Tensor& image, const TileOption
     views.push_back({{0, 0, 1, 1}, {}});
     parts.push_back(image);
   }
-  std::vector<std::vector<Detection>> found = look(parts);
+  std::vector<std::vector<Detection>> found = find(parts);
   for (size_t v = 0; v < views.size(); ++v) views[v].found = std::move(found[v]);
   return merge_views(views);
 }

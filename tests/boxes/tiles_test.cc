@@ -3,6 +3,10 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <random>
+#include <utility>
+
 #include "osprey/base/error.h"
 
 namespace osprey::boxes {
@@ -97,6 +101,71 @@ TEST(MergeViews, OnlyOtherViewsOfTheSameClassGiveWay) {
   // Half of the smaller one and no more: side by side.
   const TileView other{{0, 0, 1, 1}, {found({0.2f, 0.3f, 0.4f, 0.5f}, 0.5f)}};
   EXPECT_EQ(merge_views({one, other}).size(), 4u);
+}
+
+/// Of all pairs, by the words of `merge_views`.
+std::vector<Detection> plainly_merged(const std::vector<TileView>& views) {
+  struct One {
+    Detection detection;
+    size_t view;
+    bool cut;
+  };
+  std::vector<One> all, kept;
+  for (size_t v = 0; v < views.size(); ++v)
+    for (Detection found : views[v].found) {
+      const Box in = found.box, part = views[v].place;
+      const bool cut = (in.ymin < 0.01f && part.ymin > 0) || (in.xmin < 0.01f && part.xmin > 0) ||
+                       (in.ymax > 0.99f && part.ymax < 1) || (in.xmax > 0.99f && part.xmax < 1);
+      found.box = {part.ymin + in.ymin * part.height(), part.xmin + in.xmin * part.width(),
+                   part.ymin + in.ymax * part.height(), part.xmin + in.xmax * part.width()};
+      all.push_back({found, v, cut});
+    }
+  std::ranges::stable_sort(all, [](const One& a, const One& b) {
+    return std::pair(a.cut, -a.detection.score) < std::pair(b.cut, -b.detection.score);
+  });
+  for (const One& one : all) {
+    const bool hidden = std::ranges::any_of(kept, [&](const One& other) {
+      const Box &a = one.detection.box, &b = other.detection.box;
+      const bool part_of_whole = one.cut && !other.cut;
+      const float height = std::max(0.0f, std::min(a.ymax, b.ymax) - std::max(a.ymin, b.ymin)),
+                  width = std::max(0.0f, std::min(a.xmax, b.xmax) - std::max(a.xmin, b.xmin));
+      return one.view != other.view && (part_of_whole || one.detection.class_id == other.detection.class_id) &&
+             height * width > 0.5f * (part_of_whole ? a.area() : std::min(a.area(), b.area()));
+    });
+    if (!hidden) kept.push_back(one);
+  }
+  std::vector<Detection> result;
+  for (const One& one : kept) result.push_back(one.detection);
+  std::ranges::stable_sort(result, [](const Detection& a, const Detection& b) { return a.score > b.score; });
+  return result;
+}
+
+TEST(MergeViews, OfManyViewsIsThatOfAllPairs) {
+  std::mt19937 random(3);
+  const auto draw = [&](float low, float high) { return std::uniform_real_distribution<float>(low, high)(random); };
+  for (int round = 0; round < 20; ++round) {
+    std::vector<TileView> views;
+    for (const Box& tile : tiles_px(300, 400, {.side_px = 100, .overlap = 0.25}))
+      views.push_back({{tile.ymin / 300, tile.xmin / 400, tile.ymax / 300, tile.xmax / 400}, {}});
+    views.push_back({{0, 0, 1, 1}, {}});
+    size_t count = 0;
+    for (TileView& view : views)
+      for (int i = 0; i < 12; ++i, ++count) {
+        // Some reach over the side of their part, as boxes that nobody has clipped do.
+        const float y = draw(-0.1f, 0.8f), x = draw(-0.1f, 0.8f);
+        view.found.push_back({{y, x, y + draw(0.05f, 0.6f), x + draw(0.05f, 0.6f)},
+                              draw(0, 1),
+                              std::uniform_int_distribution<int64_t>(1, 2)(random),
+                              ""});
+      }
+    const std::vector<Detection> merged = merge_views(views), expected = plainly_merged(views);
+    ASSERT_EQ(merged.size(), expected.size());
+    EXPECT_LT(merged.size(), count);
+    for (size_t i = 0; i < merged.size(); ++i) {
+      EXPECT_EQ(merged[i].box, expected[i].box) << i;
+      EXPECT_EQ(merged[i].score, expected[i].score) << i;
+    }
+  }
 }
 
 }  // namespace

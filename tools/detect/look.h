@@ -1,7 +1,6 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -10,8 +9,7 @@
 
 namespace osprey::tools {
 
-/// What is found on each of some pictures, [H, W, 3] uint8 RGB, in their order.
-using Find = std::function<std::vector<std::vector<Detection>>(const std::vector<at::Tensor>& pictures)>;
+using boxes::Find;
 
 /// Looks with a detector, which has to outlive what is returned.
 /// tiles   side_px 0: the pictures are looked at as a whole only

@@ -33,8 +33,7 @@ class Writer final : public VideoWriter {
     remove();
     throw DataError(fmt::format(
         "{}: a video of {} x {} pixels and {:g} frames per second cannot be written: the folder takes no files, or "
-        "this "
-        "OpenCV lacks FFmpeg with an encoder for H.264 or MPEG-4 (Debian's libopencv-videoio406 has both); leave "
+        "this OpenCV lacks FFmpeg with an encoder for H.264 or MPEG-4 (Debian's libopencv-videoio406 has both); leave "
         "--output_dir out for the list alone",
         part_.string(), width, height, frames_per_second));
   }

@@ -39,12 +39,12 @@ struct TileView {
 std::vector<Detection> merge_views(const std::vector<TileView>& views);
 
 /// Finds what is on each of several pictures, [H, W, 3] uint8.
-using Look = std::function<std::vector<std::vector<Detection>>(const std::vector<at::Tensor>& pictures)>;
+using Find = std::function<std::vector<std::vector<Detection>>(const std::vector<at::Tensor>& pictures)>;
 
-/// What `look` finds on a picture when it is shown its tiles, row by row, and at last, where that is asked for and
+/// What `find` finds on a picture when it is shown its tiles, row by row, and at last, where that is asked for and
 /// there are several, the whole: as `merge_views` lists it. The parts share the picture's memory.
 /// image   [H, W, 3] uint8
-/// throws  as `tiles_px` and `look`
-std::vector<Detection> detect_in_tiles(const at::Tensor& image, const TileOptions& options, const Look& look);
+/// throws  as `tiles_px` and `find`
+std::vector<Detection> detect_in_tiles(const at::Tensor& image, const TileOptions& options, const Find& find);
 
 }  // namespace osprey::boxes

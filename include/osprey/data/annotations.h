@@ -32,8 +32,8 @@ struct AnnotatedObject {
   float area_px = 0;  ///< of the object's outline; 0 where only the box is known
   bool is_crowd = false, difficult = false, truncated = false;
   bool group_of = false;  ///< one box around several objects, as in Open Images
-  /// Neither an object nor background: its weight is 0, so training learns nothing from it. Metrics leave out what is
-  /// found in it where it is a crowd (COCO) and difficult (Pascal), too.
+  /// Its weight is 0: of anchors that match it training learns nothing; others are background, as beside any box.
+  /// Metrics leave out what is found in it where it is a crowd (COCO) and difficult (Pascal), too.
   bool ignored = false;
 };
 

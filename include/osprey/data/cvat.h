@@ -9,7 +9,7 @@ namespace osprey::data {
 struct CvatOptions {
   std::string input;      ///< an XML file, or a folder with annotations.xml or labels.xml
   std::string image_dir;  ///< what names are relative to; "" searches the usual places, as for COCO
-  std::string split;  ///< a subset of the file, or a list of names (with or without ending) or ids to use; "" for all
+  std::string split;      ///< a subset of the file, or a list of names (with or without ending) to use; "" for all
 };
 
 /// "CVAT for images 1.1": one XML file for all pictures, as CVAT and FiftyOne write it.
