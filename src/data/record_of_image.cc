@@ -55,8 +55,6 @@ bool load(AnnotatedImage& image, Problems& problems) {
   return bytes.has_value();
 }
 
-std::string place_of(const AnnotatedImage& image) { return image.path.empty() ? image.file_name : image.path; }
-
 std::string format_of(const ImageInfo& info, const std::string& file_name) {
   if (info.format != "other") return info.format;
   const std::string ending = lower_case(std::filesystem::path(file_name).extension().string());
@@ -115,6 +113,8 @@ std::optional<Box> normalised(const AnnotatedObject& object, const AnnotatedImag
 }
 
 }  // namespace
+
+std::string place_of(const AnnotatedImage& image) { return image.path.empty() ? image.file_name : image.path; }
 
 std::optional<ReadPicture> read_picture(AnnotatedImage& image, RecordCheck check, Problems& problems) {
   if (!load(image, problems)) return std::nullopt;

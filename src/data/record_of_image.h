@@ -12,6 +12,9 @@
 
 namespace osprey::data {
 
+/// What problems call a picture: its path, or where it has none its name.
+std::string place_of(const AnnotatedImage& image);
+
 /// How the kind of problem begins that an object of a class outside the label map is.
 inline constexpr const char* kForeignObjects = "object(s) left out: the label map";
 

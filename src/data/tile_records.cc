@@ -109,7 +109,7 @@ std::vector<std::string> records_with_tiles(AnnotatedImage image, const config::
   RecordCounts of_whole{.num_whole = 1};
   std::string whole = record_of_picture(image, picture->info, map, RecordCheck::kNow, problems,
                                         of_whole.objects_of_class);  // which counts what is wrong with its boxes
-  const std::string place = image.path.empty() ? image.file_name : image.path;
+  const std::string place = place_of(image);
   const Sheet sheet(std::move(image), *picture, map);
   std::vector<Box> places;
   try {
