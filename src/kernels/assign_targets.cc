@@ -2,9 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include "kernels/box_passes.h"
 #include "kernels/check_range.h"
 #include "kernels/code_scales.h"
-#include "kernels/device/boxes.h"
 #include "kernels/operator.h"
 
 namespace osprey::kernels {
@@ -14,6 +14,26 @@ constexpr int64_t kFirstBox = device::ClassRows::kFirstBox;
 static_assert(Match::kIgnore + kFirstBox == 0 && Match::kBackground + kFirstBox == 1);
 
 using FiveTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+
+/// Writes what the rows of classes are, and what the anchors have of them.
+void write_targets(const at::Tensor& where, const device::ClassRows& classes, const device::AnchorTargets& of_anchors,
+                   int64_t B, int64_t A) {
+  const int64_t numbers = classes.count(B);
+  if (device::takes_loops(where)) {
+    const int64_t of_image = classes.count(1);
+    parallel_for(B, [&](int64_t image) {
+      for (int64_t i = image * of_image; i < (image + 1) * of_image; ++i) classes(i);
+    });
+    return for_each_anchor(where, B, A, of_anchors);
+  }
+  // One kernel instead of two, of which the first would be over before the GPU is busy.
+  using Classes = device::Each<device::ClassRows>;
+  using Anchors = device::EachAnchor<device::AnchorTargets>;
+  const Anchors anchors{of_anchors, B, A};
+  const device::TwoKernels<Classes, Anchors> both{Classes{classes, numbers},
+                                                  device::blocks_for(numbers, Classes::kThreads), anchors};
+  device::launch(where, both.first_blocks + anchors.blocks(), both);
+}
 
 FiveTensors assign(const at::Tensor& boxes, const at::Tensor& labels, const at::Tensor& weights,
                    const at::Tensor& match, const at::Tensor& anchors, at::ArrayRef<double> scales,
@@ -37,21 +57,24 @@ FiveTensors assign(const at::Tensor& boxes, const at::Tensor& labels, const at::
                    class_weights = at::empty({B, M + kFirstBox, 1}, floats), row = at::empty({B, A}, match.options()),
                    codes = at::empty({B, A, encodes ? 4 : 0}, floats), box_weights = at::empty({B, A}, floats);
   if (!boxes.is_meta()) {
-    const at::Tensor b = boxes.contiguous(), l = labels.contiguous(), w = weights.contiguous(), m = match.contiguous(),
-                     a = anchors.contiguous();
+    const at::Tensor b = device::aligned(boxes), l = labels.contiguous(), w = weights.contiguous(),
+                     m = match.contiguous(), a = device::aligned(anchors);
     check_range(m, Match::kIgnore, M, "a match");
-    device::for_each(boxes, B * (M + kFirstBox),
-                     device::ClassRows{l.const_data_ptr<float>(), w.const_data_ptr<float>(), M, C,
-                                       background_in_first_column ? 1.0f : 0.0f, static_cast<float>(background_weight),
-                                       class_rows.mutable_data_ptr<float>(), class_weights.mutable_data_ptr<float>()});
-    device::for_each(
-        boxes, B * A,
-        device::AnchorTargets{{b.const_data_ptr<float>(), m.const_data_ptr<int64_t>(), a.const_data_ptr<float>(), M, A,
-                               encodes ? code_scales(scales) : CodeScales()},
-                              w.const_data_ptr<float>(),
-                              row.mutable_data_ptr<int64_t>(),
-                              encodes ? codes.mutable_data_ptr<float>() : nullptr,
-                              box_weights.mutable_data_ptr<float>()});
+    const device::ClassRows classes{l.const_data_ptr<float>(),
+                                    w.const_data_ptr<float>(),
+                                    M,
+                                    C,
+                                    background_in_first_column ? 1.0f : 0.0f,
+                                    static_cast<float>(background_weight),
+                                    class_rows.mutable_data_ptr<float>(),
+                                    class_weights.mutable_data_ptr<float>()};
+    const device::AnchorTargets of_anchors{{b.const_data_ptr<float>(), m.const_data_ptr<int64_t>(),
+                                            a.const_data_ptr<float>(), M, encodes ? code_scales(scales) : CodeScales()},
+                                           w.const_data_ptr<float>(),
+                                           row.mutable_data_ptr<int64_t>(),
+                                           encodes ? codes.mutable_data_ptr<float>() : nullptr,
+                                           box_weights.mutable_data_ptr<float>()};
+    write_targets(boxes, classes, of_anchors, B, A);
   }
   return {class_rows, class_weights, row, codes, box_weights};
 }

@@ -14,7 +14,7 @@ namespace osprey::kernels {
 namespace {
 
 at::Tensor or_value(const at::Tensor& values, const at::Tensor& x, double otherwise) {
-  return values.defined() ? values.contiguous() : at::full({x.size(1)}, otherwise, x.options().dtype(at::kFloat));
+  return values.defined() ? device::aligned(values) : at::full({x.size(1)}, otherwise, x.options().dtype(at::kFloat));
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ Epilogue epilogue_of(double low, double high, int64_t curve) {
 Affine::Affine(const at::Tensor& x, const at::Tensor& gamma_or_none, const at::Tensor& beta, const at::Tensor& means,
                const at::Tensor& inverse_deviation, const Epilogue& epilogue)
     : gamma(or_value(gamma_or_none, x, 1)),
-      mean(means.contiguous()),
+      mean(device::aligned(means)),
       scale(gamma * inverse_deviation),
       shift(or_value(beta, x, 0)),
       channels{mean.const_data_ptr<float>(), scale.const_data_ptr<float>(), shift.const_data_ptr<float>(), epilogue} {}
@@ -147,9 +147,10 @@ at::Tensor gradient_moments(const at::Tensor& gradient, const at::Tensor& x, con
   return result;
 }
 
-at::Tensor spread(const at::Tensor& gradient, const at::Tensor& x, const Affine& affine, const at::Tensor& slope,
-                  const at::Tensor& offset) {
-  const at::Tensor result = empty_map(x.sizes(), x);
+at::Tensor spread(const at::Tensor& gradient, const at::Tensor& x, const Affine& affine, const at::Tensor& given_slope,
+                  const at::Tensor& given_offset) {
+  const at::Tensor result = empty_map(x.sizes(), x), slope = device::aligned(given_slope),
+                   offset = device::aligned(given_offset);
   const auto *slopes = slope.const_data_ptr<float>(), *offsets = offset.const_data_ptr<float>();
   const int64_t depth = x.size(1);
   with_elements(x.scalar_type(), [&](auto* type) {

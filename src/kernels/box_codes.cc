@@ -4,8 +4,8 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "kernels/box_passes.h"
 #include "kernels/code_scales.h"
-#include "kernels/device/boxes.h"
 #include "kernels/no_second_derivative.h"
 #include "kernels/operator.h"
 
@@ -20,15 +20,18 @@ void check(const at::Tensor& codes, const at::Tensor& anchors) {
               codes.toString(), " ", codes.sizes(), " and ", anchors.toString(), " ", anchors.sizes());
 }
 
+/// How many of them have a code for each anchor.
+int64_t images(const at::Tensor& codes) { return c10::multiply_integers(codes.sizes().slice(0, codes.dim() - 2)); }
+
 at::Tensor decode(const at::Tensor& codes, const at::Tensor& anchors, at::ArrayRef<double> scales) {
   check(codes, anchors);
   const CodeScales own = code_scales(scales);
   const at::Tensor boxes = at::empty(codes.sizes(), codes.options());
   if (codes.is_meta()) return boxes;
-  const at::Tensor c = codes.contiguous(), a = anchors.contiguous();
-  device::for_each(codes, codes.numel() / 4,
-                   device::DecodeBox{c.const_data_ptr<float>(), a.const_data_ptr<float>(), a.size(0), own,
-                                     boxes.mutable_data_ptr<float>()});
+  const at::Tensor c = device::aligned(codes), a = device::aligned(anchors);
+  for_each_anchor(
+      codes, images(codes), a.size(0),
+      device::DecodeBox{c.const_data_ptr<float>(), a.const_data_ptr<float>(), own, boxes.mutable_data_ptr<float>()});
   return boxes;
 }
 
@@ -41,11 +44,10 @@ at::Tensor decode_backward(const at::Tensor& gradient, const at::Tensor& codes, 
   const CodeScales own = code_scales(scales);
   const at::Tensor result = at::empty(codes.sizes(), codes.options());
   if (codes.is_meta()) return result;
-  const at::Tensor g = gradient.contiguous(), c = codes.contiguous(), a = anchors.contiguous();
-  device::for_each(
-      codes, codes.numel() / 4,
-      device::DecodeBoxBackward{g.const_data_ptr<float>(), c.const_data_ptr<float>(), a.const_data_ptr<float>(),
-                                a.size(0), own, result.mutable_data_ptr<float>()});
+  const at::Tensor g = device::aligned(gradient), c = device::aligned(codes), a = device::aligned(anchors);
+  for_each_anchor(codes, images(codes), a.size(0),
+                  device::DecodeBoxBackward{g.const_data_ptr<float>(), c.const_data_ptr<float>(),
+                                            a.const_data_ptr<float>(), own, result.mutable_data_ptr<float>()});
   return result;
 }
 

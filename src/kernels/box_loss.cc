@@ -4,9 +4,9 @@
 
 #include <limits>
 
+#include "kernels/box_passes.h"
 #include "kernels/check_range.h"
 #include "kernels/code_scales.h"
-#include "kernels/device/boxes.h"
 #include "kernels/operator.h"
 #include "kernels/with_slope.h"
 
@@ -18,35 +18,59 @@ void check_loss(const at::Tensor& predictions, const at::Tensor& weights) {
               predictions.toString(), " ", predictions.sizes(), " with ", weights.toString(), " ", weights.sizes());
 }
 
-/// codes  a function that gives what the predictions are compared with; not called for tensors without values
+/// Losses of weights, and slopes of predictions, to be written.
+LossAndSlopeTensors room_for(const at::Tensor& predictions, const at::Tensor& weights, bool with_slope) {
+  return {at::empty(weights.sizes(), weights.options()),
+          at::empty(with_slope ? predictions.sizes() : at::IntArrayRef({0}), predictions.options())};
+}
+
+/// predictions  [B, A, 4]
 template <class Form, class Codes>
-LossAndSlopeTensors box_loss(const at::Tensor& predictions, const at::Tensor& weights, bool with_slope,
-                             const Form& form, Codes codes) {
-  const at::Tensor x = predictions.contiguous(), w = weights.contiguous();
-  at::Tensor loss = at::empty_like(w), slope = with_slope ? at::empty_like(x) : at::empty({0}, x.options());
-  if (x.is_meta()) return {loss, slope};
-  device::for_each(x, w.numel(),
-                   device::BoxLoss<Form, std::invoke_result_t<Codes>>{
-                       form, codes(), x.const_data_ptr<float>(), w.const_data_ptr<float>(), static_cast<int>(x.size(2)),
-                       loss.mutable_data_ptr<float>(), with_slope ? slope.mutable_data_ptr<float>() : nullptr});
+LossAndSlopeTensors box_loss(const at::Tensor& predictions, const Codes& targets, const at::Tensor& weights,
+                             bool with_slope, const Form& form) {
+  const auto [loss, slope] = room_for(predictions, weights, with_slope);
+  const at::Tensor x = device::aligned(predictions), w = weights.contiguous();
+  for_each_anchor(x, x.size(0), x.size(1),
+                  device::BoxLoss<Form, Codes>{form, targets, x.const_data_ptr<float>(), w.const_data_ptr<float>(),
+                                               loss.mutable_data_ptr<float>(),
+                                               with_slope ? slope.mutable_data_ptr<float>() : nullptr});
   return {loss, slope};
 }
 
-template <class Form>
-LossAndSlopeTensors loss_to_targets(const at::Tensor& predictions, const at::Tensor& targets, const at::Tensor& weights,
-                                    bool with_slope, const Form& form) {
-  check_loss(predictions, weights);
+/// Codes that are not of four numbers.
+LossAndSlopeTensors smooth_l1_of_codes(const at::Tensor& predictions, const at::Tensor& targets,
+                                       const at::Tensor& weights, bool with_slope, const SmoothL1Form& form) {
+  const auto [loss, slope] = room_for(predictions, weights, with_slope);
+  const at::Tensor x = predictions.contiguous(), t = targets.contiguous(), w = weights.contiguous();
+  device::for_each(x, w.numel(),
+                   device::CodeLoss<SmoothL1Form>{form, t.const_data_ptr<float>(), x.const_data_ptr<float>(),
+                                                  w.const_data_ptr<float>(), static_cast<int>(x.size(2)),
+                                                  loss.mutable_data_ptr<float>(),
+                                                  with_slope ? slope.mutable_data_ptr<float>() : nullptr});
+  return {loss, slope};
+}
+
+void check_targets(const at::Tensor& targets, const at::Tensor& predictions) {
   TORCH_CHECK(targets.scalar_type() == at::kFloat && targets.sizes() == predictions.sizes(),
               "expected float32 targets like the predictions, ", predictions.sizes(), ", got ", targets.toString(), " ",
               targets.sizes());
-  const at::Tensor t = targets.contiguous();
-  return box_loss(predictions, weights, with_slope, form,
-                  [&] { return device::WrittenCodes{t.const_data_ptr<float>()}; });
+}
+
+template <class Form>
+LossAndSlopeTensors loss_to_boxes(const at::Tensor& predictions, const at::Tensor& targets, const at::Tensor& weights,
+                                  bool with_slope, const Form& form) {
+  const at::Tensor t = device::aligned(targets);
+  return box_loss(predictions, device::WrittenCodes{t.const_data_ptr<float>()}, weights, with_slope, form);
 }
 
 LossAndSlopeTensors smooth_l1(const at::Tensor& predictions, const at::Tensor& targets, const at::Tensor& weights,
                               double delta, bool with_slope) {
-  return loss_to_targets(predictions, targets, weights, with_slope, SmoothL1Form{static_cast<float>(delta)});
+  check_loss(predictions, weights);
+  check_targets(targets, predictions);
+  if (predictions.is_meta()) return room_for(predictions, weights, with_slope);
+  const SmoothL1Form form{static_cast<float>(delta)};
+  return predictions.size(2) == 4 ? loss_to_boxes(predictions, targets, weights, with_slope, form)
+                                  : smooth_l1_of_codes(predictions, targets, weights, with_slope, form);
 }
 
 LossAndSlopeTensors encoded_smooth_l1(const at::Tensor& predictions, const at::Tensor& boxes, const at::Tensor& match,
@@ -62,19 +86,23 @@ LossAndSlopeTensors encoded_smooth_l1(const at::Tensor& predictions, const at::T
   TORCH_CHECK(anchors.scalar_type() == at::kFloat && anchors.sizes() == at::IntArrayRef({A, 4}),
               "anchors must be float32 [", A, ", 4], got ", anchors.toString(), " ", anchors.sizes());
   const CodeScales own = code_scales(scales);
-  const at::Tensor b = boxes.contiguous(), m = match.contiguous(), a = anchors.contiguous();
+  const at::Tensor m = match.contiguous();
   check_range(m, std::numeric_limits<int64_t>::min(), boxes.size(1), "a match");
-  return box_loss(predictions, weights, with_slope, SmoothL1Form{static_cast<float>(delta)}, [&] {
-    return device::MatchedCodes{
-        b.const_data_ptr<float>(), m.const_data_ptr<int64_t>(), a.const_data_ptr<float>(), b.size(1), A, own};
-  });
+  if (predictions.is_meta()) return room_for(predictions, weights, with_slope);
+  const at::Tensor b = device::aligned(boxes), a = device::aligned(anchors);
+  const device::MatchedCodes codes{b.const_data_ptr<float>(), m.const_data_ptr<int64_t>(), a.const_data_ptr<float>(),
+                                   b.size(1), own};
+  return box_loss(predictions, codes, weights, with_slope, SmoothL1Form{static_cast<float>(delta)});
 }
 
 LossAndSlopeTensors giou(const at::Tensor& predictions, const at::Tensor& targets, const at::Tensor& weights,
                          bool with_slope) {
   TORCH_CHECK(predictions.dim() == 3 && predictions.size(2) == 4, "expected boxes [B, A, 4], got ",
               predictions.sizes());
-  return loss_to_targets(predictions, targets, weights, with_slope, GiouForm{});
+  check_loss(predictions, weights);
+  check_targets(targets, predictions);
+  if (predictions.is_meta()) return room_for(predictions, weights, with_slope);
+  return loss_to_boxes(predictions, targets, weights, with_slope, GiouForm{});
 }
 
 auto smooth_l1_operator() {

@@ -69,9 +69,10 @@ struct Arguments {
     return {loss, slope};
   }
 
-  /// The kernel for a device. make(arguments) -> kernel
+  /// The kernel for a device. make(arguments, how classes are shared) -> kernel
   template <class Make>
   LossAndSlopeTensors run_kernel(Make make) const {
+    if (C == 0) return {loss, slope};
     with_elements(x.scalar_type(), [&](auto* type) {
       using T = std::remove_pointer_t<decltype(type)>;
       const device::ClassLossArguments<T> of{device::data<const T>(x),
@@ -79,13 +80,24 @@ struct Arguments {
                                              weights.const_data_ptr<float>(),
                                              weights.size(2) > 1,
                                              row.const_data_ptr<int64_t>(),
-                                             A,
+                                             std::max<int64_t>(1, A),
                                              C,
                                              R,
                                              B * A,
                                              loss.mutable_data_ptr<float>(),
                                              with_slope() ? device::data<device::SlopeOf<T>>(slope) : nullptr};
-      device::launch(x, device::blocks_for(B * A, device::kAnchorsOfBlock), make(of));
+      const auto run = [&](auto shares) {
+        device::launch(x, device::blocks_for(of.anchors, shares.kAnchors), make(of, shares));
+      };
+      if (C < device::kFewClasses) {
+        run(device::FewClasses{});
+      } else if (C % 2 == 0 && device::begins_at_multiple(of.logits, 2 * sizeof(T)) &&
+                 device::begins_at_multiple(of.targets, 2 * sizeof(float)) &&
+                 device::begins_at_multiple(of.weights, 2 * sizeof(float))) {
+        run(device::PairsOfClasses{});
+      } else {
+        run(device::SingleClasses{});
+      }
     });
     return {loss, slope};
   }
@@ -101,7 +113,9 @@ LossAndSlopeTensors focal(const at::Tensor& logits, const at::Tensor& target_row
   const FocalForm form{static_cast<float>(gamma), static_cast<float>(alpha.value_or(1)),
                        static_cast<float>(alpha ? 1 - *alpha : 1)};
   if (!device::takes_loops(logits))
-    return arguments.run_kernel([&](const auto& of) { return device::SigmoidFocal{of, form}; });
+    return arguments.run_kernel([&](const auto& of, auto shares) {
+      return device::SigmoidFocal<typename std::decay_t<decltype(of)>::Logit, decltype(shares)>{of, form};
+    });
   return arguments.run_loops(
       [&](const cpu::TargetRows& rows, const float* x, int64_t count, float* sums, float* slopes) {
         cpu::sigmoid_focal_rows(x, rows, count, arguments.C, form, sums, slopes);
@@ -117,7 +131,10 @@ LossAndSlopeTensors softmax(const at::Tensor& logits, const at::Tensor& target_r
   if (logits.is_meta()) return {arguments.loss, arguments.slope};
   const auto inverse_scale = static_cast<float>(1 / logit_scale);
   if (!device::takes_loops(logits))
-    return arguments.run_kernel([&](const auto& of) { return device::SoftmaxCrossEntropy{of, inverse_scale}; });
+    return arguments.run_kernel([&](const auto& of, auto shares) {
+      return device::SoftmaxCrossEntropy<typename std::decay_t<decltype(of)>::Logit, decltype(shares)>{of,
+                                                                                                       inverse_scale};
+    });
   return arguments.run_loops(
       [&](const cpu::TargetRows& rows, const float* x, int64_t count, float* sums, float* slopes) {
         cpu::softmax_rows(x, rows, count, arguments.C, inverse_scale, sums, slopes);

@@ -3,9 +3,9 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <limits>
 #include <type_traits>
 
+#include "kernels/device/column_sums.h"
 #include "kernels/device/launch.h"
 #include "kernels/maps.h"
 #include "kernels/with_elements.h"
@@ -27,10 +27,12 @@ at::Tensor DepthwiseOnDevice::readable(const at::Tensor& given) {
 DepthwiseOnDevice::DepthwiseOnDevice(const at::Tensor& x, const at::Tensor& weights, const cpu::Sides& sides)
     : x_(readable(x)),
       weights_(weights),
-      kernel_(sides.lines.kernel),
+      kernel_(static_cast<int>(sides.lines.kernel)),
       stride_(sides.lines.stride),
-      window_{sides.lines.from,   sides.pixels.from,   sides.lines.to, sides.pixels.to,
-              sides.lines.before, sides.pixels.before, x.size(1)} {}
+      window_{static_cast<int>(sides.lines.from),   static_cast<int>(sides.pixels.from),
+              static_cast<int>(sides.lines.to),     static_cast<int>(sides.pixels.to),
+              static_cast<int>(sides.lines.before), static_cast<int>(sides.pixels.before),
+              static_cast<int>(x.size(1))} {}
 
 at::Tensor DepthwiseOnDevice::of_taps(Turned turned) const {
   const at::Tensor taps = weights_.reshape({window_.depth, kernel_ * kernel_}).t();
@@ -45,26 +47,6 @@ void DepthwiseOnDevice::with_types(Run run) const {
   });
 }
 
-/// Strips as long as there are enough of them for all threads of a GPU, several times.
-template <int kRun>
-device::Strips<kRun> DepthwiseOnDevice::strips(int64_t lines, int64_t pixels) const {
-  constexpr int64_t kEnough = 1 << 19, kLeastLines = 4;
-  const int64_t of_a_line = x_.size(0) * device::blocks_for(pixels, kRun) * window_.depth / device::kDepthwiseWidth,
-                wanted = device::blocks_for(kEnough, std::max<int64_t>(1, of_a_line));
-  return {lines, pixels, std::max(device::blocks_for(lines, wanted), kLeastLines)};
-}
-
-/// Makes a map of so many lines and pixels; `x` says where.
-template <class Make>
-void DepthwiseOnDevice::launch_strips(const at::Tensor& x, int64_t lines, int64_t pixels, const Make& make) const {
-  const auto own = strips<Make::kRun>(lines, pixels);
-  const device::DepthwiseStrips<Make> kernel{
-      {x_.size(0) * own.of_a_picture(), window_.depth, std::numeric_limits<int32_t>::max(), /*least_rows=*/1},
-      own,
-      make};
-  device::launch(x, kernel.shares.blocks(), kernel);
-}
-
 /// With the stride that the window has, or 1 where it is turned.
 at::Tensor DepthwiseOnDevice::convolve(const at::Tensor& x, Turned turned,
                                        const device::DepthwiseWindow& window) const {
@@ -72,9 +54,11 @@ at::Tensor DepthwiseOnDevice::convolve(const at::Tensor& x, Turned turned,
   with_types([&](auto* type, auto kernel) {
     using T = std::remove_pointer_t<decltype(type)>;
     const auto run = [&](auto stride) {
-      launch_strips(x, window.lines, window.pixels,
-                    device::DepthwiseForward<T, kernel, stride>{window, device::data<const T>(x),
-                                                                taps.const_data_ptr<float>(), device::data<T>(y)});
+      using Forward = device::DepthwiseForward<T, kernel, stride>;
+      const device::DepthwiseBands bands(x.size(0), window.lines, window.pixels, window.depth, Forward::kRun);
+      device::launch(
+          x, bands.blocks(),
+          Forward{window, bands, device::data<const T>(x), taps.const_data_ptr<float>(), device::data<T>(y)});
     };
     stride_ == 1 ? run(std::integral_constant<int, 1>()) : run(std::integral_constant<int, 2>());
   });
@@ -91,12 +75,24 @@ at::Tensor DepthwiseOnDevice::gradient_of_map(const at::Tensor& gradient) const 
   const at::Tensor result = empty_map(x_.sizes(), x_), taps = of_taps(Turned::kNo);
   with_types([&](auto* type, auto kernel) {
     using T = std::remove_pointer_t<decltype(type)>;
-    using Gradient = device::DepthwiseGradient<T, kernel>;
-    launch_strips(
-        gradient, Gradient::pairs(window_.height, window_.above), Gradient::pixels(window_.width, window_.left),
-        Gradient{window_, device::data<const T>(gradient), taps.const_data_ptr<float>(), device::data<T>(result)});
+    using Gradient = device::DepthwiseGradientByTwo<T, kernel>;
+    const device::DepthwiseBands bands(x_.size(0), Gradient::pairs(window_.height, window_.above),
+                                       Gradient::pixels(window_.width, window_.left), window_.depth, Gradient::kRun);
+    device::launch(gradient, bands.blocks(),
+                   Gradient{window_, bands, device::data<const T>(gradient), taps.const_data_ptr<float>(),
+                            device::data<T>(result)});
   });
   return result;
+}
+
+/// Strips of the result, as long as there are enough of them for all threads of a GPU, several times.
+template <int kRun>
+device::Strips<kRun> DepthwiseOnDevice::strips() const {
+  constexpr int64_t kEnough = 1 << 19, kLeastLines = 4;
+  const int64_t of_a_line =
+                    x_.size(0) * device::blocks_for(window_.pixels, kRun) * window_.depth / device::kDepthwiseWidth,
+                wanted = device::blocks_for(kEnough, std::max<int64_t>(1, of_a_line));
+  return {window_.lines, window_.pixels, std::max(device::blocks_for(window_.lines, wanted), kLeastLines)};
 }
 
 at::Tensor DepthwiseOnDevice::gradient_of_weights(const at::Tensor& gradient) const {
@@ -106,7 +102,7 @@ at::Tensor DepthwiseOnDevice::gradient_of_weights(const at::Tensor& gradient) co
     using T = std::remove_pointer_t<decltype(type)>;
     const auto run = [&](auto stride) {
       using Sums = device::DepthwiseWeightSums<T, kernel, stride>;
-      const auto all = strips<Sums::kRun>(window_.lines, window_.pixels);
+      const auto all = strips<Sums::kRun>();
       const device::RowShares<device::kDepthwiseWidth, Sums::kThreads> own(x_.size(0) * all.of_a_picture(), depth,
                                                                            Sums::kMostBlocks, /*least_rows=*/1);
       const at::Tensor parts = at::empty({own.row_blocks, taps, depth}, result.options());

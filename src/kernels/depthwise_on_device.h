@@ -2,7 +2,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "kernels/cpu/sides.h"
-#include "kernels/device/depthwise.h"
+#include "kernels/device/depthwise_weights.h"
 
 namespace osprey::kernels {
 
@@ -32,12 +32,11 @@ class DepthwiseOnDevice {
   template <class Run>
   void with_types(Run run) const;
   template <int kRun>
-  device::Strips<kRun> strips(int64_t lines, int64_t pixels) const;
-  template <class Make>
-  void launch_strips(const at::Tensor& x, int64_t lines, int64_t pixels, const Make& make) const;
+  device::Strips<kRun> strips() const;
 
   at::Tensor x_, weights_;
-  int64_t kernel_, stride_;
+  int kernel_;
+  int64_t stride_;
   device::DepthwiseWindow window_;
 };
 

@@ -21,7 +21,7 @@ at::Tensor fold_operator(const at::Tensor& x, at::IntArrayRef before, at::IntArr
   with_elements(x.scalar_type(), [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     static_assert(device::FoldPixels<T>::kChannels == kMostFoldedChannels);
-    device::for_each(x, x.size(0) * size[0] * size[1],
+    device::for_each(x, 2 * x.size(0) * size[0] * size[1],
                      device::FoldPixels<T>{device::data<const T>(pictures), static_cast<int>(x.size(1)), x.size(2),
                                            x.size(3), before[0], before[1], size[0], size[1], device::data<T>(result)});
   });

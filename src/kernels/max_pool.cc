@@ -35,16 +35,13 @@ device::PoolWindow pool_window(int64_t depth, at::IntArrayRef size, int64_t kern
     TORCH_CHECK(size[side] > 0 && length >= 0, "a window of ", kernel, " does not fit into a map of ", size);
     return length / stride + 1;
   };
-  return {size[0],
-          size[1],
-          places(0),
-          places(1),
-          depth,
-          static_cast<int>(kernel),
-          static_cast<int>(stride),
-          static_cast<int>(padding[0]),
-          static_cast<int>(padding[2])};
+  return {static_cast<int>(size[0]),   static_cast<int>(size[1]),    static_cast<int>(places(0)),
+          static_cast<int>(places(1)), static_cast<int>(depth),      static_cast<int>(kernel),
+          static_cast<int>(stride),    static_cast<int>(padding[0]), static_cast<int>(padding[2])};
 }
+
+/// Whether windows are of 3 x 3 and jump by two, for which there are kernels.
+bool jumps_by_two(const device::PoolWindow& window) { return window.kernel == 3 && window.stride == 2; }
 
 TwoTensors pool_operator(const at::Tensor& x, int64_t kernel, int64_t stride, at::IntArrayRef padding) {
   TORCH_CHECK(x.dim() == 4 && is_element(x.scalar_type()),
@@ -59,8 +56,13 @@ TwoTensors pool_operator(const at::Tensor& x, int64_t kernel, int64_t stride, at
     const T* const in = device::data<const T>(map);
     T* const out = device::data<T>(y);
     with_width<T>(map, {in, out}, [&](auto width) {
-      device::for_each(x, y.numel() / width,
-                       device::MaxPool<T, width>{window, in, out, taps.mutable_data_ptr<uint8_t>()});
+      const auto run = [&](auto pool) { device::for_each(x, y.numel() / width, pool); };
+      const int64_t vectors = window.depth / width;
+      auto* const chosen = taps.mutable_data_ptr<uint8_t>();
+      if (jumps_by_two(window))
+        run(device::MaxPoolByTwo<T, width>{window, window.lines, window.pixels, vectors, in, out, chosen});
+      else
+        run(device::MaxPool<T, width>{window, window.lines, window.pixels, vectors, in, out, chosen});
     });
   });
   return {y, taps};
@@ -84,8 +86,19 @@ at::Tensor pool_backward_operator(const at::Tensor& gradient, const at::Tensor& 
     const T* const in = device::data<const T>(given);
     T* const out = device::data<T>(result);
     with_width<T>(given, {in, out}, [&](auto width) {
-      device::for_each(gradient, result.numel() / width,
-                       device::MaxPoolGradient<T, width>{window, in, chosen.const_data_ptr<uint8_t>(), out});
+      const int64_t vectors = window.depth / width;
+      const auto* const of_windows = chosen.const_data_ptr<uint8_t>();
+      if (jumps_by_two(window)) {
+        using Gradient = device::MaxPoolGradientByTwo<T, width>;
+        const int64_t rows = Gradient::squares(window.height, window.above),
+                      columns = Gradient::squares(window.width, window.left);
+        device::for_each(gradient, gradient.size(0) * rows * columns * vectors,
+                         Gradient{window, rows, columns, vectors, in, of_windows, out});
+      } else {
+        device::for_each(
+            gradient, result.numel() / width,
+            device::MaxPoolGradient<T, width>{window, window.height, window.width, vectors, in, of_windows, out});
+      }
     });
   });
   return result;

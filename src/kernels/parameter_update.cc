@@ -147,10 +147,10 @@ void update_operator(at::TensorList values, at::TensorList gradients, at::Tensor
   TORCH_CHECK(false, "there is no update rule ", rule);
 }
 
-/// [n] float64 on the device of the tensors, zeros.
-at::Tensor no_norms(at::TensorList tensors) {
+/// [n] float64 on the device of the tensors, to be written.
+at::Tensor room_for_norms(at::TensorList tensors) {
   const auto options = tensors.empty() ? at::TensorOptions() : tensors[0].options();
-  return at::zeros({static_cast<int64_t>(tensors.size())}, options.dtype(at::kDouble));
+  return at::empty({static_cast<int64_t>(tensors.size())}, options.dtype(at::kDouble));
 }
 
 /// Norms of tensors by a kernel that leaves sums of squares of the blocks of a table: make_kernel(table, number of its
@@ -158,14 +158,23 @@ at::Tensor no_norms(at::TensorList tensors) {
 template <int kCompanions, class MakeKernel>
 void norms_on_device(const std::array<at::TensorList, kCompanions>& lists, const at::Tensor& norms,
                      MakeKernel make_kernel) {
+  using Table = device::TensorTable<kCompanions>;
+  int64_t blocks = 0;
+  for (const at::Tensor& tensor : lists[0]) blocks += Table::blocks_of(tensor.numel());
+  const at::Tensor sums = at::empty({blocks}, norms.options());
+  auto* const of_blocks = sums.mutable_data_ptr<double>();
+  int64_t done = 0;
   for_each_table<kCompanions>(lists, [&](const auto& table, size_t first) {
-    using Table = std::decay_t<decltype(table)>;
-    const at::Tensor sums = at::empty({table.blocks()}, norms.options());
-    device::launch(norms, table.blocks(), make_kernel(table, first, sums.mutable_data_ptr<double>()));
-    device::launch(
-        norms, table.size,
-        device::Norms<Table>{table, sums.const_data_ptr<double>(), norms.mutable_data_ptr<double>() + first});
+    device::launch(norms, table.blocks(), make_kernel(table, first, of_blocks + done));
+    done += table.blocks();
   });
+  device::Norms kernel{.sums = of_blocks, .norms = norms.mutable_data_ptr<double>()};
+  for (const at::Tensor& tensor : lists[0]) {
+    kernel.add(Table::blocks_of(tensor.numel()));
+    if (!kernel.full() && &tensor != lists[0].end() - 1) continue;
+    device::launch(norms, kernel.size, kernel);
+    kernel = kernel.next();
+  }
 }
 
 /// The same by loops: sum_of(part, sum) makes that of a part.
@@ -174,14 +183,14 @@ void norms_by_loops(at::TensorList tensors, const at::Tensor& norms, SumOf sum_o
   const std::vector<Part> parts = parts_of(tensors);
   std::vector<double> sums(parts.size());
   for_each(parts, [&](const Part& part) { sum_of(part, &sums[&part - parts.data()]); });
-  double* const result = norms.mutable_data_ptr<double>();
+  double* const result = norms.zero_().mutable_data_ptr<double>();
   for (size_t i = 0; i < parts.size(); ++i) result[parts[i].tensor] += sums[i];
   for (int64_t i = 0; i < norms.size(0); ++i) result[i] = std::sqrt(result[i]);
 }
 
 at::Tensor norms_operator(at::TensorList tensors) {
   for (const at::Tensor& tensor : tensors) check(tensor, "tensors");
-  at::Tensor norms = no_norms(tensors);
+  at::Tensor norms = room_for_norms(tensors);
   if (tensors.empty() || tensors[0].is_meta()) return norms;
   if (!device::takes_loops(tensors[0])) {
     norms_on_device<1>({tensors}, norms, [](const auto& table, size_t, double* sums) {
@@ -215,7 +224,7 @@ at::Tensor finish_operator(at::TensorList gradients, at::TensorList parameters, 
     laid_out.push_back(same_layout(parameters[i], gradients[i]) ? parameters[i]
                                                                 : at::empty_like(gradients[i]).copy_(parameters[i]));
   }
-  at::Tensor norms = no_norms(gradients);
+  at::Tensor norms = room_for_norms(gradients);
   if (gradients.empty() || gradients[0].is_meta()) return norms;
   mark_written(gradients);
   const float *const of_each = penalties.const_data_ptr<float>(), *const by = divisor ? divisor->const_data_ptr<float>()

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "kernels/check_range.h"
 #include "kernels/cpu/loops/pixel_rows.h"
@@ -14,49 +15,76 @@
 namespace osprey::kernels {
 namespace {
 
-/// The same line by line on a CPU, of pictures that are not resized.
-template <class In, class Out>
-void by_lines(const device::Preprocess<In, Out>& kernel, int64_t pictures) {
-  constexpr int64_t kAtATime = 16;  // lines
-  const int64_t width = kernel.width, lines = pictures * kernel.height;
+/// Calls work(picture, line) for the lines of all results, by the threads of the CPU.
+template <class Work>
+void for_lines(int64_t pictures, const device::ContentShapes& content, Work work) {
+  constexpr int64_t kAtATime = 16;
+  const int64_t lines = pictures * content.height;
   parallel_for(device::blocks_for(lines, kAtATime), [&](int64_t task) {
-    for (int64_t line = task * kAtATime; line < std::min(lines, (task + 1) * kAtATime); ++line) {
-      const int64_t* const shape =
-          kernel.true_shapes != nullptr ? kernel.true_shapes + line / kernel.height * kernel.shape_stride : nullptr;
-      const bool outside = shape != nullptr && line % kernel.height >= shape[0];
-      const int64_t content = outside ? 0 : shape != nullptr ? std::clamp<int64_t>(shape[1], 0, width) : width;
-      cpu::scale_pixels(kernel.images + line * width * 3, content, kernel.channels.scale, kernel.channels.offset,
-                        kernel.result + line * width * 3);
-      for (int64_t i = (line * width + content) * 3; i < (line + 1) * width * 3; ++i)
-        store(kernel.result + i, kernel.channels.pad[i % 3]);
-    }
+    for (int64_t line = task * kAtATime; line < std::min(lines, (task + 1) * kAtATime); ++line)
+      work(line / content.height, line % content.height);
   });
 }
 
 template <class In, class Out>
-void run(const at::Tensor& images, const at::Tensor& true_shapes, const at::Tensor& source_shapes,
-         at::ArrayRef<double> scale, at::ArrayRef<double> offset, at::ArrayRef<double> pad, const at::Tensor& result) {
-  using Kernel = device::Preprocess<In, Out>;
-  Kernel kernel{device::data<const In>(images),
-                device::data<const int64_t>(true_shapes),
-                device::data<const int64_t>(source_shapes),
-                true_shapes.defined() ? true_shapes.size(1) : 0,
-                images.size(2),
-                images.size(3),
-                result.size(2),
-                result.size(3),
-                result.size(0) * result.size(2) * result.size(3),
-                device::begins_at_multiple(images.const_data_ptr(), Kernel::kPlaces * sizeof(In)) &&
-                    device::begins_at_multiple(result.const_data_ptr(), Kernel::kPlaces * sizeof(Out)),
-                {},
-                device::data<Out>(result)};
+void scale_on_cpu(int64_t pictures, const In* images, const device::ContentShapes& content,
+                  const device::PixelScale& channels, Out* result) {
+  for_lines(pictures, content, [&](int64_t picture, int64_t y) {
+    const bool outside = y >= content.content_height(picture);
+    const int64_t pixels = outside ? 0 : std::clamp<int64_t>(content.content_width(picture), 0, content.width),
+                  at = (picture * content.height + y) * content.width * 3;
+    cpu::scale_pixels(images + at, pixels, channels.scale, channels.offset, result + at);
+    for (int64_t i = pixels * 3; i < content.width * 3; ++i) store(result + at + i, channels.pad[i % 3]);
+  });
+}
+
+template <class In, class Out>
+void scale_pictures(const at::Tensor& images, const device::ContentShapes& content, const device::PixelScale& channels,
+                    const at::Tensor& result) {
+  const auto* const in = device::data<const In>(images);
+  auto* const out = device::data<Out>(result);
+  if (device::takes_loops(images)) return scale_on_cpu(images.size(0), in, content, channels, out);
+  const auto run = [&](auto numbers) {
+    const device::ScalePictures<In, Out, numbers> kernel{in, content, channels, out};
+    device::launch(images, images.size(0) * kernel.blocks_of_picture, kernel);
+  };
+  constexpr int kNumbers = 8;
+  const bool at_once = content.width % kNumbers == 0 && device::begins_at_multiple(in, kNumbers * sizeof(In)) &&
+                       device::begins_at_multiple(out, kNumbers * sizeof(Out));
+  at_once ? run(std::integral_constant<int, kNumbers>()) : run(std::integral_constant<int, 1>());
+}
+
+template <class In, class Out>
+void resize_pictures(const at::Tensor& images, const at::Tensor& source_shapes, const device::ContentShapes& content,
+                     const device::PixelScale& channels, const at::Tensor& result) {
+  using Kernel = device::ResizePictures<In, Out>;
+  auto* const out = device::data<Out>(result);
+  const bool by_words = content.height * content.width * 3 % Kernel::kWord == 0 && device::begins_at_multiple(out, 16);
+  const Kernel kernel{device::data<const In>(images),
+                      device::data<const int64_t>(source_shapes),
+                      static_cast<int>(images.size(2)),
+                      static_cast<int>(images.size(3)),
+                      content,
+                      channels,
+                      out,
+                      by_words};
+  if (!device::takes_loops(images)) return device::launch(images, images.size(0) * kernel.blocks_of_picture, kernel);
+  for_lines(images.size(0), content, [&](int64_t picture, int64_t y) {
+    const auto sides = kernel.sides_of(picture);
+    const int first = static_cast<int>(y) * content.width;
+    for (int pixel = first; pixel < first + content.width; ++pixel)
+      kernel.make(sides, pixel, out + (picture * kernel.pixels + pixel) * 3);
+  });
+}
+
+device::PixelScale pixel_scale(at::ArrayRef<double> scale, at::ArrayRef<double> offset, at::ArrayRef<double> pad) {
+  device::PixelScale channels;
   for (size_t c = 0; c < 3; ++c) {
-    kernel.channels.scale[c] = static_cast<float>(scale[c]);
-    kernel.channels.offset[c] = static_cast<float>(offset[c]);
-    kernel.channels.pad[c] = static_cast<float>(pad[c]);
+    channels.scale[c] = static_cast<float>(scale[c]);
+    channels.offset[c] = static_cast<float>(offset[c]);
+    channels.pad[c] = static_cast<float>(pad[c]);
   }
-  if (device::takes_loops(images) && !source_shapes.defined()) return by_lines(kernel, images.size(0));
-  device::for_each(images, device::blocks_for(kernel.places, Kernel::kPlaces), kernel);
+  return channels;
 }
 
 at::Tensor preprocess_operator(const at::Tensor& images, const std::optional<at::Tensor>& true_shapes,
@@ -77,6 +105,8 @@ at::Tensor preprocess_operator(const at::Tensor& images, const std::optional<at:
               "expected int64 source_shapes [", images.size(0), ", 2]");
   TORCH_CHECK(scale.size() == 3 && offset.size() == 3 && pad.size() == 3, "expected a number for each of 3 channels");
   TORCH_CHECK(is_element(type), "a network does not take ", type);
+  const int64_t numbers = std::max(3 * images.size(2) * images.size(3), size.empty() ? 0 : 3 * size[0] * size[1]);
+  TORCH_CHECK(numbers <= std::numeric_limits<int32_t>::max(), "a picture of ", numbers, " numbers is too large");
   at::Tensor result =
       at::empty({images.size(0), 3, size.empty() ? images.size(2) : size[0], size.empty() ? images.size(3) : size[1]},
                 images.options().dtype(type), at::MemoryFormat::ChannelsLast);
@@ -88,10 +118,16 @@ at::Tensor preprocess_operator(const at::Tensor& images, const std::optional<at:
     if (source_shapes)
       check_range(sources.select(1, side).contiguous(), 1, x.size(2 + side) + 1,
                   side == 0 ? "the height of a picture" : "the width of a picture");
+  if (result.numel() == 0) return result;
+  const device::ContentShapes content{device::data<const int64_t>(shapes), shapes.defined() ? shapes.size(1) : 0,
+                                      static_cast<int>(result.size(2)), static_cast<int>(result.size(3))};
+  const device::PixelScale channels = pixel_scale(scale, offset, pad);
   const auto of_input = [&](auto* in) {
     using In = std::remove_pointer_t<decltype(in)>;
     with_elements(type, [&](auto* out) {
-      run<In, std::remove_pointer_t<decltype(out)>>(x, shapes, sources, scale, offset, pad, result);
+      using Out = std::remove_pointer_t<decltype(out)>;
+      sources.defined() ? resize_pictures<In, Out>(x, sources, content, channels, result)
+                        : scale_pictures<In, Out>(x, content, channels, result);
     });
   };
   if (x.scalar_type() == at::kByte) {

@@ -4,6 +4,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "kernels/device/launch.h"
 #include "kernels/kept_arguments.h"
 #include "kernels/maps.h"
 #include "kernels/no_second_derivative.h"
@@ -75,7 +76,7 @@ at::Tensor excite_operator(const at::Tensor& x, const Optional& mean, const Opti
   const PendingMap map = pending_map(x, mean, inverse_deviation, gamma, beta, low, high, curve);
   if (x.is_meta()) return empty_map(x.sizes(), x);
   const ReadMap read(map);
-  return gated(read.x, *read.affine, gates.contiguous());
+  return gated(read.x, *read.affine, device::aligned(gates));
 }
 
 TwoTensors excite_backward_operator(const at::Tensor& gradient, const at::Tensor& x, const Optional& mean,
@@ -86,7 +87,7 @@ TwoTensors excite_backward_operator(const at::Tensor& gradient, const at::Tensor
   const PendingMap map = pending_map(x, mean, inverse_deviation, gamma, beta, low, high, curve);
   if (x.is_meta()) return {empty_map(x.sizes(), x), at::empty(gates.sizes(), gates.options())};
   const ReadMap read(map);
-  return take_back_gates(channels_last(gradient.to(x.scalar_type())), read.x, *read.affine, gates.contiguous());
+  return take_back_gates(channels_last(gradient.to(x.scalar_type())), read.x, *read.affine, device::aligned(gates));
 }
 
 /// The map again, whose gradient is taken for one of its values, and the means.

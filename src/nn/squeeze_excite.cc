@@ -36,8 +36,7 @@ at::Tensor SqueezeExcite::forward(const FeatureMap& x) {
     gates_of(map.x.new_empty({map.x.size(0), map.x.size(1), 1, 1}));
     return map.x;
   }
-  // Our kernels for GPUs have not been timed, so there it is libtorch's operations.
-  if (map.x.is_cpu() && map.x.numel() > 0 && takes_own_operators() && kernels::fuses_batch_norm(map.x)) {
+  if (map.x.numel() > 0 && takes_own_operators() && kernels::fuses_batch_norm(map.x)) {
     const kernels::Squeezed squeezed = kernels::squeeze(map);
     const at::Tensor gates = gates_of(squeezed.means.unflatten(1, {-1, 1, 1}));
     return kernels::excite(squeezed.map, gates.flatten(1).to(at::kFloat));

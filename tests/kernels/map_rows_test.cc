@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/device/batch_norm.h"
-#include "kernels/device/depthwise.h"
+#include "kernels/device/depthwise_weights.h"
 #include "kernels/device/launch.h"
 #include "support/golden.h"
 
@@ -68,44 +68,21 @@ TEST(ColumnSums, AreThoseOfAllRowsHoweverFewTheBlocks) {
 
 /// By so few blocks that a thread has many strips, each of so many lines.
 template <int kStride>
-void expect_depthwise(int64_t most_blocks, int64_t lines_of_strip) {
-  constexpr int64_t kDepth = 136, kHeight = 21, kWidth = 18, kLines = (kHeight - 1) / kStride + 1,
-                    kPixels = (kWidth - 1) / kStride + 1;
+void expect_weight_sums(int64_t most_blocks, int64_t lines_of_strip) {
+  constexpr int kDepth = 136, kHeight = 21, kWidth = 18, kLines = (kHeight - 1) / kStride + 1,
+                kPixels = (kWidth - 1) / kStride + 1;
   const auto map = [](int64_t height, int64_t width) {
     return at::randn({2, kDepth, height, width}).contiguous(at::MemoryFormat::ChannelsLast);
   };
-  const at::Tensor x = map(kHeight, kWidth), gradient = map(kLines, kPixels), weights = at::randn({kDepth, 1, 3, 3}),
-                   taps = weights.reshape({kDepth, 9}).t().contiguous();
+  const at::Tensor x = map(kHeight, kWidth), gradient = map(kLines, kPixels);
   const DepthwiseWindow window{kHeight, kWidth, kLines, kPixels, 1, 1, kDepth};
-  using Forward = DepthwiseForward<float, 3, kStride>;
-  const Strips<Forward::kRun> strips(kLines, kPixels, lines_of_strip);
-  const auto all_of = [](const auto& of) { return 2 * of.of_a_picture(); };
-  const at::Tensor exact = x.to(at::kDouble).requires_grad_(), kernel = weights.to(at::kDouble).requires_grad_();
-  const at::Tensor defined = at::conv2d(exact, kernel, {}, {kStride, kStride}, at::IntArrayRef{1, 1}, {1, 1}, kDepth);
-  defined.backward(gradient.to(at::kDouble));
-
-  const at::Tensor y = at::empty_like(gradient);
-  const DepthwiseStrips<Forward> forward{
-      {all_of(strips), kDepth, most_blocks, 1},
-      strips,
-      {window, x.const_data_ptr<float>(), taps.const_data_ptr<float>(), y.mutable_data_ptr<float>()}};
-  launch(x, forward.shares.blocks(), forward);
-  expect_close(y, defined.to(at::kFloat), 1e-5, 1e-5, "y");
-
-  if constexpr (kStride == 2) {  // elsewhere it is a convolution like the above
-    const at::Tensor of_x = at::empty_like(x);
-    using Gradient = DepthwiseGradient<float, 3>;
-    const Strips<Gradient::kRun> pairs(Gradient::pairs(kHeight, 1), Gradient::pixels(kWidth, 1), lines_of_strip);
-    const DepthwiseStrips<Gradient> gather{
-        {all_of(pairs), kDepth, most_blocks, 1},
-        pairs,
-        {window, gradient.const_data_ptr<float>(), taps.const_data_ptr<float>(), of_x.mutable_data_ptr<float>()}};
-    launch(x, gather.shares.blocks(), gather);
-    expect_close(of_x, exact.grad().to(at::kFloat), 1e-5, 1e-5, "gradient of x");
-  }
+  const at::Tensor kernel = at::randn({kDepth, 1, 3, 3}, at::kDouble).requires_grad_();
+  at::conv2d(x.to(at::kDouble), kernel, {}, {kStride, kStride}, at::IntArrayRef{1, 1}, {1, 1}, kDepth)
+      .backward(gradient.to(at::kDouble));
 
   using Sums = DepthwiseWeightSums<float, 3, kStride>;
-  const RowShares<kDepthwiseWidth, Sums::kThreads> shares(all_of(strips), kDepth, most_blocks, 1);
+  const Strips<Sums::kRun> strips(kLines, kPixels, lines_of_strip);
+  const RowShares<kDepthwiseWidth, Sums::kThreads> shares(2 * strips.of_a_picture(), kDepth, most_blocks, 1);
   const at::Tensor parts = at::empty({shares.row_blocks, 9, kDepth}, at::kDouble);
   launch(x, shares.blocks(),
          Sums{shares, strips, window, gradient.const_data_ptr<float>(), x.const_data_ptr<float>(),
@@ -117,8 +94,8 @@ void expect_depthwise(int64_t most_blocks, int64_t lines_of_strip) {
 TEST(Depthwise, AThreadHasManyStripsOfAnyLength) {
   for (const int64_t most_blocks : {1, 3, 4096})
     for (const int64_t lines_of_strip : {1, 2, 5, 21, 40}) {
-      expect_depthwise<1>(most_blocks, lines_of_strip);
-      expect_depthwise<2>(most_blocks, lines_of_strip);
+      expect_weight_sums<1>(most_blocks, lines_of_strip);
+      expect_weight_sums<2>(most_blocks, lines_of_strip);
     }
 }
 

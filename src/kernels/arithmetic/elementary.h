@@ -20,12 +20,19 @@ OSPREY_INLINE float quotient(float a, float b) {
 #endif
 }
 
+#ifdef __CUDA_ARCH__
+/// 2^x
+OSPREY_INLINE float power_of_two(float x) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+}
+#endif
+
 /// e^x of numbers that are not too large: 2^n times a polynomial of what is left.
 OSPREY_INLINE float exponential(float x) {
 #ifdef __CUDA_ARCH__
-  float power;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * 1.44269504f));
-  return power;
+  return power_of_two(x * 1.44269504f);
 #else
   x = x < -87.0f ? -87.0f : x;
   x = x > 88.0f ? 88.0f : x;
@@ -41,12 +48,12 @@ OSPREY_INLINE float exponential(float x) {
 #endif
 }
 
-/// log(1 + x) of 0 <= x <= 1, given s = x / (2 + x): 2 artanh(s), by the polynomial of s^2 that is nearest to artanh(s)
-/// / s up to s = 1/3; its error is 1.5e-8 of the value.
-OSPREY_INLINE float log_one_plus_from(float s) {
-  const float z = s * s;
-  const float p = (0.134350535f * z + 0.141167339f) * (z * z) + (0.200038487f * z + 0.333333197f);
-  return 2.0f * s * (p * z + 1.0f);
+/// log(1 + x) / x of 0 <= x <= 1, given 1 / (1 + x). The logarithm is not analytic at -1 and far away; of powers of
+/// both, six bring the error to 4.5e-8 of the value, where powers of x alone take eight. (Coefficients by Lawson's
+/// iteration for the least relative error)
+OSPREY_INLINE float log_one_plus_over(float x, float inverse) {
+  const float p = ((-0.00197522622f * x + 0.0178912058f) * x - 0.0952941328f) * x + 0.483496517f;
+  return ((0.0226300955f * inverse - 0.157053277f) * inverse + 0.650926709f) * inverse + p;
 }
 
 /// log(x) of a normal x > 0: its exponent, and the series for what is left, which is within 1/sqrt(2) and sqrt(2).

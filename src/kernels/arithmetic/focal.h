@@ -1,4 +1,7 @@
 #pragma once
+#include <cmath>
+#include <type_traits>
+
 #include "kernels/arithmetic/elementary.h"
 
 /// Sigmoid cross entropy with the factors of the focal loss, of one class of one anchor.
@@ -7,29 +10,29 @@ namespace osprey::kernels {
 struct FocalForm {
   float gamma;               ///< power of 1 - p_t; 0: plain cross entropy
   float positive, negative;  ///< factor of a class whose target is 1, and of one whose target is 0
+
+  OSPREY_INLINE FocalForm times(float weight) const { return {gamma, positive * weight, negative * weight}; }
 };
 
-/// miss^gamma and its derivative.
-struct One {
-  OSPREY_INLINE void operator()(float, float& power, float& slope) const { power = 1.0f, slope = 0.0f; }
-};
+/// Powers of what the sigmoid misses the target by, which has the sign of the logit here: miss^(gamma - 1) with that
+/// sign. Times miss it is the power of the focal loss, times gamma that one's derivative.
 struct Linear {
-  OSPREY_INLINE void operator()(float miss, float& power, float& slope) const { power = miss, slope = 1.0f; }
+  static constexpr float gamma = 1;
+  OSPREY_INLINE float operator()(float miss) const { return copysignf(1.0f, miss); }
 };
 struct Square {
-  OSPREY_INLINE void operator()(float miss, float& power, float& slope) const {
-    power = miss * miss;
-    slope = 2.0f * miss;
-  }
+  static constexpr float gamma = 2;
+  OSPREY_INLINE float operator()(float miss) const { return miss; }
 };
 struct Power {
   float gamma;
-  OSPREY_INLINE void operator()(float miss, float& power, float& slope) const {
-    miss = miss < 1.17549435e-38f ? 1.17549435e-38f : miss;
-    power = exponential(gamma * logarithm(miss));
-    slope = quotient(gamma * power, miss);
+  OSPREY_INLINE float operator()(float miss) const {
+    const float size = fabsf(miss) < 1.17549435e-38f ? 1.17549435e-38f : fabsf(miss);
+    return copysignf(exponential((gamma - 1.0f) * logarithm(size)), miss);
   }
 };
+/// Plain cross entropy: no power at all.
+struct One {};
 
 /// Calls `run` with the power that `form` asks for.
 template <class Run>
@@ -48,46 +51,40 @@ OSPREY_INLINE void with_modulation(const FocalForm& form, Run run) {
 /// What has to be known of a logit before its target counts.
 struct SigmoidParts {
   float e;        ///< exp(-|x|)
-  float inverse;  ///< 1 / ((1 + e) (2 + e)): one division for all
+  float inverse;  ///< 1 / (1 + e), the sigmoid of |x|
+  float sign;     ///< a number with the sign of x; that of -0 is that of 0
 };
 
 OSPREY_INLINE SigmoidParts sigmoid_parts(float x) {
-  const float e = exponential(x < 0.0f ? x : -x);
-  return {e, quotient(1.0f, (1.0f + e) * (2.0f + e))};
+#ifdef __CUDA_ARCH__
+  const float sign = fmaf(x, 1.44269504f, 0.0f), e = power_of_two(-fabsf(sign));
+#else
+  const float sign = x + 0.0f, e = exponential(-fabsf(x));
+#endif
+  return {e, quotient(1.0f, 1.0f + e), sign};
 }
 
-/// log(1 + exp(-|x|))
-OSPREY_INLINE float entropy_of_sign(const SigmoidParts& parts) {
-  return log_one_plus_from(parts.e * (1.0f + parts.e) * parts.inverse);
-}
-
-/// What focal_element gives where the target is 0, as nearly all are.
-template <class Modulation>
-OSPREY_INLINE void focal_element_of_absent(float x, const SigmoidParts& parts, const FocalForm& form,
-                                           const Modulation& modulation, float& loss, float& slope) {
-  const float large = (2.0f + parts.e) * parts.inverse, small = parts.e * large;
-  const float p = x < 0.0f ? small : large, q = x < 0.0f ? large : small;
-  const float above = x < 0.0f ? x * 0.0f : x;  // not a number for one that is infinite, as there
-  const float entropy = form.negative * (above + entropy_of_sign(parts));
-  float power, power_slope;
-  modulation(p, power, power_slope);
-  loss = entropy * power;
-  slope = p * (form.negative * power + entropy * power_slope * q);
-}
-
-/// x  logit      t  target, 0..1      parts  sigmoid_parts(x)
+/// Computed from differences none of which cancels.
+/// x      logit; where it is not finite, neither are loss and slope
+/// t      target, 0..1
+/// parts  sigmoid_parts(x)
 template <class Modulation>
 OSPREY_INLINE void focal_element(float x, float t, const SigmoidParts& parts, const FocalForm& form,
                                  const Modulation& modulation, float& loss, float& slope) {
-  const float large = (2.0f + parts.e) * parts.inverse, small = parts.e * large;  // sigmoid of |x| and of -|x|
-  const float p = x < 0.0f ? small : large, q = x < 0.0f ? large : small;
-  const float entropy = (x < 0.0f ? 0.0f : x) - x * t + entropy_of_sign(parts);
-  const float miss = t * q + (1.0f - t) * p;
-  float power, power_slope;
-  modulation(miss, power, power_slope);
+  const float beside = t - (parts.sign >= 0.0f ? 1.0f : 0.0f);  // the target less the class that the logit stands for
+  const float small = parts.e * parts.inverse, signed_small = copysignf(small, parts.sign);
+  const float too_much = -(beside + signed_small);  // sigmoid(x) - t
+  const float entropy = parts.e * log_one_plus_over(parts.e, parts.inverse) - x * beside;
   const float factor = form.negative + t * (form.positive - form.negative);
-  loss = factor * entropy * power;
-  slope = factor * ((p - t) * power + entropy * power_slope * (1.0f - 2.0f * t) * p * q);
+  if constexpr (std::is_same_v<Modulation, One>) {
+    loss = factor * entropy;
+    slope = factor * (x * 0.0f + too_much);
+  } else {
+    const float miss = signed_small - beside * (parts.inverse - small);
+    const float outer = factor * modulation(miss), curve = signed_small * parts.inverse;
+    loss = outer * (entropy * miss);
+    slope = outer * (too_much * miss + entropy * ((modulation.gamma - 2.0f * modulation.gamma * t) * curve));
+  }
 }
 
 }  // namespace osprey::kernels

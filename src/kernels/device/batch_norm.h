@@ -41,7 +41,7 @@ struct Moments {
 
   struct Channels {
     const T* x;
-    float center[kWidth];
+    Vector<T, kWidth> center;
     OSPREY_INLINE Vector<T, kWidth> read(int64_t at) const { return device::read<kWidth>(x + at); }
     OSPREY_INLINE void add(int64_t, const Vector<T, kWidth>& row, float* a, float* b) const {
       OSPREY_UNROLL
@@ -54,10 +54,7 @@ struct Moments {
   };
   template <class Run>
   OSPREY_INLINE void with_channels(int64_t channel, Run run) const {
-    Channels channels{x, {}};
-    OSPREY_UNROLL
-    for (int k = 0; k < kWidth; ++k) channels.center[k] = load(x + channel + k);
-    run(channels);
+    run(Channels{x, device::read<kWidth>(x + channel)});
   }
   OSPREY_INLINE void finish(int64_t channel, int64_t rows, double& sum, double& square) const {
     moments_from(load(x + channel), rows, sum, square);
@@ -106,7 +103,7 @@ struct TakenBackChannels {
 /// Sum of g and of g * (x - mean).
 template <class T, int kWidthOf, class Curve>
 struct GradientMoments {
-  static constexpr int kWidth = kWidthOf, kAhead = 2;
+  static constexpr int kWidth = kWidthOf, kAhead = 4;
   const T *gradient, *x;
   ChannelAffine affine;
   Curve curve;
@@ -164,7 +161,7 @@ struct SumGradientMoments {
 /// y = curve((x - mean) * scale + shift + addend)
 template <class T, int kWidth, class Curve>
 struct Normalize {
-  static constexpr int kThreads = RowShares<kWidth>::kThreads, kAhead = 4;
+  static constexpr int kThreads = RowShares<kWidth>::kThreads, kAtOnce = 4, kAhead = 4;
   using Shared = Nothing;
   RowShares<kWidth> shares;
   const T *x, *addend;  ///< addend may be null
@@ -209,7 +206,7 @@ struct Normalize {
 /// result = scale * g + slope * (x - mean) + offset, with g as above.
 template <class T, int kWidth, class Curve>
 struct GradientOfInput {
-  static constexpr int kThreads = RowShares<kWidth>::kThreads, kAhead = 2;
+  static constexpr int kThreads = RowShares<kWidth>::kThreads, kAtOnce = 2, kAhead = 4;
   using Shared = Nothing;
   RowShares<kWidth> shares;
   const T *gradient, *x;

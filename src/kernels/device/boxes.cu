@@ -3,12 +3,12 @@
 
 namespace osprey::kernels::device {
 
-OSPREY_FOR_GPU(Each<ClassRows>);
-OSPREY_FOR_GPU(Each<AnchorTargets>);
-OSPREY_FOR_GPU(Each<DecodeBox>);
-OSPREY_FOR_GPU(Each<DecodeBoxBackward>);
-OSPREY_FOR_GPU(Each<BoxLoss<SmoothL1Form, WrittenCodes>>);
-OSPREY_FOR_GPU(Each<BoxLoss<SmoothL1Form, MatchedCodes>>);
-OSPREY_FOR_GPU(Each<BoxLoss<GiouForm, WrittenCodes>>);
+OSPREY_FOR_GPU(TwoKernels<Each<ClassRows>, EachAnchor<AnchorTargets>>);
+OSPREY_FOR_GPU(EachAnchor<DecodeBox>);
+OSPREY_FOR_GPU(EachAnchor<DecodeBoxBackward>);
+OSPREY_FOR_GPU(EachAnchor<BoxLoss<SmoothL1Form, WrittenCodes>>);
+OSPREY_FOR_GPU(EachAnchor<BoxLoss<SmoothL1Form, MatchedCodes>>);
+OSPREY_FOR_GPU(EachAnchor<BoxLoss<GiouForm, WrittenCodes>>);
+OSPREY_FOR_GPU(Each<CodeLoss<SmoothL1Form>>);
 
 }  // namespace osprey::kernels::device

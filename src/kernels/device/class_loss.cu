@@ -3,14 +3,17 @@
 
 namespace osprey::kernels::device {
 
-OSPREY_FOR_GPU(SigmoidFocal<float>);
-OSPREY_FOR_GPU(SigmoidFocal<Bfloat16>);
-OSPREY_FOR_GPU(SigmoidFocal<Float16>);
-OSPREY_FOR_GPU(Each<SlopesTimesFactors<float>>);
-OSPREY_FOR_GPU(Each<SlopesTimesFactors<Bfloat16>>);
-OSPREY_FOR_GPU(Each<SlopesTimesFactors<Float16>>);
-OSPREY_FOR_GPU(SoftmaxCrossEntropy<float>);
-OSPREY_FOR_GPU(SoftmaxCrossEntropy<Bfloat16>);
-OSPREY_FOR_GPU(SoftmaxCrossEntropy<Float16>);
+#define OSPREY_FOR_CLASSES(...)              \
+  OSPREY_FOR_GPU(SigmoidFocal<__VA_ARGS__>); \
+  OSPREY_FOR_GPU(SoftmaxCrossEntropy<__VA_ARGS__>)
+#define OSPREY_FOR_ELEMENT(T)            \
+  OSPREY_FOR_CLASSES(T, PairsOfClasses); \
+  OSPREY_FOR_CLASSES(T, SingleClasses);  \
+  OSPREY_FOR_CLASSES(T, FewClasses);     \
+  OSPREY_FOR_GPU(Each<SlopesTimesFactors<T>>)
+
+OSPREY_FOR_ELEMENT(float);
+OSPREY_FOR_ELEMENT(Bfloat16);
+OSPREY_FOR_ELEMENT(Float16);
 
 }  // namespace osprey::kernels::device

@@ -4,18 +4,6 @@
 /// Sums over the rows of a map.
 namespace osprey::kernels::device {
 
-/// Adds up what the lanes of a block have found, always in the same order: of each column it ends in the first lane.
-template <class Block, class Shares, class T, int kCount, int kThreads>
-OSPREY_INLINE void sum_lanes(const Block& block, const Shares& shares, T (&found)[kCount][kThreads]) {
-  for (int count = shares.lanes; count > 1; count = (count + 1) / 2) {
-    const int half = (count + 1) / 2;
-    block.run([&](int thread) {
-      if (thread / shares.columns + half >= count) return;
-      for (auto& of : found) of[thread] += of[thread + half * shares.columns];
-    });
-  }
-}
-
 /// Two sums per channel over the rows of each block. `Element` says what is summed. It has
 ///
 ///     kWidth, kAhead                       channels of a thread, rows that it reads at a time
@@ -29,12 +17,15 @@ OSPREY_INLINE void sum_lanes(const Block& block, const Shares& shares, T (&found
 template <class Element>
 struct ColumnSums {
   static constexpr int kWidth = Element::kWidth, kThreads = RowShares<kWidth>::kThreads;
+  static constexpr int kAtOnce = 2;
   static constexpr int64_t kFloats = 32;  ///< rows that a thread sums as floats before they join the doubles
   static constexpr int64_t kLeastRows = Element::kAhead;  ///< of a thread
-  /// Each leaves sums to be added up. 8 for each multiprocessor of an H100 or H200.
-  static constexpr int64_t kMostBlocks = 1056;
+  /// Each leaves sums to be added up, which takes as long for a small map as for a large one. As many as the 132
+  /// multiprocessors of an H100 or H200 have at once.
+  static constexpr int64_t kMostBlocks = kAtOnce * 132;
   struct Shared {
-    double sums[2 * kWidth][kThreads];
+    double sums[2 * kWidth][kThreads];  ///< of each thread's channels
+    double parts[2][kThreads];          ///< of a channel, from some of the lanes
   };
 
   Element element;
@@ -44,37 +35,57 @@ struct ColumnSums {
   template <class Block>
   OSPREY_INLINE void operator()(const Block& block, Shared& shared) const {
     block.run([&](int thread) {
-      for (auto& sums : shared.sums) sums[thread] = 0;
       const auto share = shares.of(block.index, thread);
-      if (share.channel < 0) return;
-      element.with_channels(share.channel, [&](const auto& channels) {
-        for (int64_t row = 0; row < share.count; row += kFloats) {
-          float a[kWidth] = {}, b[kWidth] = {};
-          for_rows<Element::kAhead>(
-              share, row, row + kFloats < share.count ? row + kFloats : share.count,
-              [&](int64_t at) { return channels.read(at); },
-              [&](int64_t at, const auto& read) { channels.add(at, read, a, b); });
-          OSPREY_UNROLL
-          for (int k = 0; k < kWidth; ++k) {
-            shared.sums[k][thread] += a[k];
-            shared.sums[kWidth + k][thread] += b[k];
-          }
-        }
-      });
+      if (share.channel >= 0)
+        element.with_channels(share.channel, [&](const auto& channels) { sum_rows(share, thread, channels, shared); });
     });
-    sum_lanes(block, shares, shared.sums);
+    // Then a thread has a channel, and where there are threads enough every groups-th lane of it.
+    const int channels = shares.columns * kWidth, groups = kThreads / channels;
     block.run([&](int thread) {
-      const int64_t channel = shares.of(block.index, thread).channel;
-      if (thread >= shares.columns || channel < 0) return;
+      const int group = thread / channels, k = thread % channels / shares.columns, column = thread % shares.columns;
+      if (group >= groups) return;
+      double sum = 0, other = 0;
+      for (int lane = group; lane < shares.lanes; lane += groups) {
+        sum += shared.sums[k][lane * shares.columns + column];
+        other += shared.sums[kWidth + k][lane * shares.columns + column];
+      }
+      shared.parts[0][thread] = sum;
+      shared.parts[1][thread] = other;
+    });
+    block.run([&](int thread) {
+      const int64_t first = shares.channel_of(block.index, thread % shares.columns);
+      if (thread >= channels || first < 0) return;
+      const int64_t channel = first + thread / shares.columns;
+      double sum = 0, other = 0;
+      for (int group = 0; group < groups; ++group) {
+        sum += shared.parts[0][group * channels + thread];
+        other += shared.parts[1][group * channels + thread];
+      }
+      element.finish(channel, shares.rows_of(block.index), sum, other);
       double* const sums = parts + shares.row_block(block.index) * 2 * shares.depth + channel;
+      sums[0] = sum;
+      sums[shares.depth] = other;
+    });
+  }
+
+ private:
+  template <class Share, class Channels>
+  static OSPREY_INLINE void sum_rows(const Share& share, int thread, const Channels& channels, Shared& shared) {
+    int64_t row = 0;
+    do {
+      float a[kWidth] = {}, b[kWidth] = {};
+      for_rows<Element::kAhead>(
+          share, row, row + kFloats < share.count ? row + kFloats : share.count,
+          [&](int64_t at) { return channels.read(at); },
+          [&](int64_t at, const auto& read) { channels.add(at, read, a, b); });
       OSPREY_UNROLL
       for (int k = 0; k < kWidth; ++k) {
-        double sum = shared.sums[k][thread], other = shared.sums[kWidth + k][thread];
-        element.finish(channel + k, shares.rows_of(block.index), sum, other);
-        sums[k] = sum;
-        sums[shares.depth + k] = other;
+        const double sum = row > 0 ? shared.sums[k][thread] : 0, other = row > 0 ? shared.sums[kWidth + k][thread] : 0;
+        shared.sums[k][thread] = sum + a[k];
+        shared.sums[kWidth + k][thread] = other + b[k];
       }
-    });
+      row += kFloats;
+    } while (row < share.count);
   }
 };
 

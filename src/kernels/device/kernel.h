@@ -8,6 +8,7 @@
 /// A kernel is a type. Its members are the arguments (numbers and pointers to memory of the device), and it has
 ///
 ///     static constexpr int kThreads;   // of a block
+///     static constexpr int kAtOnce;    // blocks of a multiprocessor, for which registers have to suffice; may be left out
 ///     struct Shared;                   // memory of a block; trivial
 ///     template <class Block>
 ///     OSPREY_INLINE void operator()(const Block& block, Shared& shared) const;
@@ -69,19 +70,36 @@ OSPREY_INLINE void reduce(const Block& block, T* values, Take take) {
 /// How many blocks of `size` cover `count`.
 OSPREY_INLINE int64_t blocks_for(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
-/// index / size and what is left of it. GPUs divide numbers of 32 bits several times as fast.
-struct Split {
-  int64_t quotient, rest;
-  OSPREY_INLINE Split(int64_t index, int64_t size) {
-    if (((index | size) >> 32) == 0) {
-      const auto i = static_cast<uint32_t>(index), n = static_cast<uint32_t>(size);
-      quotient = i / n;
-      rest = i % n;
-    } else {
-      quotient = index / size;
-      rest = index % size;
-    }
+/// A number that many others are divided by. Below 2^31 that is a multiplication, by a number which is found here once:
+/// a GPU has no instruction that divides, and what stands for one takes twenty. (Granlund and Montgomery, PLDI 1994)
+class Divisor {
+ public:
+  /// size  1 to 2^31
+  Divisor(int64_t size) : size_(size) {  // NOLINT(google-explicit-constructor): a number as any other
+    while ((int64_t{1} << shift_) < size) ++shift_;
+    multiplier_ = static_cast<uint32_t>((uint64_t{1} << (31 + shift_)) / static_cast<uint64_t>(size) + 1);
   }
+  OSPREY_INLINE operator int64_t() const { return size_; }  // NOLINT(google-explicit-constructor)
+  /// index  not negative; of 32 bits where it is known to be that small, which leaves no division for others
+  template <class Index>
+  OSPREY_INLINE Index quotient(Index index) const {
+    if constexpr (sizeof(Index) > sizeof(int32_t))
+      if ((index >> 31) != 0) return index / size_;
+    return static_cast<Index>(static_cast<uint64_t>(static_cast<uint32_t>(index)) * multiplier_ >> (31 + shift_));
+  }
+
+ private:
+  int64_t size_;
+  uint32_t multiplier_ = 0;
+  int shift_ = 0;
+};
+
+/// index / size and what is left of it.
+template <class Index>
+struct Split {
+  Index quotient, rest;
+  OSPREY_INLINE Split(Index index, const Divisor& size)
+      : quotient(size.quotient(index)), rest(index - quotient * static_cast<Index>(static_cast<int64_t>(size))) {}
 };
 
 /// Calls element(0) .. element(count - 1), each by a thread of its own. `Element` holds the arguments.

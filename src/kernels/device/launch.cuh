@@ -9,8 +9,15 @@
 /// What a file of kernels needs to start them.
 namespace osprey::kernels::device::detail {
 
+/// Blocks of a kernel that a multiprocessor is to have at once; 0: as many as fit.
 template <class Kernel>
-__global__ void __launch_bounds__(Kernel::kThreads) run_blocks(const Kernel kernel) {
+constexpr int at_once() {
+  if constexpr (requires { Kernel::kAtOnce; }) return Kernel::kAtOnce;
+  return 0;
+}
+
+template <class Kernel>
+__global__ void __launch_bounds__(Kernel::kThreads, at_once<Kernel>()) run_blocks(const Kernel kernel) {
   __shared__ typename Kernel::Shared shared;
   kernel(DeviceBlock{static_cast<int64_t>(blockIdx.x)}, shared);
 }

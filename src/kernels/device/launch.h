@@ -67,6 +67,12 @@ inline bool begins_at_multiple(const void* memory, size_t bytes) {
   return reinterpret_cast<uintptr_t>(memory) % bytes == 0;
 }
 
+/// A tensor as one piece of memory that begins where a GPU may read 16 bytes at once; a copy where it does not.
+inline at::Tensor aligned(const at::Tensor& tensor) {
+  const at::Tensor contiguous = tensor.contiguous();
+  return begins_at_multiple(contiguous.const_data_ptr(), 16) ? contiguous : contiguous.clone();
+}
+
 /// The memory of a tensor; null where it is undefined.
 template <class T>
 T* data(const at::Tensor& tensor) {

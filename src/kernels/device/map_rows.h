@@ -55,24 +55,32 @@ OSPREY_INLINE Vector<T, kWidth> read(const T* at) {
 #endif
 }
 template <int kWidth, class T>
-OSPREY_INLINE void write(T* at, const float (&values)[kWidth]) {
-  const Vector<T, kWidth> vector(values);
+OSPREY_INLINE void write(T* at, const Vector<T, kWidth>& vector) {
 #ifdef __CUDA_ARCH__
   *reinterpret_cast<Vector<T, kWidth>*>(at) = vector;
 #else
   std::memcpy(at, &vector, sizeof vector);
 #endif
 }
+template <int kWidth, class T>
+OSPREY_INLINE void write(T* at, const float (&values)[kWidth]) {
+  write(at, Vector<T, kWidth>(values));
+}
 
 /// `kWidth` numbers of neighbouring channels, as a thread keeps them at hand.
 template <int kWidth>
-struct OfChannels {
-  float values[kWidth];
+class OfChannels {
+ public:
+  /// first  where kWidth is a multiple of 4, on a border of 16 bytes
   OSPREY_INLINE explicit OfChannels(const float* first) {
     OSPREY_UNROLL
-    for (int k = 0; k < kWidth; ++k) values[k] = first[k];
+    for (int i = 0; i < kWidth / kAtOnce; ++i) values_[i] = read<kAtOnce>(first + i * kAtOnce);
   }
-  OSPREY_INLINE float operator[](int k) const { return values[k]; }
+  OSPREY_INLINE float operator[](int k) const { return values_[k / kAtOnce][k % kAtOnce]; }
+
+ private:
+  static constexpr int kAtOnce = kWidth % 4 == 0 ? 4 : 1;
+  Vector<float, kAtOnce> values_[kWidth / kAtOnce];
 };
 
 /// What passes over a map once and leaves another: so many blocks that the last ones to run are few of them.
@@ -118,10 +126,15 @@ struct RowShares {
     int64_t step;     ///< elements from one row to the next
     int64_t count;    ///< rows
   };
+  /// The first channel of a column of a block; -1: there is none.
+  OSPREY_INLINE int64_t channel_of(int64_t block, int column) const {
+    const int64_t channel = (block % column_blocks * columns + column) * kWidth;
+    return channel < depth ? channel : -1;
+  }
   OSPREY_INLINE Share of(int64_t block, int thread) const {
     const int lane = thread / columns;
-    const int64_t vector = block % column_blocks * columns + thread % columns, channel = vector * kWidth;
-    if (lane >= lanes || channel >= depth) return {-1, 0, 0, 0, 0};
+    const int64_t channel = channel_of(block, thread % columns);
+    if (lane >= lanes || channel < 0) return {-1, 0, 0, 0, 0};
     const int64_t row = row_block(block) * rows_of_block + lane, mine = rows_of(block) - lane;
     return {channel, row, row * depth + channel, lanes * depth, mine > 0 ? (mine + lanes - 1) / lanes : 0};
   }

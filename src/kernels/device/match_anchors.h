@@ -31,9 +31,10 @@ struct MatchAnchors {
   MatchOptions options;
   int64_t* match;                   ///< [B, A]
   unsigned long long* best_anchor;  ///< [B, M], zeros: the overlap in the upper half, the anchor counted down below it
+  Divisor tiles = A > 0 ? blocks_for(A, kThreads) : 1;  ///< blocks of one image
 
   /// Blocks for so many images.
-  int64_t blocks(int64_t images) const { return images * blocks_for(A, kThreads); }
+  int64_t blocks(int64_t images) const { return A > 0 ? images * tiles : 0; }
 
   static OSPREY_INLINE bool finite(const float* box) {
     return std::isfinite(box[0]) && std::isfinite(box[1]) && std::isfinite(box[2]) && std::isfinite(box[3]);
@@ -41,8 +42,8 @@ struct MatchAnchors {
 
   template <class Block>
   OSPREY_INLINE void operator()(const Block& block, Shared& shared) const {
-    const int64_t tiles = blocks_for(A, kThreads), image = block.index / tiles,
-                  first_anchor = block.index % tiles * kThreads;
+    const Split of(block.index, tiles);
+    const int64_t image = of.quotient, first_anchor = of.rest * kThreads;
     block.run([&](int thread) {
       shared.best_value[thread] = 0;
       shared.best_row[thread] = -1;

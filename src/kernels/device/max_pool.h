@@ -7,9 +7,9 @@ namespace osprey::kernels::device {
 
 /// How a square window moves over a map.
 struct PoolWindow {
-  int64_t height, width;  ///< of the map
-  int64_t lines, pixels;  ///< of the result
-  int64_t depth;
+  int height, width;  ///< of the map
+  int lines, pixels;  ///< of the result
+  int depth;
   int kernel, stride, above, left;
 };
 
@@ -24,8 +24,8 @@ template <int kWidth>
 struct PlaceOfMap {
   int64_t picture, channel;
   int y, x;
-  OSPREY_INLINE PlaceOfMap(int64_t number, int64_t height, int64_t width, int64_t depth) {
-    const Split place(number, depth / kWidth), line(place.quotient, width), map(line.quotient, height);
+  OSPREY_INLINE PlaceOfMap(int64_t number, const Divisor& height, const Divisor& width, const Divisor& vectors) {
+    const Split place(number, vectors), line(place.quotient, width), map(line.quotient, height);
     picture = map.quotient;
     channel = place.rest * kWidth;
     y = static_cast<int>(map.rest);
@@ -33,37 +33,93 @@ struct PlaceOfMap {
   }
 };
 
+/// Whether a place is one of a map.
+OSPREY_INLINE bool has_place(int y, int x, int height, int width) {
+  return y >= 0 && y < height && x >= 0 && x < width;
+}
+
+/// The values of a window that have been seen, one by one: the first of the largest ones, or the last that is no
+/// number.
+template <int kWidth>
+struct Largest {
+  float values[kWidth] = {};
+  LargestTaps<kWidth> taps = {};
+  bool none = true;
+
+  template <class Values>
+  OSPREY_INLINE void see(const Values& seen, int tap) {
+    OSPREY_UNROLL
+    for (int k = 0; k < kWidth; ++k) {
+      const float value = seen[k];
+      const bool taken = none || value > values[k] || value != value;
+      values[k] = taken ? value : values[k];
+      taps.of[k] = taken ? static_cast<uint8_t>(tap) : taps.of[k];
+    }
+    none = false;
+  }
+};
+
 template <class T, int kWidth>
 struct MaxPool {
   PoolWindow window;
+  Divisor lines, pixels, vectors;
   const T* x;     ///< [B, height, width, depth]
   T* y;           ///< [B, lines, pixels, depth]
   uint8_t* taps;  ///< the same
 
   OSPREY_INLINE void operator()(int64_t number) const {
-    const PlaceOfMap<kWidth> place(number, window.lines, window.pixels, window.depth);
+    const PlaceOfMap<kWidth> place(number, lines, pixels, vectors);
     const T* const map = x + place.picture * window.height * window.width * window.depth + place.channel;
     const int top = place.y * window.stride - window.above, left = place.x * window.stride - window.left;
-    float largest[kWidth] = {};
-    LargestTaps<kWidth> chosen = {};
-    bool first = true;
-    for (int i = 0; i < window.kernel; ++i) {
-      if (top + i < 0 || top + i >= window.height) continue;
-      for (int j = 0; j < window.kernel; ++j) {
-        if (left + j < 0 || left + j >= window.width) continue;
-        const auto values = read<kWidth>(map + ((top + i) * window.width + left + j) * window.depth);
-        OSPREY_UNROLL
-        for (int k = 0; k < kWidth; ++k) {
-          const float value = values[k];
-          if (!first && !(value > largest[k]) && value == value) continue;
-          largest[k] = value;
-          chosen.of[k] = static_cast<uint8_t>(i * window.kernel + j);
-        }
-        first = false;
-      }
+    Largest<kWidth> largest;
+    for (int i = 0; i < window.kernel; ++i)
+      for (int j = 0; j < window.kernel; ++j)
+        if (has_place(top + i, left + j, window.height, window.width))
+          largest.see(read<kWidth>(map + static_cast<int64_t>((top + i) * window.width + left + j) * window.depth),
+                      i * window.kernel + j);
+    write(y + number * kWidth, largest.values);
+    *reinterpret_cast<LargestTaps<kWidth>*>(taps + number * kWidth) = largest.taps;
+  }
+};
+
+/// The same for windows of 3 x 3 that jump by two, as those of residual networks and pyramids: all that one of them
+/// sees is on its way at a time.
+template <class T, int kWidth>
+struct MaxPoolByTwo {
+  static constexpr int kKernel = 3, kStride = 2;
+  PoolWindow window;
+  Divisor lines, pixels, vectors;
+  const T* x;     ///< [B, height, width, depth]
+  T* y;           ///< [B, lines, pixels, depth]
+  uint8_t* taps;  ///< the same
+
+  OSPREY_INLINE void operator()(int64_t number) const {
+    const PlaceOfMap<kWidth> place(number, lines, pixels, vectors);
+    const T* const map = x + place.picture * window.height * window.width * window.depth + place.channel;
+    const int top = place.y * kStride - window.above, left = place.x * kStride - window.left;
+    const bool whole = has_place(top, left, window.height, window.width) &&
+                       has_place(top + kKernel - 1, left + kKernel - 1, window.height, window.width);
+    const Largest<kWidth> largest =
+        whole ? of_window(map, top, left, [](int, int) { return true; })
+              : of_window(map, top, left, [&](int i, int j) { return has_place(i, j, window.height, window.width); });
+    write(y + number * kWidth, largest.values);
+    *reinterpret_cast<LargestTaps<kWidth>*>(taps + number * kWidth) = largest.taps;
+  }
+
+ private:
+  template <class Has>
+  OSPREY_INLINE Largest<kWidth> of_window(const T* map, int top, int left, Has has) const {
+    Vector<T, kWidth> seen[kKernel * kKernel];
+    OSPREY_UNROLL
+    for (int tap = 0; tap < kKernel * kKernel; ++tap) {
+      const int i = top + tap / kKernel, j = left + tap % kKernel;
+      if (has(i, j)) seen[tap] = read<kWidth>(map + static_cast<int64_t>(i * window.width + j) * window.depth);
     }
-    write(y + number * kWidth, largest);
-    *reinterpret_cast<LargestTaps<kWidth>*>(taps + number * kWidth) = chosen;
+    Largest<kWidth> largest;
+    OSPREY_UNROLL
+    for (int tap = 0; tap < kKernel * kKernel; ++tap)
+      if (has(top + tap / kKernel, left + tap % kKernel)) largest.see(seen[tap], tap);
+    return largest;
   }
 };
 
@@ -71,18 +127,19 @@ struct MaxPool {
 template <class T, int kWidth>
 struct MaxPoolGradient {
   PoolWindow window;
+  Divisor height, width, vectors;
   const T* gradient;    ///< [B, lines, pixels, depth]
   const uint8_t* taps;  ///< the same
   T* result;            ///< [B, height, width, depth]
 
   OSPREY_INLINE void operator()(int64_t number) const {
-    const PlaceOfMap<kWidth> place(number, window.height, window.width, window.depth);
+    const PlaceOfMap<kWidth> place(number, height, width, vectors);
     const int64_t map = place.picture * window.lines * window.pixels * window.depth + place.channel;
     const int down = place.y + window.above, right = place.x + window.left;
     float sum[kWidth] = {};
     for (int line = first_window(down); line <= down / window.stride && line < window.lines; ++line)
       for (int pixel = first_window(right); pixel <= right / window.stride && pixel < window.pixels; ++pixel) {
-        const int64_t at = map + (line * window.pixels + pixel) * window.depth;
+        const int64_t at = map + static_cast<int64_t>(line * window.pixels + pixel) * window.depth;
         const int tap = (down - line * window.stride) * window.kernel + right - pixel * window.stride;
         const auto chosen = *reinterpret_cast<const LargestTaps<kWidth>*>(taps + at);
         const auto values = read<kWidth>(gradient + at);
@@ -96,6 +153,54 @@ struct MaxPoolGradient {
   /// The first window that sees a place so far from where the first of all begins.
   OSPREY_INLINE int first_window(int distance) const {
     return distance < window.kernel ? 0 : (distance - window.kernel) / window.stride + 1;
+  }
+};
+
+/// The same for windows of 3 x 3 that jump by two, of a square of 2 x 2 places: four windows see it.
+template <class T, int kWidth>
+struct MaxPoolGradientByTwo {
+  static constexpr int kKernel = 3, kStride = 2;
+  PoolWindow window;
+  Divisor rows, columns, vectors;  ///< of squares
+  const T* gradient;               ///< [B, lines, pixels, depth]
+  const uint8_t* taps;             ///< the same
+  T* result;                       ///< [B, height, width, depth]
+
+  /// Squares that cover a side of the map, of which so many zeros are before it.
+  static int64_t squares(int64_t size, int64_t before) { return (size - 1 + before) / kStride + 1; }
+
+  OSPREY_INLINE void operator()(int64_t number) const {
+    const PlaceOfMap<kWidth> square(number, rows, columns, vectors);
+    const int64_t map = square.picture * window.lines * window.pixels * window.depth + square.channel,
+                  to = square.picture * window.height * window.width * window.depth + square.channel;
+    Vector<T, kWidth> values[2][2];
+    LargestTaps<kWidth> chosen[2][2];
+    OSPREY_UNROLL
+    for (int w = 0; w < 4; ++w) {
+      const int line = square.y - 1 + w / 2, pixel = square.x - 1 + w % 2;
+      if (!has_place(line, pixel, window.lines, window.pixels)) continue;
+      const int64_t at = map + static_cast<int64_t>(line * window.pixels + pixel) * window.depth;
+      values[w / 2][w % 2] = read<kWidth>(gradient + at);
+      chosen[w / 2][w % 2] = *reinterpret_cast<const LargestTaps<kWidth>*>(taps + at);
+    }
+    OSPREY_UNROLL
+    for (int place = 0; place < 4; ++place) {
+      const int a = place / 2, b = place % 2, y = square.y * kStride + a - window.above,
+                x = square.x * kStride + b - window.left;
+      if (!has_place(y, x, window.height, window.width)) continue;
+      float sum[kWidth] = {};
+      OSPREY_UNROLL
+      for (int i = a; i < 2; ++i) {
+        OSPREY_UNROLL
+        for (int j = b; j < 2; ++j) {
+          const int tap = ((1 - i) * kStride + a) * kKernel + (1 - j) * kStride + b;
+          const bool there = has_place(square.y - 1 + i, square.x - 1 + j, window.lines, window.pixels);
+          OSPREY_UNROLL
+          for (int k = 0; k < kWidth; ++k) sum[k] += there && chosen[i][j].of[k] == tap ? values[i][j][k] : 0.0f;
+        }
+      }
+      write(result + to + static_cast<int64_t>(y * window.width + x) * window.depth, sum);
+    }
   }
 };
 

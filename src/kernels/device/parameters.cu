@@ -10,8 +10,7 @@ OSPREY_FOR_GPU(Update<AdamRule>);
 OSPREY_FOR_GPU(Update<AverageRule>);
 OSPREY_FOR_GPU(SquareSums);
 OSPREY_FOR_GPU(FinishGradients);
-OSPREY_FOR_GPU(Norms<SquareSums::Table>);
-OSPREY_FOR_GPU(Norms<FinishGradients::Table>);
+OSPREY_FOR_GPU(Norms);
 OSPREY_FOR_GPU(Scale);
 
 }  // namespace osprey::kernels::device

@@ -3,11 +3,16 @@
 
 namespace osprey::kernels::device {
 
-OSPREY_FOR_GPU(Each<Preprocess<uint8_t, float>>);
-OSPREY_FOR_GPU(Each<Preprocess<uint8_t, Bfloat16>>);
-OSPREY_FOR_GPU(Each<Preprocess<uint8_t, Float16>>);
-OSPREY_FOR_GPU(Each<Preprocess<float, float>>);
-OSPREY_FOR_GPU(Each<Preprocess<float, Bfloat16>>);
-OSPREY_FOR_GPU(Each<Preprocess<float, Float16>>);
+#define OSPREY_FOR_TYPES(In, Out)            \
+  OSPREY_FOR_GPU(ScalePictures<In, Out, 1>); \
+  OSPREY_FOR_GPU(ScalePictures<In, Out, 8>); \
+  OSPREY_FOR_GPU(ResizePictures<In, Out>)
+#define OSPREY_FOR_INPUT(In)      \
+  OSPREY_FOR_TYPES(In, float);    \
+  OSPREY_FOR_TYPES(In, Bfloat16); \
+  OSPREY_FOR_TYPES(In, Float16)
+
+OSPREY_FOR_INPUT(uint8_t);
+OSPREY_FOR_INPUT(float);
 
 }  // namespace osprey::kernels::device

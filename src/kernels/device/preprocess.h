@@ -1,121 +1,190 @@
 #pragma once
 #include "kernels/device/map_rows.h"
 
+/// Pictures into what a network takes. A block has neighbouring places of one picture.
 namespace osprey::kernels::device {
 
-/// Where a place of the result lies between two of the source.
-struct Between {
-  int64_t lower, upper;
-  float weight;  ///< of the upper
+/// What pictures become, channel by channel: value * scale + offset, or the padding.
+struct PixelScale {
+  float scale[3], offset[3], pad[3];
+};
 
-  OSPREY_INLINE Between(int64_t place, int64_t from, int64_t to) {
-    const float at = static_cast<float>(place) * (static_cast<float>(from) / static_cast<float>(to));
-    lower = static_cast<int64_t>(at);
-    weight = at - static_cast<float>(lower);
-    lower = lower < from ? lower : from - 1;
-    upper = lower + 1 < from ? lower + 1 : lower;
+/// Height and width of what is no padding.
+struct ContentShapes {
+  const int64_t* shapes;  ///< [B, stride]; null: all of a result is content
+  int64_t stride;
+  int height, width;  ///< of the result
+
+  OSPREY_INLINE int64_t content_height(int64_t picture) const {
+    return shapes == nullptr ? height : shapes[picture * stride];
+  }
+  OSPREY_INLINE int64_t content_width(int64_t picture) const {
+    return shapes == nullptr ? width : shapes[picture * stride + 1];
   }
 };
 
-/// Pictures into what a network takes: resizing, value * scale + offset of each channel, and the padding. Of a few
-/// neighbouring places, whose numbers fill whole words.
+/// How many places of a side are content.
+OSPREY_INLINE int places_of(int64_t content, int all) {
+  return content < 0 ? 0 : content < all ? static_cast<int>(content) : all;
+}
+
+/// Pictures that are as large as the result. A thread takes `kNumbers` neighbouring numbers at once, whatever channels
+/// those are of.
+/// Bytes moved: the pictures and the result once each.
+template <class In, class Out, int kNumbers>
+struct ScalePictures {
+  static constexpr int kThreads = 256, kAhead = 2, kOfBlock = kThreads * kAhead;
+  using Shared = Nothing;
+
+  const In* images;  ///< [B, height, width, 3]
+  ContentShapes content;
+  PixelScale channels;
+  Out* result;  ///< [B, height, width, 3]
+  /// Where numbers are taken by more than one, those of a line have to come out even.
+  Divisor line_numbers = 3 * content.width;
+  int pieces = content.height * content.width * 3 / kNumbers;  ///< of a picture
+  Divisor blocks_of_picture = blocks_for(pieces, kOfBlock);
+
+  template <class Block>
+  OSPREY_INLINE void operator()(const Block& block, Shared&) const {
+    const Split of(static_cast<int>(block.index), blocks_of_picture);
+    const int64_t picture = of.quotient, begin = picture * pieces * kNumbers;
+    const In* const from = images + begin;
+    Out* const to = result + begin;
+    const int height = places_of(content.content_height(picture), content.height),
+              end = places_of(content.content_width(picture), content.width) * 3;
+    block.run([&](int thread) {
+      const int first = of.rest * kOfBlock + thread;
+      Vector<In, kNumbers> numbers[kAhead];
+      OSPREY_UNROLL
+      for (int i = 0; i < kAhead; ++i)
+        if (const int piece = first + i * kThreads; piece < pieces)
+          numbers[i] = read<kNumbers>(from + piece * kNumbers);
+      OSPREY_UNROLL
+      for (int i = 0; i < kAhead; ++i)
+        if (const int piece = first + i * kThreads; piece < pieces) {
+          const Split line(piece * kNumbers, line_numbers);
+          scale(numbers[i], line.rest, line.quotient < height ? end : 0, to + piece * kNumbers);
+        }
+    });
+  }
+
+ private:
+  /// at   where they lie in their line      end  of what is content there
+  OSPREY_INLINE void scale(const Vector<In, kNumbers>& numbers, int at, int end, Out* to) const {
+    const int channel = at % 3, left = end - at;
+    const auto from_channel = [&](const float(&of)[3], int k) {
+      return channel == 0 ? of[k % 3] : channel == 1 ? of[(k + 1) % 3] : of[(k + 2) % 3];
+    };
+    float scales[3], offsets[3], pads[3], values[kNumbers];
+    OSPREY_UNROLL
+    for (int k = 0; k < 3; ++k) {
+      scales[k] = from_channel(channels.scale, k);
+      offsets[k] = from_channel(channels.offset, k);
+      pads[k] = from_channel(channels.pad, k);
+    }
+    OSPREY_UNROLL
+    for (int k = 0; k < kNumbers; ++k) values[k] = k < left ? numbers[k] * scales[k % 3] + offsets[k % 3] : pads[k % 3];
+    write(to, values);
+  }
+};
+
+/// A side of a picture that is resized.
+struct ResizedSide {
+  int from, places;  ///< of the source, and of the result that are content
+  float step;        ///< of the source, for a place of the result
+  OSPREY_INLINE ResizedSide(int64_t source, int64_t content, int all)
+      : from(static_cast<int>(source)),
+        places(places_of(content, all)),
+        step(static_cast<float>(source) / static_cast<float>(content)) {}
+};
+
+/// Where a place of the result lies between two of the source.
+struct Between {
+  int lower, upper;
+  float weight;  ///< of the upper
+
+  OSPREY_INLINE Between(int place, const ResizedSide& side) {
+    const float at = static_cast<float>(place) * side.step;
+    lower = static_cast<int>(at);
+    weight = at - static_cast<float>(lower);
+    lower = lower < side.from ? lower : side.from - 1;
+    upper = lower + 1 < side.from ? lower + 1 : lower;
+  }
+};
+
+/// Pictures that are resized. A thread makes a pixel; what a block has made is written by words.
 template <class In, class Out>
-struct Preprocess {
-  static constexpr int kPlaces = 4, kWords = 3;
-  struct Channels {
-    float scale[3], offset[3], pad[3];
+struct ResizePictures {
+  static constexpr int kThreads = 256, kOfThread = 4, kOfBlock = kThreads * kOfThread, kWord = 16 / sizeof(Out);
+  struct Shared {
+    Vector<Out, kWord> words[kOfBlock * 3 / kWord];
   };
 
   const In* images;              ///< [B, source_height, source_width, 3]
-  const int64_t* true_shapes;    ///< [B, shape_stride]: height, width of what is no padding; null: all of it
-  const int64_t* source_shapes;  ///< [B, 2]: of the pictures before they are resized; null: they are not
-  int64_t shape_stride, source_height, source_width, height, width;
-  int64_t places;  ///< of all results
-  bool at_once;    ///< whether kPlaces numbers of images and of the result may be read and written at once
-  Channels channels;
-  Out* result;  ///< [B, height, width, 3]
+  const int64_t* source_shapes;  ///< [B, 2]: height and width of the pictures
+  int source_height, source_width;
+  ContentShapes content;
+  PixelScale channels;
+  Out* result;    ///< [B, height, width, 3]
+  bool by_words;  ///< whether results of all blocks begin where words may
+  Divisor width = content.width;
+  int pixels = content.height * content.width;  ///< of a result
+  Divisor blocks_of_picture = blocks_for(pixels, kOfBlock);
 
-  OSPREY_INLINE void operator()(int64_t number) const {
-    const int64_t first = number * kPlaces;
-    const int count = static_cast<int>(places - first < kPlaces ? places - first : kPlaces);
-    const bool whole = at_once && count == kPlaces;
-    float values[kWords][kPlaces] = {};
-    if (source_shapes == nullptr) read_places(first, count, whole, values);
-    const Split line(first, width), picture_of(line.quotient, height);
-    int64_t x = line.rest, y = picture_of.rest, image = picture_of.quotient;
-    OSPREY_UNROLL
-    for (int i = 0; i < kPlaces; ++i) {
-      if (i >= count) continue;
-      Pixel pixel;
+  template <class Block>
+  OSPREY_INLINE void operator()(const Block& block, Shared& shared) const {
+    const Split of(static_cast<int>(block.index), blocks_of_picture);
+    const int first = of.rest * kOfBlock, rest = pixels - first, count = rest < kOfBlock ? rest : kOfBlock;
+    Out* const made = reinterpret_cast<Out*>(shared.words);
+    const auto sides = sides_of(of.quotient);
+    block.run([&](int thread) {
       OSPREY_UNROLL
-      for (int c = 0; c < 3; ++c) pixel.of[c] = values[(i * 3 + c) / kPlaces][(i * 3 + c) % kPlaces];
-      pixel = finished(image, y, x, pixel);
-      OSPREY_UNROLL
-      for (int c = 0; c < 3; ++c) values[(i * 3 + c) / kPlaces][(i * 3 + c) % kPlaces] = pixel.of[c];
-      if (++x < width) continue;
-      x = 0;
-      if (++y < height) continue;
-      y = 0;
-      ++image;
-    }
-    OSPREY_UNROLL
-    for (int word = 0; word < kWords; ++word) {
-      Out* const to = result + first * 3 + word * kPlaces;
-      if (whole) {
-        write(to, values[word]);
+      for (int i = 0; i < kOfThread; ++i)
+        if (const int pixel = i * kThreads + thread; pixel < count) make(sides, first + pixel, made + pixel * 3);
+    });
+    Out* const to = result + (static_cast<int64_t>(of.quotient) * pixels + first) * 3;
+    block.run([&](int thread) {
+      if (by_words && count == kOfBlock) {
+        for (int word = thread; word < kOfBlock * 3 / kWord; word += kThreads)
+          write(to + word * kWord, shared.words[word]);
       } else {
-        for (int k = 0; k < kPlaces && word * kPlaces + k < count * 3; ++k) store(to + k, values[word][k]);
+        for (int i = thread; i < count * 3; i += kThreads) to[i] = made[i];
       }
+    });
+  }
+
+  struct Sides {
+    const In* picture;
+    ResizedSide rows, columns;
+  };
+  OSPREY_INLINE Sides sides_of(int64_t picture) const {
+    return {images + picture * source_height * source_width * 3,
+            {source_shapes[picture * 2], content.content_height(picture), content.height},
+            {source_shapes[picture * 2 + 1], content.content_width(picture), content.width}};
+  }
+  /// pixel  of the result of that picture
+  OSPREY_INLINE void make(const Sides& sides, int pixel, Out* to) const {
+    const Split line(pixel, width);
+    if (line.quotient >= sides.rows.places || line.rest >= sides.columns.places) {
+      OSPREY_UNROLL
+      for (int c = 0; c < 3; ++c) store(to + c, channels.pad[c]);
+      return;
+    }
+    const Between row(line.quotient, sides.rows), column(line.rest, sides.columns);
+    const In *const upper = sides.picture + row.lower * source_width * 3, *const lower = sides.picture +
+                                                                                         row.upper * source_width * 3;
+    const int left = column.lower * 3, right = column.upper * 3;
+    OSPREY_UNROLL
+    for (int c = 0; c < 3; ++c) {
+      const float value = between(between(load(upper + left + c), load(lower + left + c), row.weight),
+                                  between(load(upper + right + c), load(lower + right + c), row.weight), column.weight);
+      store(to + c, value * channels.scale[c] + channels.offset[c]);
     }
   }
 
  private:
-  struct Pixel {
-    float of[3];
-  };
-
-  /// Where pictures are not resized, places lie as in the result.
-  OSPREY_INLINE void read_places(int64_t first, int count, bool whole, float (&values)[kWords][kPlaces]) const {
-    OSPREY_UNROLL
-    for (int word = 0; word < kWords; ++word) {
-      const In* const from = images + first * 3 + word * kPlaces;
-      if (whole) {
-        const auto numbers = read<kPlaces>(from);
-        OSPREY_UNROLL
-        for (int k = 0; k < kPlaces; ++k) values[word][k] = numbers[k];
-      } else {
-        for (int k = 0; k < kPlaces && word * kPlaces + k < count * 3; ++k) values[word][k] = load(from + k);
-      }
-    }
-  }
-
-  /// What becomes of a place.   here  what lies there, where pictures are not resized
-  OSPREY_INLINE Pixel finished(int64_t image, int64_t y, int64_t x, Pixel here) const {
-    const int64_t content_height = true_shapes == nullptr ? height : true_shapes[image * shape_stride],
-                  content_width = true_shapes == nullptr ? width : true_shapes[image * shape_stride + 1];
-    if (y >= content_height || x >= content_width) return {channels.pad[0], channels.pad[1], channels.pad[2]};
-    if (source_shapes != nullptr)
-      here = resized(image, {y, source_shapes[image * 2], content_height},
-                     {x, source_shapes[image * 2 + 1], content_width});
-    for (int c = 0; c < 3; ++c) here.of[c] = here.of[c] * channels.scale[c] + channels.offset[c];
-    return here;
-  }
-  OSPREY_INLINE Pixel resized(int64_t image, const Between& row, const Between& column) const {
-    const In* const picture = images + image * source_height * source_width * 3;
-    const auto at = [&](int64_t i, int64_t j) {
-      const In* const from = picture + (i * source_width + j) * 3;
-      return Pixel{load(from), load(from + 1), load(from + 2)};
-    };
-    const Pixel upper_left = at(row.lower, column.lower), lower_left = at(row.upper, column.lower),
-                upper_right = at(row.lower, column.upper), lower_right = at(row.upper, column.upper);
-    return between(between(upper_left, lower_left, row.weight), between(upper_right, lower_right, row.weight),
-                   column.weight);
-  }
-  static OSPREY_INLINE Pixel between(const Pixel& a, const Pixel& b, float weight) {
-    Pixel result;
-    for (int c = 0; c < 3; ++c) result.of[c] = a.of[c] + (b.of[c] - a.of[c]) * weight;
-    return result;
-  }
+  static OSPREY_INLINE float between(float a, float b, float weight) { return a + (b - a) * weight; }
 };
 
 }  // namespace osprey::kernels::device

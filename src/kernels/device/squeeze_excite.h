@@ -22,15 +22,16 @@ template <class Element>
 struct PictureSums {
   using Sums = ColumnSums<Element>;
   using Shared = typename Sums::Shared;
-  static constexpr int kThreads = Sums::kThreads;
+  static constexpr int kThreads = Sums::kThreads, kAtOnce = Sums::kAtOnce;
 
   Element element;
-  RowShares<Element::kWidth> shares;  ///< of the rows of one picture
-  double* parts;                      ///< [pictures, row blocks, 2, depth]
+  RowShares<Element::kWidth> shares;                           ///< of the rows of one picture
+  double* parts;                                               ///< [pictures, row blocks, 2, depth]
+  Divisor blocks = shares.blocks() > 0 ? shares.blocks() : 1;  ///< of one picture
 
   template <class Block>
   OSPREY_INLINE void operator()(const Block& block, Shared& shared) const {
-    const Split of(block.index, shares.blocks());
+    const Split of(block.index, blocks);
     const Sums sums{element.of_picture(of.quotient, shares.rows * shares.depth, shares.depth), shares,
                     parts + of.quotient * shares.row_blocks * 2 * shares.depth};
     sums(BlockOfPicture<Block>{block, of.rest}, shared);
@@ -40,7 +41,7 @@ struct PictureSums {
 /// Sum of the values.
 template <class T, int kWidthOf, class Curve>
 struct ValueSums {
-  static constexpr int kWidth = kWidthOf, kAhead = 4;
+  static constexpr int kWidth = kWidthOf, kAhead = 8;
   const T* x;
   ChannelAffine affine;
   Curve curve;
@@ -136,10 +137,11 @@ struct Gate {
   Curve curve;
   const float* gates;  ///< [pictures, depth]
   T* y;
+  Divisor blocks = shares.blocks() > 0 ? shares.blocks() : 1;  ///< of one picture
 
   template <class Block>
   OSPREY_INLINE void operator()(const Block& block, Shared&) const {
-    const Split of(block.index, shares.blocks());
+    const Split of(block.index, blocks);
     const int64_t first = of.quotient * shares.rows * shares.depth;
     block.run([&](int thread) {
       const auto share = shares.of(of.rest, thread);

@@ -47,7 +47,7 @@ OSPREY_INLINE void elements(const float* __restrict logits, const float* __restr
     inverse[i] = parts.inverse;
   }
   for (int64_t i = 0; i < count; ++i)
-    focal_element(logits[i], targets[i], {e[i], inverse[i]}, form, modulation, losses[i], slopes[i]);
+    focal_element(logits[i], targets[i], {e[i], inverse[i], logits[i] + 0.0f}, form, modulation, losses[i], slopes[i]);
 }
 
 template <class Modulation>
