@@ -4,7 +4,7 @@
 # usage: scripts/gpu_check.sh [--build DIR] [--configs DIR] [PART...]
 #   --build DIR    default build/release; built with nvcc and -DOSPREY_BUILD_BENCH=ON
 #   --configs DIR  of the TF Object Detection API's configs: for `memory`, `traces`, `roofline` and `peers`, which are left out without
-#   PART           of: operators steps sanitizer runs pictures rates precisions curves memory traces roofline peers; default: all of them, in this order
+#   PART           of: operators steps sanitizer runs pictures policies rates precisions curves memory traces roofline peers; default: all of them, in this order
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=build/release configs='' parts=()
@@ -18,7 +18,7 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-[ ${#parts[@]} -gt 0 ] || parts=(operators steps sanitizer runs pictures rates precisions curves memory traces roofline peers)
+[ ${#parts[@]} -gt 0 ] || parts=(operators steps sanitizer runs pictures policies rates precisions curves memory traces roofline peers)
 command -v nvidia-smi >/dev/null || { echo "gpu_check.sh: no GPU here (nvidia-smi was not found)" >&2; exit 1; }
 [ -x "$build/bin/operators_bench" ] || { echo "gpu_check.sh: $build/bin/operators_bench is missing: configure with -DOSPREY_BUILD_BENCH=ON" >&2; exit 1; }
 folder=$(mktemp -d)
@@ -143,6 +143,30 @@ print(f"of {found} objects that the exported model finds on the CPU, it finds {a
 sys.exit(found == 0 or again < 0.99 * found or sum(map(len, cuda)) > 1.01 * found)
 END
   "$build/bin/detect" --device cuda --benchmark 200 --model "$folder/channels_last" --model "$folder/contiguous" "$folder/test.record" || failed=1
+}
+
+# train_shapes NAME FLAGS...: trains on pictures of shapes for 40 steps; what it says goes into NAME.log
+train_shapes() {
+  "$build/bin/train_detector" --pipeline_config configs/quickstart.config --data_dir "$folder" --model_dir "$folder/$1" --device cuda \
+    --set eval_input_reader= --num_train_steps 40 --log_every_n 10 --set train_config.checkpoint.every_n_steps=10 "${@:2}" >"$folder/$1.log" 2>&1
+}
+
+# What `on_nan` does with weights that a learning rate has ruined, and that `deterministic` runs are the same.
+policies() {
+  local code=0 rate='train_config.optimizer.momentum_optimizer.learning_rate={manual_step_learning_rate {initial_learning_rate: 0.01 schedule {step: 15 learning_rate: 1e30} schedule {step: 17 learning_rate: 0.01}}}'
+  shapes 200 1 train
+  train_shapes skipped --set train_config.on_nan.policy=SKIP_BATCH --set "$rate" --set train_config.gradient_clipping_by_norm= || code=$?
+  tail -n 1 "$folder/skipped.log"
+  [ $code = 4 ] && [ -e "$folder/skipped/nan_report/report.json" ] || { echo "SKIP_BATCH: exit code $code, or no report"; failed=1; }
+  code=0
+  train_shapes rolled_back --set 'train_config.on_nan={policy: ROLLBACK rollback_learning_rate_factor: 1e-32}' --set "$rate" \
+    --set train_config.gradient_clipping_by_norm= || code=$?
+  grep -o '"rollbacks": *[0-9]*' "$folder/rolled_back/run_info.json" || true
+  [ $code = 0 ] && grep -q '"rollbacks": *[1-9]' "$folder/rolled_back/run_info.json" || { echo "ROLLBACK: exit code $code, or none"; failed=1; }
+  for run in one other; do
+    train_shapes $run --set train_config.deterministic=true --precision bf16 || { tail -n 3 "$folder/$run.log"; failed=1; }
+  done
+  cmp "$folder/one/ckpt-40.osprey" "$folder/other/ckpt-40.osprey" && echo "two deterministic runs: the same bits" || failed=1
 }
 
 # The rate of each operator.

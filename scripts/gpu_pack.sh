@@ -82,7 +82,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 OSPREY_TORCH_LIB=$(python3 -c 'import importlib.util; print(importlib.util.find_spec("torch").submodule_search_locations[0] + "/lib")')
 export OSPREY_TORCH_LIB
-[ $# -gt 0 ] || set -- operators steps runs pictures rates precisions curves memory traces roofline peers sanitizer
+[ $# -gt 0 ] || set -- operators steps runs pictures policies rates precisions curves memory traces roofline peers sanitizer
 exec scripts/gpu_check.sh --build build --configs public_configs "$@"
 END
 chmod +x "$pack/check.sh"
