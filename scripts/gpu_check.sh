@@ -13,7 +13,7 @@ while [ $# -gt 0 ]; do
     --build) build=${2:?} && shift ;;
     --configs) configs=${2:?} && shift ;;
     -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0" && exit 0 ;;
-    operators | steps | sanitizer | runs | pictures | rates | precisions | curves | memory | traces | roofline | peers) parts+=("$1") ;;
+    operators | steps | sanitizer | runs | pictures | policies | rates | precisions | curves | memory | traces | roofline | peers) parts+=("$1") ;;
     *) echo "gpu_check.sh: unknown part '$1' (try --help)" >&2 && exit 2 ;;
   esac
   shift

@@ -24,7 +24,7 @@ void write_targets(const at::Tensor& where, const device::ClassRows& classes, co
     parallel_for(B, [&](int64_t image) {
       for (int64_t i = image * of_image; i < (image + 1) * of_image; ++i) classes(i);
     });
-    return for_each_anchor(where, B, A, of_anchors);
+    return loop_over_anchors(B, A, of_anchors);
   }
   // One kernel instead of two, of which the first would be over before the GPU is busy.
   using Classes = device::Each<device::ClassRows>;

@@ -80,7 +80,7 @@ struct Arguments {
                                              weights.const_data_ptr<float>(),
                                              weights.size(2) > 1,
                                              row.const_data_ptr<int64_t>(),
-                                             std::max<int64_t>(1, A),
+                                             A,
                                              C,
                                              R,
                                              B * A,

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "kernels/check_range.h"
 #include "kernels/cpu/loops/pixel_rows.h"
@@ -49,7 +48,8 @@ void scale_pictures(const at::Tensor& images, const device::ContentShapes& conte
     device::launch(images, images.size(0) * kernel.blocks_of_picture, kernel);
   };
   constexpr int kNumbers = 8;
-  const bool at_once = content.width % kNumbers == 0 && device::begins_at_multiple(in, kNumbers * sizeof(In)) &&
+  const bool at_once = content.height * content.width * 3 % kNumbers == 0 && content.width * 3 >= kNumbers &&
+                       device::begins_at_multiple(in, kNumbers * sizeof(In)) &&
                        device::begins_at_multiple(out, kNumbers * sizeof(Out));
   at_once ? run(std::integral_constant<int, kNumbers>()) : run(std::integral_constant<int, 1>());
 }
@@ -106,7 +106,7 @@ at::Tensor preprocess_operator(const at::Tensor& images, const std::optional<at:
   TORCH_CHECK(scale.size() == 3 && offset.size() == 3 && pad.size() == 3, "expected a number for each of 3 channels");
   TORCH_CHECK(is_element(type), "a network does not take ", type);
   const int64_t numbers = std::max(3 * images.size(2) * images.size(3), size.empty() ? 0 : 3 * size[0] * size[1]);
-  TORCH_CHECK(numbers <= std::numeric_limits<int32_t>::max(), "a picture of ", numbers, " numbers is too large");
+  TORCH_CHECK(numbers < int64_t{1} << 30, "a picture of ", numbers, " numbers is too large");
   at::Tensor result =
       at::empty({images.size(0), 3, size.empty() ? images.size(2) : size[0], size.empty() ? images.size(3) : size[1]},
                 images.options().dtype(type), at::MemoryFormat::ChannelsLast);

@@ -46,7 +46,7 @@ void multiply(const at::Tensor& slopes, const at::Tensor& of_loss, at::ScalarTyp
         device::begins_at_multiple(gradients.const_data_ptr(), Kernel::kWidth * sizeof(T));
     const Kernel kernel{device::data<const device::SlopeOf<T>>(slopes),
                         factors.const_data_ptr<float>(),
-                        std::max<int64_t>(1, K),
+                        K,
                         rows * K,
                         at_once,
                         device::data<T>(gradients)};

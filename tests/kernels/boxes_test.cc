@@ -229,6 +229,23 @@ TEST(Preprocess, ScalesShiftsAndPads) {
   EXPECT_TRUE(preprocess(images, shapes, options).is_contiguous(at::MemoryFormat::ChannelsLast));
 }
 
+TEST(Preprocess, LinesNeedNotComeOutEven) {
+  at::manual_seed(4);
+  const PreprocessOptions options{.pad = {1, 2, 3}};
+  for (const auto& [height, width] : {std::pair<int64_t, int64_t>{8, 12}, {16, 2}, {4, 6}, {3, 5}, {8, 1}}) {
+    const at::Tensor images = at::randint(0, 256, {3, 3, height, width}, at::kByte),
+                     shapes =
+                         at::tensor({height, width, height - 1, width - 1, int64_t{1}, width}, at::kLong).view({3, 2});
+    at::Tensor exact = at::tensor({1.0f, 2.0f, 3.0f}).view({1, 3, 1, 1}).expand({3, 3, height, width}).clone();
+    for (int64_t i = 0; i < 3; ++i) {
+      const int64_t rows = shapes[i][0].item<int64_t>(), columns = shapes[i][1].item<int64_t>();
+      exact[i].slice(1, 0, rows).slice(2, 0, columns) = images[i].slice(1, 0, rows).slice(2, 0, columns).to(at::kFloat);
+    }
+    EXPECT_TRUE(at::equal(preprocess(images, shapes, options), exact)) << height << " x " << width;
+  }
+  EXPECT_EQ(preprocess(at::zeros({0, 3, 4, 4}, at::kByte), {}, options).numel(), 0);
+}
+
 /// As the original scales them: the product is rounded before the offset is added.
 TEST(Preprocess, EveryPixelIsThatOfAProductAndASum) {
   at::Tensor images = at::arange(2 * 3 * 11 * 37).remainder(256).to(at::kByte).view({2, 3, 11, 37});

@@ -183,6 +183,16 @@ const std::map<std::string, Kernel>& kernels() {
   return all;
 }
 
+TEST(SigmoidFocal, StaysFiniteWhereAPowerOfNearlyNothingIsLarge) {
+  const at::Tensor logits = at::tensor({-100.0f, -86.0f, -20.0f, 90.0f}).view({1, 1, 4});
+  const ClassTargets targets{at::zeros({1, 1, 4}), at::full({1, 1, 1}, 1e6f), at::zeros({1, 1}, at::kLong)};
+  for (const double gamma : {0.01, 0.1, 0.5}) {
+    const LossAndSlope found = sigmoid_focal(logits, targets, {gamma, 0.25}, /*with_slope=*/true);
+    EXPECT_TRUE(at::isfinite(found.loss).all().item<bool>()) << gamma;
+    EXPECT_TRUE(at::isfinite(found.slope).all().item<bool>()) << gamma << ": " << found.slope;
+  }
+}
+
 TEST(ClassLoss, DoesNotDependOnTheNumberOfThreads) {
   at::manual_seed(4);
   const at::Tensor logits = at::randn({4, 5000, 21});

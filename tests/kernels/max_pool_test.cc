@@ -53,6 +53,17 @@ TEST(MaxPool, WhatIsNoNumberIsTheLargest) {
   EXPECT_TRUE(at::equal(x.grad().flatten(), at::tensor({1.0f, 0.0f, 0.0f, 0.0f})));
 }
 
+TEST(MaxPool, OfNothingIsNothing) {
+  for (const std::vector<int64_t>& size : {std::vector<int64_t>{0, 8, 4, 4}, {2, 0, 4, 4}})
+    for (const int64_t stride : {1, 2}) {
+      at::Tensor x = at::zeros(size).requires_grad_();
+      const at::Tensor y = max_pool(x, 3, {stride, {1, 1, 1, 1}});
+      EXPECT_EQ(y.numel(), 0);
+      y.sum().backward();
+      EXPECT_EQ(x.grad().sizes(), x.sizes());
+    }
+}
+
 TEST(MaxPool, RefusesWindowsThatMaySeeNothing) {
   const at::Tensor x = at::zeros({1, 2, 3, 4});
   EXPECT_THAT([&] { max_pool(x, 2, {1, {2, 0, 0, 0}}); }, ThrowsMessage<c10::Error>(HasSubstr("may see nothing")));

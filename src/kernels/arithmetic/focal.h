@@ -81,9 +81,10 @@ OSPREY_INLINE void focal_element(float x, float t, const SigmoidParts& parts, co
     slope = factor * (x * 0.0f + too_much);
   } else {
     const float miss = signed_small - beside * (parts.inverse - small);
-    const float outer = factor * modulation(miss), curve = signed_small * parts.inverse;
-    loss = outer * (entropy * miss);
-    slope = outer * (too_much * miss + entropy * ((modulation.gamma - 2.0f * modulation.gamma * t) * curve));
+    // A power below 1 of nearly nothing is so large that it has to meet what is small before any factor.
+    const float power = modulation(miss), curve = signed_small * parts.inverse;
+    loss = factor * (power * (entropy * miss));
+    slope = factor * (power * (too_much * miss + entropy * ((modulation.gamma - 2.0f * modulation.gamma * t) * curve)));
   }
 }
 

@@ -21,9 +21,9 @@ struct EachAnchor {
   using Shared = Nothing;
   Rows rows;
   int64_t images, A;
-  Divisor tiles = A > 0 ? blocks_for(A, kThreads) : 1;  ///< blocks of the same images
+  Divisor tiles = blocks_for(A, kThreads);  ///< blocks of the same images
 
-  int64_t blocks() const { return A > 0 ? tiles * blocks_for(images, kImages) : 0; }
+  int64_t blocks() const { return tiles * blocks_for(images, kImages); }
 
   template <class Block>
   OSPREY_INLINE void operator()(const Block& block, Shared&) const {

@@ -156,7 +156,7 @@ template <class T, int kKernel, int kStride>
 struct DepthwiseForward {
   static constexpr int kRun = kStride == 1 ? 4 : 2, kLines = kStride == 1 ? 2 : 4;  ///< of results at a time
   static constexpr int kSeen = (kRun - 1) * kStride + kKernel, kSeenLines = (kLines - 1) * kStride + kKernel;
-  static constexpr int kThreads = DepthwiseBands::kThreads, kAtOnce = 3;
+  static constexpr int kThreads = DepthwiseBands::kThreads, kAtOnce = kKernel * kStride > 6 ? 2 : 3;
   using Shared = Nothing;
   DepthwiseWindow window;
   DepthwiseBands bands;

@@ -152,12 +152,11 @@ struct DepthwiseWeightSums {
 
   OSPREY_INLINE void add_strip(const Strip& strip, int64_t channel, float (&sums)[kTaps][kWidth]) const {
     // Pixels that no window of the run sees are left out: they would be multiplied with zeros, and may be infinite.
-    const int rest = static_cast<int>(window.pixels) - strip.first, run = rest < kRun ? rest : kRun;
-    const int above = static_cast<int>(window.above), left = static_cast<int>(window.left);
+    const int rest = window.pixels - strip.first, run = rest < kRun ? rest : kRun;
     LinesOfMap<kSeen, const T> map(x + strip.picture * window.height * window.width * window.depth + channel,
-                                   window.height, window.width, window.depth, strip.top * kStride - above,
-                                   (strip.bottom - 1) * kStride - above + kKernel, strip.first * kStride - left,
-                                   (run - 1) * kStride + kKernel);
+                                   window.height, window.width, window.depth, strip.top * kStride - window.above,
+                                   (strip.bottom - 1) * kStride - window.above + kKernel,
+                                   strip.first * kStride - window.left, (run - 1) * kStride + kKernel);
     LinesOfMap<kRun, const T> given(gradient + strip.picture * window.lines * window.pixels * window.depth + channel,
                                     window.lines, window.pixels, window.depth, strip.top, strip.bottom, strip.first);
     Wanted wanted[kOpen], next_wanted;  // of result `step`, and of those above it

@@ -74,10 +74,10 @@ OSPREY_INLINE int64_t blocks_for(int64_t count, int64_t size) { return (count + 
 /// a GPU has no instruction that divides, and what stands for one takes twenty. (Granlund and Montgomery, PLDI 1994)
 class Divisor {
  public:
-  /// size  1 to 2^31
+  /// size  up to 2^31; 0 where there is nothing to divide
   Divisor(int64_t size) : size_(size) {  // NOLINT(google-explicit-constructor): a number as any other
     while ((int64_t{1} << shift_) < size) ++shift_;
-    multiplier_ = static_cast<uint32_t>((uint64_t{1} << (31 + shift_)) / static_cast<uint64_t>(size) + 1);
+    if (size > 0) multiplier_ = static_cast<uint32_t>((uint64_t{1} << (31 + shift_)) / static_cast<uint64_t>(size) + 1);
   }
   OSPREY_INLINE operator int64_t() const { return size_; }  // NOLINT(google-explicit-constructor)
   /// index  not negative; of 32 bits where it is known to be that small, which leaves no division for others

@@ -29,7 +29,7 @@ OSPREY_INLINE int places_of(int64_t content, int all) {
 }
 
 /// Pictures that are as large as the result. A thread takes `kNumbers` neighbouring numbers at once, whatever channels
-/// those are of.
+/// those are of; lines have at least as many, and pictures come out even.
 /// Bytes moved: the pictures and the result once each.
 template <class In, class Out, int kNumbers>
 struct ScalePictures {
@@ -40,7 +40,6 @@ struct ScalePictures {
   ContentShapes content;
   PixelScale channels;
   Out* result;  ///< [B, height, width, 3]
-  /// Where numbers are taken by more than one, those of a line have to come out even.
   Divisor line_numbers = 3 * content.width;
   int pieces = content.height * content.width * 3 / kNumbers;  ///< of a picture
   Divisor blocks_of_picture = blocks_for(pieces, kOfBlock);
@@ -64,15 +63,17 @@ struct ScalePictures {
       for (int i = 0; i < kAhead; ++i)
         if (const int piece = first + i * kThreads; piece < pieces) {
           const Split line(piece * kNumbers, line_numbers);
-          scale(numbers[i], line.rest, line.quotient < height ? end : 0, to + piece * kNumbers);
+          scale(numbers[i], line.rest, line.quotient < height ? end : 0, line.quotient + 1 < height ? end : 0,
+                to + piece * kNumbers);
         }
     });
   }
 
  private:
-  /// at   where they lie in their line      end  of what is content there
-  OSPREY_INLINE void scale(const Vector<In, kNumbers>& numbers, int at, int end, Out* to) const {
-    const int channel = at % 3, left = end - at;
+  /// at         where they lie in their line
+  /// end, next  of what is content there, and in the line after it
+  OSPREY_INLINE void scale(const Vector<In, kNumbers>& numbers, int at, int end, int next, Out* to) const {
+    const int channel = at % 3, left = end - at, of_line = static_cast<int>(line_numbers) - at;
     const auto from_channel = [&](const float(&of)[3], int k) {
       return channel == 0 ? of[k % 3] : channel == 1 ? of[(k + 1) % 3] : of[(k + 2) % 3];
     };
@@ -84,7 +85,10 @@ struct ScalePictures {
       pads[k] = from_channel(channels.pad, k);
     }
     OSPREY_UNROLL
-    for (int k = 0; k < kNumbers; ++k) values[k] = k < left ? numbers[k] * scales[k % 3] + offsets[k % 3] : pads[k % 3];
+    for (int k = 0; k < kNumbers; ++k) {
+      const bool there = k < of_line ? k < left : k - of_line < next;
+      values[k] = there ? numbers[k] * scales[k % 3] + offsets[k % 3] : pads[k % 3];
+    }
     write(to, values);
   }
 };

@@ -25,9 +25,9 @@ struct PictureSums {
   static constexpr int kThreads = Sums::kThreads, kAtOnce = Sums::kAtOnce;
 
   Element element;
-  RowShares<Element::kWidth> shares;                           ///< of the rows of one picture
-  double* parts;                                               ///< [pictures, row blocks, 2, depth]
-  Divisor blocks = shares.blocks() > 0 ? shares.blocks() : 1;  ///< of one picture
+  RowShares<Element::kWidth> shares;  ///< of the rows of one picture
+  double* parts;                      ///< [pictures, row blocks, 2, depth]
+  Divisor blocks = shares.blocks();   ///< of one picture
 
   template <class Block>
   OSPREY_INLINE void operator()(const Block& block, Shared& shared) const {
@@ -137,7 +137,7 @@ struct Gate {
   Curve curve;
   const float* gates;  ///< [pictures, depth]
   T* y;
-  Divisor blocks = shares.blocks() > 0 ? shares.blocks() : 1;  ///< of one picture
+  Divisor blocks = shares.blocks();  ///< of one picture
 
   template <class Block>
   OSPREY_INLINE void operator()(const Block& block, Shared&) const {
