@@ -153,7 +153,7 @@ train_shapes() {
 
 # What `on_nan` does with weights that a learning rate has ruined, and that `deterministic` runs are the same.
 policies() {
-  local code=0 rate='train_config.optimizer.momentum_optimizer.learning_rate={manual_step_learning_rate {initial_learning_rate: 0.01 schedule {step: 15 learning_rate: 1e30} schedule {step: 17 learning_rate: 0.01}}}'
+  local run code=0 rate='train_config.optimizer.momentum_optimizer.learning_rate={manual_step_learning_rate {initial_learning_rate: 0.01 schedule {step: 15 learning_rate: 1e30} schedule {step: 17 learning_rate: 0.01}}}'
   shapes 200 1 train
   train_shapes skipped --set train_config.on_nan.policy=SKIP_BATCH --set "$rate" --set train_config.gradient_clipping_by_norm= || code=$?
   tail -n 1 "$folder/skipped.log"

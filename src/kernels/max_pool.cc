@@ -40,9 +40,6 @@ device::PoolWindow pool_window(int64_t depth, at::IntArrayRef size, int64_t kern
           static_cast<int>(stride),    static_cast<int>(padding[0]), static_cast<int>(padding[2])};
 }
 
-/// Whether windows are of 3 x 3 and jump by two, for which there are kernels.
-bool jumps_by_two(const device::PoolWindow& window) { return window.kernel == 3 && window.stride == 2; }
-
 TwoTensors pool_operator(const at::Tensor& x, int64_t kernel, int64_t stride, at::IntArrayRef padding) {
   TORCH_CHECK(x.dim() == 4 && is_element(x.scalar_type()),
               "expected a map [B, C, H, W] of float32 or half the bits, got ", x.toString(), " ", x.sizes());
@@ -59,10 +56,10 @@ TwoTensors pool_operator(const at::Tensor& x, int64_t kernel, int64_t stride, at
       const auto run = [&](auto pool) { device::for_each(x, y.numel() / width, pool); };
       const int64_t vectors = window.depth / width;
       auto* const chosen = taps.mutable_data_ptr<uint8_t>();
-      if (jumps_by_two(window))
-        run(device::MaxPoolByTwo<T, width>{window, window.lines, window.pixels, vectors, in, out, chosen});
+      if (window.kernel == 3)
+        run(device::MaxPool<T, width, 3>{window, window.lines, window.pixels, vectors, in, out, chosen});
       else
-        run(device::MaxPool<T, width>{window, window.lines, window.pixels, vectors, in, out, chosen});
+        run(device::MaxPool<T, width, 0>{window, window.lines, window.pixels, vectors, in, out, chosen});
     });
   });
   return {y, taps};
@@ -88,7 +85,7 @@ at::Tensor pool_backward_operator(const at::Tensor& gradient, const at::Tensor& 
     with_width<T>(given, {in, out}, [&](auto width) {
       const int64_t vectors = window.depth / width;
       const auto* const of_windows = chosen.const_data_ptr<uint8_t>();
-      if (jumps_by_two(window)) {
+      if (window.kernel == 3 && window.stride == 2) {
         using Gradient = device::MaxPoolGradientByTwo<T, width>;
         const int64_t rows = Gradient::squares(window.height, window.above),
                       columns = Gradient::squares(window.width, window.left);

@@ -106,7 +106,7 @@ at::Tensor preprocess_operator(const at::Tensor& images, const std::optional<at:
   TORCH_CHECK(scale.size() == 3 && offset.size() == 3 && pad.size() == 3, "expected a number for each of 3 channels");
   TORCH_CHECK(is_element(type), "a network does not take ", type);
   const int64_t numbers = std::max(3 * images.size(2) * images.size(3), size.empty() ? 0 : 3 * size[0] * size[1]);
-  TORCH_CHECK(numbers < int64_t{1} << 30, "a picture of ", numbers, " numbers is too large");
+  TORCH_CHECK(numbers < int64_t{1} << 30, "expected pictures of fewer than 2^30 numbers, got ", numbers);
   at::Tensor result =
       at::empty({images.size(0), 3, size.empty() ? images.size(2) : size[0], size.empty() ? images.size(3) : size[1]},
                 images.options().dtype(type), at::MemoryFormat::ChannelsLast);

@@ -9,8 +9,8 @@
 #include <type_traits>
 
 #include "kernels/cpu/floats_of_map.h"
-#include "kernels/device/class_loss.h"
 #include "kernels/device/launch.h"
+#include "kernels/device/slopes.h"
 #include "kernels/no_second_derivative.h"
 #include "kernels/operator.h"
 #include "kernels/with_elements.h"

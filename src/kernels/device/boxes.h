@@ -9,7 +9,6 @@ namespace osprey::kernels::device {
 
 /// Work on each anchor of each image. `Rows` holds the arguments; it has
 ///
-///     static constexpr int kImages;  // that a thread takes at a time
 ///     Anchor anchor(int64_t a) const;                          // what all images have in common
 ///     Row read(int64_t i, int64_t image) const;                // of what an image has; i = image * A + a
 ///     void write(int64_t i, const Anchor& anchor, const Row& row) const;
@@ -17,7 +16,7 @@ namespace osprey::kernels::device {
 /// A thread has an anchor, which it reads once, and a few images, of which it reads all before it writes for the first.
 template <class Rows>
 struct EachAnchor {
-  static constexpr int kThreads = 256, kImages = Rows::kImages;
+  static constexpr int kThreads = 256, kImages = 2;
   using Shared = Nothing;
   Rows rows;
   int64_t images, A;
@@ -130,7 +129,6 @@ struct MatchedCodes {
 
 /// Of each anchor of each image: its row, the code of its box and the weight of that.
 struct AnchorTargets {
-  static constexpr int kImages = 2;
   using Anchor = MatchedCodes::Anchor;
   struct Row {
     MatchedCodes::Row matched;
@@ -160,7 +158,6 @@ struct AnchorTargets {
 };
 
 struct DecodeBox {
-  static constexpr int kImages = 2;
   using Anchor = FourNumbers;
   using Row = FourNumbers;
   const float *codes, *anchors;  ///< [N, A, 4], [A, 4]
@@ -177,7 +174,6 @@ struct DecodeBox {
 };
 
 struct DecodeBoxBackward {
-  static constexpr int kImages = 2;
   using Anchor = FourNumbers;
   struct Row {
     FourNumbers by_box, code;
@@ -217,7 +213,6 @@ OSPREY_INLINE void replace_none(const float* prediction, int size, float* target
 /// prediction.
 template <class Form, class Codes>
 struct BoxLoss {
-  static constexpr int kImages = 2;
   using Anchor = typename Codes::Anchor;
   struct Row {
     FourNumbers prediction;

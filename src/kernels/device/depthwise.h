@@ -21,7 +21,7 @@ constexpr int kDepthwiseWidth = 4;  ///< channels of a thread
 
 /// Whether tap `row` is one of a window.
 template <int kKernel>
-constexpr bool has_tap(int row) {
+OSPREY_INLINE bool has_tap(int row) {
   return row >= 0 && row < kKernel;
 }
 

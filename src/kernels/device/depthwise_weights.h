@@ -40,7 +40,8 @@ struct Strips {
   }
 };
 
-/// `kCount` neighbouring pixels of the lines of a map, one line after the other.
+/// `kCount` neighbouring pixels of the lines of a map, one line after the other: what is kept of them is the next
+/// address and a bit for each, so that registers are left for sums.
 template <int kCount, class T>
 class LinesOfMap {
  public:

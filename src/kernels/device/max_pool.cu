@@ -3,15 +3,14 @@
 
 namespace osprey::kernels::device {
 
-#define OSPREY_FOR_TYPE(T)                                  \
-  OSPREY_FOR_GPU(Each<MaxPool<T, 1>>);                      \
-  OSPREY_FOR_GPU(Each<MaxPool<T, 16 / sizeof(T)>>);         \
-  OSPREY_FOR_GPU(Each<MaxPoolGradient<T, 1>>);              \
-  OSPREY_FOR_GPU(Each<MaxPoolGradient<T, 16 / sizeof(T)>>); \
-  OSPREY_FOR_GPU(Each<MaxPoolByTwo<T, 1>>);                 \
-  OSPREY_FOR_GPU(Each<MaxPoolByTwo<T, 16 / sizeof(T)>>);    \
-  OSPREY_FOR_GPU(Each<MaxPoolGradientByTwo<T, 1>>);         \
-  OSPREY_FOR_GPU(Each<MaxPoolGradientByTwo<T, 16 / sizeof(T)>>)
+#define OSPREY_FOR_WIDTH(T, kWidth)                 \
+  OSPREY_FOR_GPU(Each<MaxPool<T, kWidth, 0>>);      \
+  OSPREY_FOR_GPU(Each<MaxPool<T, kWidth, 3>>);      \
+  OSPREY_FOR_GPU(Each<MaxPoolGradient<T, kWidth>>); \
+  OSPREY_FOR_GPU(Each<MaxPoolGradientByTwo<T, kWidth>>)
+#define OSPREY_FOR_TYPE(T) \
+  OSPREY_FOR_WIDTH(T, 1);  \
+  OSPREY_FOR_WIDTH(T, 16 / sizeof(T))
 
 OSPREY_FOR_TYPE(float);
 OSPREY_FOR_TYPE(Bfloat16);

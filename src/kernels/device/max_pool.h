@@ -59,7 +59,10 @@ struct Largest {
   }
 };
 
-template <class T, int kWidth>
+/// kKernel  of the window; 0: it is known only when the kernel runs. Of one that is known before, all that it sees is
+/// on
+///          its way at a time.
+template <class T, int kWidth, int kKernel>
 struct MaxPool {
   PoolWindow window;
   Divisor lines, pixels, vectors;
@@ -71,54 +74,41 @@ struct MaxPool {
     const PlaceOfMap<kWidth> place(number, lines, pixels, vectors);
     const T* const map = x + place.picture * window.height * window.width * window.depth + place.channel;
     const int top = place.y * window.stride - window.above, left = place.x * window.stride - window.left;
-    Largest<kWidth> largest;
-    for (int i = 0; i < window.kernel; ++i)
-      for (int j = 0; j < window.kernel; ++j)
-        if (has_place(top + i, left + j, window.height, window.width))
-          largest.see(read<kWidth>(map + static_cast<int64_t>((top + i) * window.width + left + j) * window.depth),
-                      i * window.kernel + j);
-    write(y + number * kWidth, largest.values);
-    *reinterpret_cast<LargestTaps<kWidth>*>(taps + number * kWidth) = largest.taps;
-  }
-};
-
-/// The same for windows of 3 x 3 that jump by two, as those of residual networks and pyramids: all that one of them
-/// sees is on its way at a time.
-template <class T, int kWidth>
-struct MaxPoolByTwo {
-  static constexpr int kKernel = 3, kStride = 2;
-  PoolWindow window;
-  Divisor lines, pixels, vectors;
-  const T* x;     ///< [B, height, width, depth]
-  T* y;           ///< [B, lines, pixels, depth]
-  uint8_t* taps;  ///< the same
-
-  OSPREY_INLINE void operator()(int64_t number) const {
-    const PlaceOfMap<kWidth> place(number, lines, pixels, vectors);
-    const T* const map = x + place.picture * window.height * window.width * window.depth + place.channel;
-    const int top = place.y * kStride - window.above, left = place.x * kStride - window.left;
-    const bool whole = has_place(top, left, window.height, window.width) &&
-                       has_place(top + kKernel - 1, left + kKernel - 1, window.height, window.width);
-    const Largest<kWidth> largest =
-        whole ? of_window(map, top, left, [](int, int) { return true; })
-              : of_window(map, top, left, [&](int i, int j) { return has_place(i, j, window.height, window.width); });
+    const Largest<kWidth> largest = look(map, top, left);
     write(y + number * kWidth, largest.values);
     *reinterpret_cast<LargestTaps<kWidth>*>(taps + number * kWidth) = largest.taps;
   }
 
  private:
-  template <class Has>
-  OSPREY_INLINE Largest<kWidth> of_window(const T* map, int top, int left, Has has) const {
-    Vector<T, kWidth> seen[kKernel * kKernel];
-    OSPREY_UNROLL
-    for (int tap = 0; tap < kKernel * kKernel; ++tap) {
-      const int i = top + tap / kKernel, j = left + tap % kKernel;
-      if (has(i, j)) seen[tap] = read<kWidth>(map + static_cast<int64_t>(i * window.width + j) * window.depth);
+  OSPREY_INLINE bool has(int i, int j) const { return has_place(i, j, window.height, window.width); }
+  OSPREY_INLINE Vector<T, kWidth> value(const T* map, int i, int j) const {
+    return read<kWidth>(map + static_cast<int64_t>(i * window.width + j) * window.depth);
+  }
+
+  OSPREY_INLINE Largest<kWidth> look(const T* map, int top, int left) const {
+    if constexpr (kKernel > 0) {
+      const bool whole = has(top, left) && has(top + kKernel - 1, left + kKernel - 1);
+      return whole ? look_at_once<true>(map, top, left) : look_at_once<false>(map, top, left);
     }
     Largest<kWidth> largest;
+    for (int i = 0; i < window.kernel; ++i)
+      for (int j = 0; j < window.kernel; ++j)
+        if (has(top + i, left + j)) largest.see(value(map, top + i, left + j), i * window.kernel + j);
+    return largest;
+  }
+
+  template <bool kWhole>
+  OSPREY_INLINE Largest<kWidth> look_at_once(const T* map, int top, int left) const {
+    constexpr int kTaps = kKernel * kKernel;
+    Vector<T, kWidth> seen[kTaps];
     OSPREY_UNROLL
-    for (int tap = 0; tap < kKernel * kKernel; ++tap)
-      if (has(top + tap / kKernel, left + tap % kKernel)) largest.see(seen[tap], tap);
+    for (int tap = 0; tap < kTaps; ++tap)
+      if (const int i = top + tap / kKernel, j = left + tap % kKernel; kWhole || has(i, j))
+        seen[tap] = value(map, i, j);
+    Largest<kWidth> largest;
+    OSPREY_UNROLL
+    for (int tap = 0; tap < kTaps; ++tap)
+      if (kWhole || has(top + tap / kKernel, left + tap % kKernel)) largest.see(seen[tap], tap);
     return largest;
   }
 };
