@@ -35,6 +35,8 @@ device::PoolWindow pool_window(int64_t depth, at::IntArrayRef size, int64_t kern
     TORCH_CHECK(size[side] > 0 && length >= 0, "a window of ", kernel, " does not fit into a map of ", size);
     return length / stride + 1;
   };
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  TORCH_CHECK(size[0] <= kMost / size[1] && depth <= kMost, "expected maps of fewer than 2^31 places, got ", size);
   return {static_cast<int>(size[0]),   static_cast<int>(size[1]),    static_cast<int>(places(0)),
           static_cast<int>(places(1)), static_cast<int>(depth),      static_cast<int>(kernel),
           static_cast<int>(stride),    static_cast<int>(padding[0]), static_cast<int>(padding[2])};

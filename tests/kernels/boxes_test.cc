@@ -296,6 +296,10 @@ TEST(Preprocess, NamesWhatDisagrees) {
   EXPECT_THAT(message([&] { preprocess(images.slice(1, 1), {}, {}); }), HasSubstr("expected images [B, 3, H, W]"));
   EXPECT_THAT(message([&] { preprocess(images, at::zeros({1, 2}, at::kLong), {}); }), HasSubstr("true_shapes [2, 2]"));
   EXPECT_THAT(message([&] { preprocess(images, {}, {.type = at::kInt}); }), HasSubstr("does not take"));
+  EXPECT_THAT(message([&] {
+                preprocess(at::empty({1, 3, 20000, 20000}, images.options().device(at::kMeta)), {}, {});
+              }),
+              HasSubstr("fewer than 2^30 numbers"));
   if (device::reading_waits(images)) return;
   const auto resized = [&](int64_t height, int64_t width) {
     const at::Tensor shapes = at::tensor({int64_t{5}, int64_t{7}, height, width}).view({2, 2});

@@ -156,7 +156,7 @@ TEST(SoftmaxCrossEntropy, StaysFiniteFarFromZero) {
 }
 
 TEST(SigmoidFocal, StaysExactFarFromZero) {
-  const at::Tensor logits = at::tensor({-80.0f, -30.0f, -1e-6f, 0.0f, 1e-6f, 30.0f, 80.0f}).view({1, 1, 7});
+  const at::Tensor logits = at::tensor({-80.0f, -30.0f, -1e-6f, -0.0f, 0.0f, 1e-6f, 30.0f, 80.0f}).view({1, 1, 8});
   const at::Tensor weights = at::ones({1, 1, 1});
   for (const double target : {0.0, 1.0})
     for (const SigmoidFocalOptions& options : kOptions) {

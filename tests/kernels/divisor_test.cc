@@ -11,6 +11,11 @@ void expect_split(int64_t index, int64_t size) {
   const Split split(index, Divisor(size));
   ASSERT_EQ(split.quotient, index / size) << index << " / " << size;
   ASSERT_EQ(split.rest, index % size) << index << " / " << size;
+  if (index >> 31 != 0) return;
+  const Split of_32_bits(static_cast<int>(index), Divisor(size));
+  ASSERT_EQ(of_32_bits.quotient, index / size) << index << " / " << size;
+  if (size >> 31 != 0) return;
+  ASSERT_EQ(of_32_bits.rest, index % size) << index << " / " << size;
 }
 
 TEST(Divisor, GivesWhatDivisionGives) {

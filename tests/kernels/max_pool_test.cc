@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace osprey::kernels {
@@ -20,15 +22,18 @@ at::Tensor expected(const at::Tensor& x, int64_t kernel, const SlidingWindow& wi
                         {window.stride, window.stride});
 }
 
+/// Above, below, left and right.
+constexpr std::array<int64_t, 4> kPaddings[] = {{0, 0, 0, 0}, {0, 1, 0, 0}, {1, 0, 0, 1}, {0, 1, 1, 0}, {2, 2, 2, 2}};
+
 TEST(MaxPool, GivesTheValuesAndGradientsOfLibtorch) {
   at::manual_seed(1);
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
     for (const int64_t depth : {5, 16})
       for (const int64_t kernel : {1, 2, 3, 5})
         for (const int64_t stride : {1, 2, 3})
-          for (const int64_t padding : {0, 1}) {
-            if (padding >= kernel) continue;
-            const SlidingWindow window{stride, {padding, kernel > 1 ? 1 - padding : 0, 0, padding}};
+          for (const std::array<int64_t, 4>& padding : kPaddings) {
+            if (*std::ranges::max_element(padding) >= kernel) continue;
+            const SlidingWindow window{stride, padding};
             // Many are equal, and their order counts; a window's gradient is a small integer, whose sums are exact.
             const at::Tensor values = at::randint(-3, 3, {2, depth, 7, 9}, at::kFloat).to(type),
                              x = values.contiguous(at::MemoryFormat::ChannelsLast).requires_grad_(),
@@ -68,6 +73,11 @@ TEST(MaxPool, RefusesWindowsThatMaySeeNothing) {
   const at::Tensor x = at::zeros({1, 2, 3, 4});
   EXPECT_THAT([&] { max_pool(x, 2, {1, {2, 0, 0, 0}}); }, ThrowsMessage<c10::Error>(HasSubstr("may see nothing")));
   EXPECT_THAT([&] { max_pool(x, 4, {1, {}}); }, ThrowsMessage<c10::Error>(HasSubstr("does not fit")));
+  EXPECT_THAT(
+      [&] {
+        max_pool(at::empty({1, 1, 50000, 50000}, at::kMeta), 2, {2, {}});
+      },
+      ThrowsMessage<c10::Error>(HasSubstr("fewer than 2^31 places")));
   EXPECT_THAT([&] { max_pool(x, 16, {1, {}}); }, ThrowsMessage<c10::Error>(HasSubstr("a kernel of 1 to 15")));
   EXPECT_THAT(
       [&] {

@@ -58,6 +58,85 @@ Stack update(UpdateRule rule, size_t slots, std::initializer_list<float> numbers
 /// 0.17 % each, which makes up to 0.8 % of a gradient through statistics.
 double of_products(at::ScalarType type) { return type == at::kBFloat16 && has_bfloat16_arithmetic() ? 1e-2 : 0; }
 
+/// Sizes and types that kernels for devices are chosen by, as far as the samples below have none of the kind.
+void add_samples_of_every_kernel(std::vector<Sample>& all) {
+  const auto of_classes = [](at::ScalarType type, int64_t classes, bool weight_per_class,
+                             std::initializer_list<IValue> rest) {
+    Stack stack = {at::randn({2, 77, classes}).to(type), at::rand({2, 5, classes}),
+                   at::rand({2, 5, weight_per_class ? classes : 1}), at::randint(0, 5, {2, 77}, at::kLong)};
+    stack.insert(stack.end(), rest);
+    return stack;
+  };
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    const double relative = type == at::kFloat ? 1e-5 : type == at::kHalf ? 2e-3 : 1e-2;
+    for (const int64_t classes : {3, 90, 91})
+      for (const bool weight_per_class : {false, true}) {
+        all.push_back({"sigmoid_focal_loss",
+                       [=] {
+                         return of_classes(type, classes, weight_per_class, {2.0, 0.25, true});
+                       },
+                       relative});
+        all.push_back({"softmax_cross_entropy_loss",
+                       [=] {
+                         return of_classes(type, classes, weight_per_class, {1.0, true});
+                       },
+                       relative});
+      }
+    for (const auto& [kernel, stride] : {std::pair{2, 2}, {3, 1}, {3, 2}}) {
+      const std::vector<int64_t> padding = {0, 1, 1, 0};
+      const int64_t lines = (9 + 1 - kernel) / stride + 1, pixels = (8 + 1 - kernel) / stride + 1;
+      all.push_back({"max_pool",
+                     [=] {
+                       return Stack{at::randn({2, 16, 9, 8}).to(type).contiguous(at::MemoryFormat::ChannelsLast),
+                                    int64_t{kernel}, int64_t{stride}, padding};
+                     },
+                     0, 0});
+      all.push_back({"max_pool_backward", [=] {
+                       return Stack{
+                           at::randn({2, 16, lines, pixels}).to(type).contiguous(at::MemoryFormat::ChannelsLast),
+                           at::randint(0, kernel * kernel, {2, 16, lines, pixels}, at::kByte),
+                           std::vector<int64_t>{9, 8},
+                           int64_t{kernel},
+                           int64_t{stride},
+                           padding};
+                     }});
+    }
+    all.push_back({"preprocess",
+                   [=] {
+                     return Stack{at::randint(0, 256, {2, 3, 23, 31}, at::kByte),
+                                  IValue(),
+                                  at::randint(1, 24, {2, 2}, at::kLong),
+                                  std::vector<int64_t>{40, 32},
+                                  std::vector<double>{0.5, 2, 1},
+                                  std::vector<double>{-1, 0, 3},
+                                  std::vector<double>{0, 1, 2},
+                                  static_cast<int64_t>(type)};
+                   },
+                   std::max(relative, 1e-4), 1e-4});
+    all.push_back({"depthwise_convolution",
+                   [=] {
+                     return Stack{at::randn({2, 132, 20, 7}).contiguous(at::MemoryFormat::ChannelsLast).to(type),
+                                  at::randn({132, 1, 3, 3}), int64_t{1}, std::vector<int64_t>{1, 1, 1, 1}};
+                   },
+                   relative, relative});
+  }
+  const std::vector<double> scales = {10, 10, 5, 5};
+  all.push_back({"smooth_l1_loss", [] {
+                   return Stack{at::randn({3, 300, 4}), at::randn({3, 300, 4}), at::rand({3, 300}), 0.7, true};
+                 }});
+  all.push_back({"decode_boxes", [=] { return Stack{at::randn({3, 500, 4}), random_boxes({500, 2}), scales}; }});
+  all.push_back({"assign_targets", [=] {
+                   return Stack{random_boxes({3, 9, 2}),
+                                at::rand({3, 9, 4}),
+                                at::rand({3, 9}),
+                                at::randint(-2, 9, {3, 500}, at::kLong),
+                                random_boxes({500, 2}),
+                                scales,
+                                true,
+                                0.5};
+                 }});
+}
+
 /// At least one of each operator.
 std::vector<Sample> samples() {
   std::vector<Sample> all;
@@ -352,20 +431,18 @@ std::vector<Sample> samples() {
                  },
                  0, 0});
   for (const at::ScalarType pixels : {at::kByte, at::kFloat})
-    for (const int64_t left_out :
-         {0, 1})  // the second: pictures that begin at no border of words, and a few places less
-      all.push_back({"preprocess", [=] {
-                       const at::Tensor images =
-                           at::randint(0, 256, {3, 3, 7, 5}, pixels).contiguous(at::MemoryFormat::ChannelsLast);
-                       return Stack{images.slice(0, left_out),
-                                    c10::IValue(),
-                                    c10::IValue(),
-                                    std::vector<int64_t>{},
-                                    std::vector<double>{0.5, 2, 1},
-                                    std::vector<double>{-1, 0, 3},
-                                    std::vector<double>{0, 1, 2},
-                                    static_cast<int64_t>(at::kBFloat16)};
-                     }});
+    for (const auto& [height, width] : {std::pair{7, 5}, {8, 8}})  // the second is read by words
+      all.push_back(
+          {"preprocess", [=] {
+             return Stack{at::randint(0, 256, {3, 3, height, width}, pixels).contiguous(at::MemoryFormat::ChannelsLast),
+                          c10::IValue(),
+                          c10::IValue(),
+                          std::vector<int64_t>{},
+                          std::vector<double>{0.5, 2, 1},
+                          std::vector<double>{-1, 0, 3},
+                          std::vector<double>{0, 1, 2},
+                          static_cast<int64_t>(at::kBFloat16)};
+           }});
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
     for (const int64_t depth : {3, 16}) {
       const auto map = [=](int64_t height, int64_t width) {
@@ -438,6 +515,7 @@ std::vector<Sample> samples() {
                                 IValue(), IValue(),          IValue(),        0.0,
                                 0.0,      int64_t{0}};
                  }});
+  add_samples_of_every_kernel(all);
   return all;
 }
 
@@ -635,6 +713,31 @@ TEST(Operators, KernelsForDevicesGiveWhatTheLoopsGive) {
     const std::vector<at::Tensor> loops = call(sample.name, arguments);
     const device::Emulation emulation;
     expect_same(call(sample.name, again), loops, sample);
+  }
+}
+
+TEST(Operators, TakeTensorsThatBeginAnywhere) {
+  at::manual_seed(8);
+  const auto one_further = [](const at::Tensor& tensor) {
+    const int64_t memory = at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), 1);
+    const at::Tensor moved = at::empty({memory + 1}, tensor.options()).as_strided(tensor.sizes(), tensor.strides(), 1);
+    return moved.copy_(tensor);
+  };
+  for (const Sample& sample : samples()) {
+    const Stack arguments = sample.arguments();
+    const std::vector<at::Tensor> expected = call(sample.name, changed(arguments, copy));
+    const size_t count = tensors_of(arguments).size();
+    for (size_t moved = 0; moved < count; ++moved) {
+      const auto with_one_moved = [&] {
+        size_t number = 0;
+        return changed(arguments, [&](const at::Tensor& tensor) {
+          return number++ == moved ? one_further(tensor) : tensor.clone();
+        });
+      };
+      expect_same(call(sample.name, with_one_moved()), expected, sample);
+      const device::Emulation emulation;
+      expect_same(call(sample.name, with_one_moved()), expected, sample);
+    }
   }
 }
 

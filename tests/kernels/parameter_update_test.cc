@@ -185,6 +185,16 @@ TEST(ParameterUpdate, TakesManyTensors) {
     ASSERT_TRUE(at::equal(gradients[i], at::full_like(gradients[i], static_cast<double>(i)))) << i;
 }
 
+TEST(TensorNorms, OfThousandsOfTensorsAreInTheirOrder) {
+  for (const int64_t count : {991, 992, 993, 1985}) {  // a launch of a device's kernel takes 992
+    Tensors tensors;
+    for (int64_t i = 0; i < count; ++i) tensors.push_back(at::full({i % 4}, i, at::kFloat));
+    const at::Tensor norms = tensor_norms(tensors);
+    for (int64_t i = 0; i < count; ++i)
+      ASSERT_NEAR(norms[i].item<double>(), static_cast<double>(i) * std::sqrt(i % 4), 1e-9) << i << " of " << count;
+  }
+}
+
 TEST(TensorNorms, AreFiniteExactlyWhereAllNumbersAre) {
   const at::Tensor norms = tensor_norms({at::full({100}, 3e38f), at::tensor({1.0f, NAN}), at::tensor({INFINITY}),
                                          at::zeros({0}), at::tensor({3.0f, -4.0f})});

@@ -24,7 +24,7 @@ struct PreprocessOptions {
 /// images       [B, 3, H, W] uint8 or float32
 /// true_shapes  [B, 2 or more] int64: height and width of what is not padding in the result; undefined: nothing is
 /// returns      [B, 3, H, W] channels_last, or [B, 3, resize.height, resize.width]
-/// throws       c10::Error for other types and shapes
+/// throws       c10::Error for other types and shapes, and for a picture of 2^30 numbers or more
 /// operator     osprey::preprocess
 at::Tensor preprocess(const at::Tensor& images, const at::Tensor& true_shapes, const PreprocessOptions& options,
                       const PreprocessResize& resize = {});

@@ -64,7 +64,7 @@ OSPREY_INLINE SigmoidParts sigmoid_parts(float x) {
   return {e, quotient(1.0f, 1.0f + e), sign};
 }
 
-/// Computed from differences none of which cancels.
+/// Computed from differences none of which cancels where the target is 0 or 1.
 /// x      logit; where it is not finite, neither are loss and slope
 /// t      target, 0..1
 /// parts  sigmoid_parts(x)

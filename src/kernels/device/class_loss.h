@@ -22,11 +22,11 @@ struct ClassLossArguments {
 
 /// How the classes of a block's anchors are shared: each anchor by so many threads side by side, its lanes, and by each
 /// of these so many neighbouring classes at a time. What does not depend on the class is found once for several
-/// anchors.
+/// anchors, no more than there are threads.
 template <int kLanesOf, int kWidthOf, int kClassesAhead>
 struct ClassShares {
   static constexpr int kThreads = 256, kAtOnce = 5, kLanes = kLanesOf, kWidth = kWidthOf;
-  static constexpr int kAtATime = kThreads / kLanes, kAnchors = kLanes < 4 ? kThreads : 4 * kAtATime;
+  static constexpr int kAtATime = kThreads / kLanes, kAnchors = 4 * kAtATime < kThreads ? 4 * kAtATime : kThreads;
   static constexpr int kStep = kLanes * kWidth;          ///< classes from one piece of a lane to the next
   static constexpr int kAhead = kClassesAhead / kWidth;  ///< pieces that are on their way together
 

@@ -144,7 +144,7 @@ class TapsOfChannels {
   Vector<float, kDepthwiseWidth> kept_[kKept ? kTaps : 1];
 };
 
-/// sums[tap] += a * b of a pixel's channels.
+/// sums[c] += a[c] * b[c] of some channels of a pixel.
 template <class A, class B>
 OSPREY_INLINE void add_products(const A& a, const B& b, float (&sums)[kDepthwiseWidth]) {
   OSPREY_UNROLL

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <cstring>
+#include <stdexcept>
 #include <type_traits>
 
 #include "kernels/arithmetic/number.h"
@@ -43,9 +44,24 @@ class alignas(kWidth * sizeof(T)) Vector {
   std::conditional_t<kPaired, uint32_t, T> elements_[kElements];
 };
 
+#ifndef __CUDA_ARCH__
+[[noreturn]] inline void refuse_address() {
+  throw std::logic_error("a GPU reads and writes at once only what begins at a multiple of its size");
+}
+#endif
+
+/// That `at` is where a GPU may read or write a Piece at once, which a CPU that runs the kernel would do anywhere.
+template <class Piece>
+OSPREY_INLINE void expect_border(const void* at) {
+#ifndef __CUDA_ARCH__
+  if (reinterpret_cast<uintptr_t>(at) % sizeof(Piece) != 0) refuse_address();
+#endif
+}
+
 /// at  on a border of as many bytes as are read or written
 template <int kWidth, class T>
 OSPREY_INLINE Vector<T, kWidth> read(const T* at) {
+  expect_border<Vector<T, kWidth>>(at);
 #ifdef __CUDA_ARCH__
   return *reinterpret_cast<const Vector<T, kWidth>*>(at);
 #else
@@ -56,6 +72,7 @@ OSPREY_INLINE Vector<T, kWidth> read(const T* at) {
 }
 template <int kWidth, class T>
 OSPREY_INLINE void write(T* at, const Vector<T, kWidth>& vector) {
+  expect_border<Vector<T, kWidth>>(at);
 #ifdef __CUDA_ARCH__
   *reinterpret_cast<Vector<T, kWidth>*>(at) = vector;
 #else

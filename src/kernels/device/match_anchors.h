@@ -31,10 +31,10 @@ struct MatchAnchors {
   MatchOptions options;
   int64_t* match;                   ///< [B, A]
   unsigned long long* best_anchor;  ///< [B, M], zeros: the overlap in the upper half, the anchor counted down below it
-  Divisor tiles = A > 0 ? blocks_for(A, kThreads) : 1;  ///< blocks of one image
+  Divisor tiles = blocks_for(A, kThreads);  ///< blocks of one image
 
   /// Blocks for so many images.
-  int64_t blocks(int64_t images) const { return A > 0 ? images * tiles : 0; }
+  int64_t blocks(int64_t images) const { return images * tiles; }
 
   static OSPREY_INLINE bool finite(const float* box) {
     return std::isfinite(box[0]) && std::isfinite(box[1]) && std::isfinite(box[2]) && std::isfinite(box[3]);

@@ -2,7 +2,8 @@
 #include "kernels/device/map_rows.h"
 
 /// The largest values that square windows see, over maps of channels_last. A thread has some neighbouring channels of a
-/// place. Bytes moved: the maps once each (windows overlap in the cache), and a byte for each result.
+/// place, or of a square of four. Bytes moved: the maps once each (windows overlap in the cache), and a byte for each
+/// result.
 namespace osprey::kernels::device {
 
 /// How a square window moves over a map.
@@ -18,6 +19,12 @@ template <int kWidth>
 struct alignas(kWidth) LargestTaps {
   uint8_t of[kWidth];
 };
+
+template <int kWidth>
+OSPREY_INLINE LargestTaps<kWidth> read_taps(const uint8_t* at) {
+  expect_border<LargestTaps<kWidth>>(at);
+  return *reinterpret_cast<const LargestTaps<kWidth>*>(at);
+}
 
 /// Where neighbouring channels of a place lie.
 template <int kWidth>
@@ -60,8 +67,7 @@ struct Largest {
 };
 
 /// kKernel  of the window; 0: it is known only when the kernel runs. Of one that is known before, all that it sees is
-/// on
-///          its way at a time.
+///          on its way at a time.
 template <class T, int kWidth, int kKernel>
 struct MaxPool {
   PoolWindow window;
@@ -131,7 +137,7 @@ struct MaxPoolGradient {
       for (int pixel = first_window(right); pixel <= right / window.stride && pixel < window.pixels; ++pixel) {
         const int64_t at = map + static_cast<int64_t>(line * window.pixels + pixel) * window.depth;
         const int tap = (down - line * window.stride) * window.kernel + right - pixel * window.stride;
-        const auto chosen = *reinterpret_cast<const LargestTaps<kWidth>*>(taps + at);
+        const auto chosen = read_taps<kWidth>(taps + at);
         const auto values = read<kWidth>(gradient + at);
         OSPREY_UNROLL
         for (int k = 0; k < kWidth; ++k) sum[k] += chosen.of[k] == tap ? values[k] : 0.0f;
@@ -171,7 +177,7 @@ struct MaxPoolGradientByTwo {
       if (!has_place(line, pixel, window.lines, window.pixels)) continue;
       const int64_t at = map + static_cast<int64_t>(line * window.pixels + pixel) * window.depth;
       values[w / 2][w % 2] = read<kWidth>(gradient + at);
-      chosen[w / 2][w % 2] = *reinterpret_cast<const LargestTaps<kWidth>*>(taps + at);
+      chosen[w / 2][w % 2] = read_taps<kWidth>(taps + at);
     }
     OSPREY_UNROLL
     for (int place = 0; place < 4; ++place) {

@@ -117,7 +117,7 @@ struct Between {
   }
 };
 
-/// Pictures that are resized. A thread makes a pixel; what a block has made is written by words.
+/// Pictures that are resized. A thread makes a few pixels; what a block has made is written by words.
 template <class In, class Out>
 struct ResizePictures {
   static constexpr int kThreads = 256, kOfThread = 4, kOfBlock = kThreads * kOfThread, kWord = 16 / sizeof(Out);
