@@ -255,6 +255,7 @@ Example ExampleDecoder::decode(std::string_view record, const RecordOrigin& orig
   features.add_to_where(!example.id.empty() ? fmt::format(": source id '{}'", example.id)
                                             : fmt::format(": file '{}'", example.file_name));
   read_image(features, options_, example, report);
+  if (options_.only_picture) return example;
 
   example.boxes = read_boxes(features);
   const size_t objects = example.boxes.size();

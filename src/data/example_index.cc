@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "annotation_index.h"
+#include "folder_walk.h"
 #include "osprey/base/error.h"
 #include "osprey/data/input_paths.h"
 #include "osprey/data/record_index.h"
@@ -38,17 +39,18 @@ std::vector<std::string> annotation_files(const proto::AnnotationInputReader& re
     throw DataError(fmt::format("{}: there is no file or folder '{}'", name, reader.input()));
   std::vector<std::string> files;
   fs::path folder = reader.input();
+  Links links = Links::kFollowed;
   if (!fs::is_directory(folder, ignored)) {
     files.push_back(folder.string());
     folder = reader.format() == proto::AnnotationInputReader::YOLO ? fs::absolute(folder).parent_path() : fs::path();
+    links = Links::kPassedOver;  // beside the file may lie links to what is not of the data set
   }
   const std::vector<std::string> wanted = endings(reader.format());
+  const auto is_wanted = [&](const fs::path& file) {
+    return std::find(wanted.begin(), wanted.end(), lower_case(file.extension().string())) != wanted.end();
+  };
   if (!folder.empty())
-    for (const fs::directory_entry& entry :
-         fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied))
-      if (std::find(wanted.begin(), wanted.end(), lower_case(entry.path().extension().string())) != wanted.end() &&
-          entry.is_regular_file(ignored))
-        files.push_back(entry.path().string());
+    for (std::string& file : files_below(folder, is_wanted, links)) files.push_back(std::move(file));
   if (fs::is_regular_file(reader.split(), ignored)) files.push_back(reader.split());
   std::sort(files.begin(), files.end());
   files.erase(std::unique(files.begin(), files.end()), files.end());

@@ -9,22 +9,12 @@
 #include <opencv2/imgproc.hpp>
 #include <string>
 
+#include "exif.h"
 #include "jpeg_head.h"
 #include "osprey/base/error.h"
 
 namespace osprey::data {
 namespace {
-
-constexpr std::string_view kPngSignature("\x89PNG\r\n\x1a\n", 8);
-
-bool is_png(std::string_view encoded) { return encoded.substr(0, 8) == kPngSignature; }
-
-int64_t big32(std::string_view bytes, size_t at) {
-  int64_t value = 0;
-  for (size_t i = 0; i < 4; ++i)
-    value = value << 8 | (at + i < bytes.size() ? static_cast<unsigned char>(bytes[at + i]) : 0);
-  return value;
-}
 
 void check_size(int64_t height, int64_t width) {
   if (height <= 0 || width <= 0)
@@ -34,16 +24,8 @@ void check_size(int64_t height, int64_t width) {
                                 width, height, kMaxPixels));
 }
 
-// Orientation in a PNG's eXIf chunk.
-int png_orientation(std::string_view encoded) {
-  for (size_t at = 8; at + 12 <= encoded.size();) {
-    const auto length = static_cast<size_t>(big32(encoded, at));
-    const std::string_view type = encoded.substr(at + 4, 4);
-    if (type == "IDAT" || length > encoded.size()) break;
-    if (type == "eXIf") return tiff_orientation(encoded.substr(at + 8, length));
-    at += 12 + length;
-  }
-  return 1;
+ImageSize png_size(std::string_view encoded) {
+  return {static_cast<int64_t>(number_at(encoded, 20, 4, true)), static_cast<int64_t>(number_at(encoded, 16, 4, true))};
 }
 
 tjhandle decompressor() {
@@ -113,7 +95,13 @@ at::Tensor decode_jpeg_rgb(std::string_view encoded, const std::optional<ImageSi
 }
 
 cv::Mat decode_opencv(std::string_view encoded, int flags) {
-  if (is_png(encoded)) check_size(big32(encoded, 20), big32(encoded, 16));
+  if (is_png(encoded)) {
+    const ImageSize size = png_size(encoded);
+    check_size(size.height, size.width);
+  }
+  // OpenCV turns a TIFF whatever its flags say.
+  const std::string as_stored = tiff_with_orientation_1(encoded);
+  if (!as_stored.empty()) encoded = as_stored;
   const cv::Mat bytes(1, static_cast<int>(encoded.size()), CV_8U, const_cast<char*>(encoded.data()));
   cv::Mat picture;
   std::string reason;
@@ -143,10 +131,11 @@ ImageInfo image_info(std::string_view encoded) {
     const JpegHead head = jpeg_head(encoded);
     info = {"jpeg", head.height, head.width, head.orientation};
   } else if (is_png(encoded)) {
-    info = {"png", big32(encoded, 20), big32(encoded, 16), png_orientation(encoded)};
+    const ImageSize size = png_size(encoded);
+    info = {"png", size.height, size.width, exif_orientation(encoded)};
   } else {
     const cv::Mat picture = decode_opencv(encoded, cv::IMREAD_COLOR);
-    info = {"other", picture.rows, picture.cols, 1};
+    info = {"other", picture.rows, picture.cols, exif_orientation(encoded)};
   }
   check_size(info.height, info.width);
   return info;

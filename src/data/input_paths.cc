@@ -1,14 +1,16 @@
 #include "osprey/data/input_paths.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <glob.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <regex>
+#include <set>
 #include <unordered_set>
-#include <utility>
 
 #include "osprey/base/error.h"
 
@@ -31,16 +33,59 @@ std::vector<std::string> glob_files(const std::string& pattern, const std::strin
   return files;
 }
 
-// "name@3" -> name-00000-of-00003, ...; nothing where `path` has no such end.
-std::vector<std::string> shard_names(const std::string& path) {
+bool file_exists(const std::string& file) {
+  std::error_code ignored;
+  return fs::exists(file, ignored);
+}
+
+/// Files "name-00000-of-00003ending", ...
+struct ShardSet {
+  std::string name;
+  int count = 0;
+  std::string ending;
+
+  auto operator<=>(const ShardSet&) const = default;
+  std::string pattern() const { return fmt::format("{}-{:?>5}-of-{:05}{}", name, "", count, ending); }
+  std::string file(int index) const { return fmt::format("{}-{:05}-of-{:05}{}", name, index, count, ending); }
+  std::vector<std::string> files() const {
+    std::vector<std::string> result;
+    for (int i = 0; i < count; ++i) result.push_back(file(i));
+    return result;
+  }
+  ShardSet in_any_folder() const { return {fs::path(name).filename().string(), count, ending}; }
+};
+
+/// What to say of the shards of a set that are not read, if any are.
+/// here, anywhere  the indices of those that are read of the set's folder, and of all folders
+std::string unread_of(const ShardSet& set, const std::set<int>& here, const std::set<int>& anywhere) {
+  const auto is_known = [&](int index) { return anywhere.contains(index) || file_exists(set.file(index)); };
+  const int first = !is_known(0) && is_known(set.count) ? 1 : 0;  // some programs count from 1
+  int unread = 0, missing = 0, first_missing = 0;
+  for (int i = first; i < first + set.count; ++i) {
+    if (here.contains(i)) continue;
+    if (file_exists(set.file(i)))
+      ++unread;
+    else if (!anywhere.contains(i) && ++missing == 1)
+      first_missing = i;
+  }
+  std::vector<std::string> result;
+  const int there = set.count - missing;
+  if (unread > 0)
+    result.push_back(
+        fmt::format("{} of the {} shards that are there are read; '{}' are all", there - unread, there, set.pattern()));
+  if (missing > 0)
+    result.push_back(fmt::format("{} of the {} shards '{}' {} not there, the first of them {}", missing, set.count,
+                                 set.pattern(), missing == 1 ? "is" : "are", set.file(first_missing)));
+  return fmt::format("{}", fmt::join(result, "; "));
+}
+
+// What "name@3" stands for; nothing where `path` has no such end.
+std::optional<ShardSet> shards_of(const std::string& path) {
   const size_t at = path.rfind('@');
-  if (at == std::string::npos || at + 1 == path.size() || path.size() - at > 6) return {};
+  if (at == std::string::npos || at + 1 == path.size() || path.size() - at > 6) return std::nullopt;
   if (!std::all_of(path.begin() + static_cast<long>(at) + 1, path.end(), [](char c) { return c >= '0' && c <= '9'; }))
-    return {};
-  std::vector<std::string> names;
-  const int count = std::stoi(path.substr(at + 1));
-  for (int i = 0; i < count; ++i) names.push_back(fmt::format("{}-{:05}-of-{:05}", path.substr(0, at), i, count));
-  return names;
+    return std::nullopt;
+  return ShardSet{path.substr(0, at), std::stoi(path.substr(at + 1)), ""};
 }
 
 std::vector<std::string> expand(const std::string& path, const std::string& reader) {
@@ -51,10 +96,12 @@ std::vector<std::string> expand(const std::string& path, const std::string& read
     throw DataError(fmt::format("{}: '{}' is a directory, not a record file; write '{}' for what is in it", reader,
                                 path, (fs::path(path) / "*").string()));
   if (fs::exists(path, ignored)) return {path};
-  std::vector<std::string> shards = shard_names(path);
-  for (const std::string& shard : shards)
-    if (!fs::exists(shard, ignored)) throw DataError(fmt::format("{}: '{}': shard {} is missing", reader, path, shard));
-  if (!shards.empty()) return shards;
+  if (const std::optional<ShardSet> shards = shards_of(path); shards && shards->count > 0) {
+    std::vector<std::string> files = shards->files();
+    if (const auto missing = std::find_if_not(files.begin(), files.end(), file_exists); missing != files.end())
+      throw DataError(fmt::format("{}: '{}': shard {} is missing", reader, path, *missing));
+    return files;
+  }
   return glob_files(path, reader);
 }
 
@@ -76,23 +123,20 @@ std::vector<std::string> expand_input_paths(const std::vector<std::string>& path
 }
 
 std::string unread_shards(const std::vector<std::string>& files) {
-  static const std::regex shard("(.*)-[0-9]{5}-of-([0-9]{5}[^/]*)");
-  std::map<std::pair<std::string, std::string>, size_t> read;  // by name and number of shards
+  static const std::regex shard("(.*)-([0-9]{5})-of-([0-9]{5})([^/]*)");
+  std::map<ShardSet, std::set<int>> read, read_anywhere;  // the latter by names without folders
   std::smatch parts;
-  for (const std::string& file : files)
-    if (std::regex_match(file, parts, shard)) ++read[{parts[1].str(), parts[2].str()}];
-  std::string result;
-  for (const auto& [set, count] : read) {
-    const auto& [name, shards] = set;
-    const std::string pattern = fmt::format("{}-{}-of-{}", name, std::string(5, '?'), shards);
-    glob_t found{};
-    const size_t there = ::glob(pattern.c_str(), 0, nullptr, &found) == 0 ? found.gl_pathc : 0;
-    ::globfree(&found);
-    if (there > count)
-      result += fmt::format("{}{} of the {} shards that are there are read; '{}' are all", result.empty() ? "" : "; ",
-                            count, there, pattern);
+  for (const std::string& file : files) {
+    if (!std::regex_match(file, parts, shard)) continue;
+    const ShardSet set{parts[1], std::stoi(parts[3]), parts[4]};
+    read[set].insert(std::stoi(parts[2]));
+    read_anywhere[set.in_any_folder()].insert(std::stoi(parts[2]));
   }
-  return result;
+  std::vector<std::string> result;
+  for (const auto& [set, indices] : read)
+    if (std::string unread = unread_of(set, indices, read_anywhere[set.in_any_folder()]); !unread.empty())
+      result.push_back(std::move(unread));
+  return fmt::format("{}", fmt::join(result, "; "));
 }
 
 }  // namespace osprey::data

@@ -1,40 +1,17 @@
 #include "jpeg_head.h"
 
+#include <algorithm>
+
+#include "exif.h"
 #include "osprey/base/error.h"
 
 namespace osprey::data {
 namespace {
 
-uint32_t byte_at(std::string_view bytes, size_t at) {
-  return at < bytes.size() ? static_cast<unsigned char>(bytes[at]) : 0;
-}
-uint32_t big16(std::string_view bytes, size_t at) { return byte_at(bytes, at) << 8 | byte_at(bytes, at + 1); }
-
-// A number of 2 or 4 bytes in the byte order of the TIFF block; 0 beyond its end.
-uint32_t tiff_number(std::string_view tiff, size_t at, int size, bool big) {
-  uint32_t value = 0;
-  for (int i = 0; i < size; ++i) value = value << 8 | byte_at(tiff, at + static_cast<size_t>(big ? i : size - 1 - i));
-  return value;
-}
+uint32_t byte_at(std::string_view bytes, size_t at) { return static_cast<uint32_t>(number_at(bytes, at, 1, true)); }
+uint32_t big16(std::string_view bytes, size_t at) { return static_cast<uint32_t>(number_at(bytes, at, 2, true)); }
 
 }  // namespace
-
-int tiff_orientation(std::string_view tiff) {
-  constexpr uint32_t kOrientation = 0x0112;
-  if (tiff.size() < 8) return 1;
-  const bool big = tiff.substr(0, 2) == "MM";
-  if (!big && tiff.substr(0, 2) != "II") return 1;
-  const size_t directory = tiff_number(tiff, 4, 4, big);
-  const uint32_t entries = tiff_number(tiff, directory, 2, big);
-  for (uint32_t i = 0; i < entries; ++i) {
-    const size_t entry = directory + 2 + size_t{12} * i;
-    if (entry + 12 > tiff.size()) break;
-    if (tiff_number(tiff, entry, 2, big) != kOrientation) continue;
-    const uint32_t value = tiff_number(tiff, entry + 8, 2, big);
-    return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
-  }
-  return 1;
-}
 
 bool is_jpeg(std::string_view encoded) { return encoded.substr(0, 3) == "\xff\xd8\xff"; }
 

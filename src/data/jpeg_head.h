@@ -19,7 +19,4 @@ bool is_jpeg(std::string_view encoded);
 /// source  ITU T.81, annex B; Exif 2.3, section 4.6.4
 JpegHead jpeg_head(std::string_view encoded);
 
-/// The orientation in a TIFF block (the content of EXIF data in JPEG or PNG); 1 where there is none.
-int tiff_orientation(std::string_view tiff);
-
 }  // namespace osprey::data

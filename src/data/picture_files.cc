@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "folder_walk.h"
 #include "text_lines.h"
 
 namespace osprey::data {
@@ -14,14 +15,8 @@ bool is_picture_name(const std::string& name) {
 }
 
 std::vector<std::string> pictures_below(const std::string& folder) {
-  std::vector<std::string> result;
-  std::error_code ignored;
-  for (const fs::directory_entry& entry :
-       fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied)) {
-    if (is_picture_name(entry.path().string()) && entry.is_regular_file(ignored))
-      result.push_back(entry.path().lexically_normal().string());
-  }
-  std::sort(result.begin(), result.end());
+  std::vector<std::string> result = files_below(folder, [](const fs::path& file) { return is_picture_name(file); });
+  for (std::string& file : result) file = fs::path(file).lexically_normal().string();
   return result;
 }
 

@@ -81,6 +81,8 @@ double number_of(const std::string& text) {
   return error == std::errc() && end == text.data() + text.size() ? value : std::nan("");
 }
 
+bool says_yes(const std::string& text) { return lower_case(text) == "true" || number_of(text) > 0; }
+
 int64_t pixels_of(const std::string& text) {
   const double value = number_of(text);
   return value >= 1 && value < 1e9 ? static_cast<int64_t>(value) : 0;

@@ -28,6 +28,9 @@ std::string upper_case(std::string text);
 /// The number that a text is; NaN where it is none.
 double number_of(const std::string& text);
 
+/// Whether a text says yes: "true" in any case, or a number above 0.
+bool says_yes(const std::string& text);
+
 /// The number of pixels that a text is; 0 where it is none, or less than one.
 int64_t pixels_of(const std::string& text);
 

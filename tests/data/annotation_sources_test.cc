@@ -89,8 +89,42 @@ TEST(Voc, BrokenFilesAndObjectsAreCountedAndNamed) {
   EXPECT_THAT(problems.lines(),
               ElementsAre(AllOf(HasSubstr("2 XML file(s) left out"), HasSubstr("a.xml: "), HasSubstr("at byte"),
                                 HasSubstr("b.xml: no <annotation>")),
-                          AllOf(HasSubstr("2 object(s) left out, having no box"), HasSubstr("c.xml object 1")),
-                          HasSubstr("1 object(s) left out, having no name")));
+                          AllOf(HasSubstr("1 object(s) left out, having no box"), HasSubstr("c.xml object 2")),
+                          HasSubstr("1 object(s) left out, having no name"),
+                          AllOf(HasSubstr("1 object(s) left out, their coordinates not being numbers"),
+                                HasSubstr("c.xml object 1"))));
+}
+
+TEST(Voc, OnlyTrueAndNumbersAboveZeroSayYes) {
+  TempDir dir;
+  const auto is_difficult = [&](const std::string& word) {
+    write_file(dir / "a.xml",
+               xml("a.jpg", object("dog", corners("1", "1", "2", "2"), "<difficult>" + word + "</difficult>")));
+    Problems problems;
+    return read(*open_voc({dir.path().string(), "", ""}, problems), 0, problems).objects.at(0).difficult;
+  };
+  for (const char* yes : {"1", "true", "True", " TRUE ", "1.0"}) EXPECT_TRUE(is_difficult(yes)) << yes;
+  for (const char* no : {"0", "false", "False", "FALSE", "Unspecified", "", "0.0", "-1"})
+    EXPECT_FALSE(is_difficult(no)) << no;
+}
+
+TEST(Voc, FoldersThatLinksLeadToAreSearched) {
+  TempDir dir, elsewhere;
+  write_file(elsewhere / "xml/train/a.xml", xml("a.jpg", ""));
+  write_file(elsewhere / "photos/a.jpg", "x");
+  fs::create_directory(dir / "set");
+  fs::create_directory_symlink(elsewhere / "xml", dir / "set/Annotations");
+  fs::create_directory_symlink(elsewhere / "photos", dir / "set/JPEGImages");
+  write_file(dir / "list.txt", "train/a\n");
+  for (const std::string& split : {std::string(), dir / "list.txt", std::string("Annotations/train/a")}) {
+    Problems problems;
+    if (split.starts_with("Annotations")) write_file(dir / "list.txt", split);
+    const auto source = open_voc({dir / "set", "", split.empty() ? "" : dir / "list.txt"}, problems);
+    ASSERT_EQ(source->size(), 1);
+    EXPECT_EQ(source->origin(0).file, dir / "set/Annotations/train/a.xml");
+    EXPECT_EQ(read(*source, 0, problems).path, dir / "set/JPEGImages/a.jpg");
+    EXPECT_THAT(problems.lines(), IsEmpty());
+  }
 }
 
 TEST(Voc, ASplitChoosesByNameInTheOrderOfTheList) {
@@ -299,6 +333,38 @@ TEST(Coco, PicturesOfOtherLayoutsAreFound) {
   place("other_name", "annotations/all.json", "a.jpg", "images/train/deep/a.jpg");
 }
 
+TEST(Coco, PicturesAreBesideALinkedFolderNotBesideTheOneItLeadsTo) {
+  TempDir dir, elsewhere;
+  write_file(elsewhere / "json/instances_val.json", R"({"images": [{"id": 1, "file_name": "a.jpg"}]})");
+  fs::create_directory(dir / "set");
+  fs::create_directory_symlink(elsewhere / "json", dir / "set/annotations");
+  for (const char* picture : {"images/a.jpg", "images/val/a.jpg", "val/a.jpg", "data/deep/a.jpg"}) {
+    const auto found = [&] {
+      Problems problems;
+      return read(*open_coco({dir / "set/annotations/instances_val.json", "", ""}, problems), 0, problems).path;
+    };
+    const std::string beside = dir / ("set/" + std::string(picture));
+    write_file(beside, "x");
+    EXPECT_EQ(found(), beside);
+    fs::remove(beside);
+    write_file(elsewhere / picture, "x");
+    EXPECT_EQ(found(), "");
+    fs::remove(elsewhere / picture);
+  }
+}
+
+TEST(Coco, APictureThatLinksLeadToInSeveralWaysIsOne) {
+  TempDir dir;
+  write_file(dir / "set/c.json", R"({"images": [{"id": 1, "file_name": "1.jpg"}]})");
+  write_file(dir / "set/images/deep/1.jpg", "x");
+  fs::create_directory(dir / "set/data");
+  fs::create_directory_symlink("../images", dir / "set/data/all");
+  Problems problems;
+  const auto source = open_coco({dir / "set/c.json", "", ""}, problems);
+  EXPECT_EQ(read(*source, 0, problems).path, dir / "set/images/deep/1.jpg");
+  EXPECT_THAT(problems.lines(), IsEmpty());
+}
+
 TEST(Coco, APictureOfSeveralFoldersIsThatOfItsSubsetOrOfNone) {
   TempDir dir;
   for (const char* folder : {"images", "images/train", "images/val"})
@@ -438,6 +504,79 @@ TEST(Coco, NumbersThatHaveToBeWholeAreRefusedWhereTheyAreNot) {
   expect_refused(R"({"images": [{"id": 1, "width": -1e19}]})", "images[0]: width must be a whole number");
   write_file(dir / "a.json", images + "}");
   EXPECT_EQ(read(*open_coco({dir / "a.json", "", ""}, problems), 0, problems).width, 40);
+}
+
+// Python's json.dump writes them.
+TEST(Coco, NanAndInfinityHarmOnlyWhereABoxHasThem) {
+  TempDir dir;
+  write_file(dir / "a.json", R"({"images": [{"id": 1, "file_name": "a", "width": NaN, "height": Infinity}],
+    "categories": [{"id": 1, "name": "car"}], "annotations": [
+    {"image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4], "area": NaN, "iscrowd": NaN, "segmentation": [[NaN, 1]]},
+    {"image_id": 1, "category_id": 1, "bbox": [NaN, 2, 3, 4]},
+    {"image_id": 1, "category_id": 1, "bbox": [1, 2, 3, -Infinity]},
+    {"image_id": 1, "category_id": 1, "bbox": [1, 2, 1e300, 4]},
+    {"image_id": 1, "category_id": NaN, "bbox": [1, 2, 3, 4]}]})");
+  Problems problems;
+  const AnnotatedImage image = read(*open_coco({dir / "a.json", "", ""}, problems), 0, problems);
+  EXPECT_EQ(image.width, 0);
+  EXPECT_EQ(image.height, 0);
+  ASSERT_EQ(image.objects.size(), 1u);
+  EXPECT_EQ(image.objects[0].box_px, (Box{2, 1, 6, 4}));
+  EXPECT_EQ(image.objects[0].area_px, 0) << "that of the box";
+  EXPECT_FALSE(image.objects[0].is_crowd);
+  EXPECT_THAT(
+      problems.lines(),
+      ElementsAre("1 annotation(s) left out, being of an unknown category: annotation 4 of image 1: category_id "
+                  "not given",
+                  HasSubstr("3 object(s) left out, their coordinates not being numbers: annotation 1 of image "
+                            "1; annotation 2 of image 1; annotation 3")));
+}
+
+TEST(Coco, ADamagedFileIsNamedWithTheByte) {
+  TempDir dir;
+  const auto expect_refused = [&](const std::string& text, const std::string& what) {
+    write_file(dir / "a.json", text);
+    Problems problems;
+    EXPECT_THAT(
+        [&] {
+          open_coco({dir / "a.json", "", ""}, problems);
+        },
+        ThrowsMessage<DataError>(HasSubstr(dir / "a.json: is not valid JSON at byte " + what)));
+  };
+  expect_refused(R"({"images": [{"id": 1,, "file_name": "a"}]})", "21: Missing a name for object member.");
+  expect_refused(R"({"images": [{"id": nan}]})", "20: Invalid value.");
+  expect_refused("{\"images\": [{\"file_name\": \"\xe4.jpg\"}]}", "27: Invalid encoding in string.");
+  expect_refused(R"({"images": [{"file_name": "\udce4.jpg"}]})", "38: Invalid encoding in string.");
+  expect_refused(R"({"images": [{"\udce4": 1}]})", "21: Invalid encoding in string.");
+  expect_refused("", "0: The document is empty.");
+  expect_refused(std::string(100000, '['), "100000: ");
+}
+
+TEST(Coco, AByteOrderMarkAndLargeIdsAreRead) {
+  TempDir dir;
+  write_file(dir / "a.json",
+             "\xEF\xBB\xBF"
+             R"({"images": [{"id": 9223372036854775807, "file_name": "\u00e4\ud7ff\ud83d\ude00.jpg"}]})");
+  Problems problems;
+  const AnnotatedImage image = read(*open_coco({dir / "a.json", "", ""}, problems), 0, problems);
+  EXPECT_EQ(image.source_id, "9223372036854775807");
+  EXPECT_EQ(image.file_name, "ä\xED\x9F\xBF\U0001F600.jpg");
+}
+
+TEST(Coco, CategoriesOfOneNameAreCountedWithTheirIds) {
+  TempDir dir;
+  const auto lines = [&](const std::string& categories) {
+    write_file(dir / "a.json", R"({"images": [{"id": 1, "file_name": "a"}], "categories": )" + categories + "}");
+    Problems problems;
+    open_coco({dir / "a.json", "", ""}, problems);
+    return problems.lines();
+  };
+  EXPECT_THAT(lines(R"([{"id": 1, "name": "car"}, {"id": 2, "name": "car"}, {"id": 3, "name": "dog"}])"),
+              ElementsAre("1 class(es) taken for another of the same name: " + dir / "a.json: 'car' is class 1 and "
+                                                                                     "class 2"));
+  EXPECT_THAT(lines(R"([{"id": 1, "name": "car"}, {"id": 1, "name": "car"}])"), IsEmpty());
+  EXPECT_THAT(lines(R"([{"id": 0, "name": "car"}, {"id": 1, "name": "car"}])"), IsEmpty())
+      << "the first has no objects";
 }
 
 TEST(Coco, ImagesWithoutIdOrWithADoubleOneAreCounted) {

@@ -555,6 +555,16 @@ TEST(InputFiles, OfAnnotationsAreThoseThatTellOneSetFromAnother) {
               ElementsAre(dir / "yolo/data.yaml", dir / "yolo/labels/1.txt"));
   EXPECT_THAT(files("format: YOLO input: '" + dir / "yolo/data.yaml'"),
               ElementsAre(dir / "yolo/data.yaml", dir / "yolo/labels/1.txt"));
+  std::filesystem::create_directory_symlink(dir / "b", dir / "kitti/label_2/linked");
+  write_file(dir / "b/3.txt", "x");
+  EXPECT_THAT(files("format: KITTI input: '" + dir / "kitti'"),
+              ElementsAre(dir / "kitti/label_2/1.txt", dir / "kitti/label_2/linked/3.txt"));
+  std::filesystem::create_directory_symlink(dir / "b", dir / "yolo/runs");
+  EXPECT_THAT(files("format: YOLO input: '" + dir / "yolo/data.yaml'"),
+              ElementsAre(dir / "yolo/data.yaml", dir / "yolo/labels/1.txt"))
+      << "what lies beside the file may be of something else";
+  EXPECT_THAT(files("format: YOLO input: '" + dir / "yolo'"),
+              ElementsAre(dir / "yolo/data.yaml", dir / "yolo/labels/1.txt", dir / "yolo/runs/3.txt"));
   EXPECT_THAT([&] { files("format: VOC input: 'no/such'"); },
               ThrowsMessage<DataError>(HasSubstr("reader: there is no file or folder 'no/such'")));
 }

@@ -224,6 +224,18 @@ TEST(ExampleDecoder, ThePictureCanBeLeftEncoded) {
   EXPECT_EQ(example.original_width, 9);
 }
 
+TEST(ExampleDecoder, ThePictureCanBeHadWhateverElseTheRecordHolds) {
+  const ExampleRecord record = picture_record(4, 6).box(0, 0, 80, 80, 9).floats("image/object/weight", {1, 2});
+  DecoderOptions options;
+  options.only_picture = true;
+  ReadReport report;
+  const Example example = ExampleDecoder(options, pets()).decode(record.bytes(), {"train.record", 3, 99}, report);
+  EXPECT_TRUE(example.image.equal(gradient_image(4, 6)));
+  EXPECT_EQ(example.original_width, 6);
+  EXPECT_THAT(example.boxes, IsEmpty());
+  EXPECT_THAT(report.lines(), IsEmpty());
+}
+
 TEST(ExampleDecoder, OrientationIsChosenByTheAnnotatedSize) {
   const std::string jpeg = encode_jpeg(gradient_image(16, 32));
   auto record = picture_record(4, 4).strings("image/encoded", {with_orientation(jpeg, 6)});
@@ -246,6 +258,18 @@ TEST(ExampleDecoder, OrientationIsChosenByTheAnnotatedSize) {
 
   record.strings("image/encoded", {with_orientation(encode_jpeg(gradient_image(16, 16)), 6)}).ints("image/width", {16});
   EXPECT_EQ(read(record)->report.count(Problem::kAmbiguousOrientation), 1);
+}
+
+TEST(ExampleDecoder, ExifIsObeyedInWebpAndTiffToo) {
+  const at::Tensor image = gradient_image(16, 32);
+  for (const std::string& picture : {webp_with_orientation(image, 6), tiff_with_orientation(image, 6)}) {
+    auto record = picture_record(4, 4).strings("image/encoded", {picture});
+    EXPECT_EQ(read(record)->report.count(Problem::kAmbiguousOrientation), 1);
+    EXPECT_TRUE(read(record, "exif: IGNORE")->example.image.equal(image));
+    EXPECT_TRUE(read(record, "exif: APPLY")->example.image.equal(upright(image, 6)));
+    record.ints("image/height", {32}).ints("image/width", {16});
+    EXPECT_TRUE(read(record)->example.image.equal(upright(image, 6)));
+  }
 }
 
 TEST(ExampleDecoder, APictureIsDecodedSmallerThanItIsButNotThanTheResizerMakesIt) {

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "osprey/base/error.h"
 #include "support/golden.h"
 #include "support/pictures.h"
@@ -152,6 +154,50 @@ TEST(ImageCodec, OrientationIsReadAndNotApplied) {
     EXPECT_TRUE(decode_image(turned).equal(decode_image(jpeg)));
   }
   EXPECT_EQ(image_info(with_orientation(jpeg, 9)).orientation, 1);
+}
+
+TEST(ImageCodec, OrientationOfAWebpIsReadAndNotApplied) {
+  const at::Tensor image = gradient_image(15, 31);
+  for (int orientation = 1; orientation <= 8; ++orientation)
+    for (const std::string& before : {std::string(), std::string("Exif\0\0", 6)}) {
+      const std::string turned = webp_with_orientation(image, orientation, before);
+      const ImageInfo info = image_info(turned);
+      EXPECT_EQ(info.orientation, orientation);
+      EXPECT_EQ(info.height, 15);
+      EXPECT_TRUE(decode_image(turned).equal(image));
+      for (size_t size : {4, 11, 13, 19}) EXPECT_THROW(image_info(turned.substr(0, size)), DataError);
+    }
+  EXPECT_EQ(image_info(webp_with_orientation(image, 9)).orientation, 1);
+}
+
+// OpenCV turns a TIFF by itself, whatever it is asked for.
+TEST(ImageCodec, OrientationOfATiffIsReadAndNotApplied) {
+  const at::Tensor image = gradient_image(15, 31);
+  for (const TiffKind kind : {TiffKind{}, TiffKind{.big = true}, TiffKind{.wide = true}, TiffKind{true, true}})
+    for (int orientation = 1; orientation <= 8; ++orientation) {
+      const std::string turned = tiff_with_orientation(image, orientation, kind);
+      const ImageInfo info = image_info(turned);
+      EXPECT_EQ(info.orientation, orientation);
+      EXPECT_EQ(info.height, 15);
+      EXPECT_TRUE(decode_image(turned).equal(image)) << orientation << kind.big << kind.wide;
+      EXPECT_EQ(decode_grey(turned).sizes(), (std::vector<int64_t>{15, 31}));
+    }
+  EXPECT_EQ(image_info(tiff_with_orientation(image, 9)).orientation, 1);
+  // As other whole numbers than the one of two bytes, which libtiff takes, too: 1 BYTE, 4 LONG, 16 LONG8.
+  for (const auto& [type, value] : std::map<char, std::string>{{1, std::string("\6\xFF\xFF\xFF\0\0\0\0", 8)},
+                                                               {4, std::string("\0\0\0\6\xFF\xFF\xFF\xFF", 8)},
+                                                               {16, std::string("\0\0\0\0\0\0\0\6", 8)}}) {
+    std::string turned = tiff_with_orientation(image, 6, {.big = true, .wide = true});
+    const size_t entry = turned.rfind(std::string("\x01\x12\0\3", 4));
+    ASSERT_NE(entry, std::string::npos);
+    turned[entry + 3] = type;
+    turned.replace(entry + 12, 8, value);
+    EXPECT_EQ(image_info(turned).orientation, 6) << int{type};
+    EXPECT_TRUE(decode_image(turned).equal(image)) << int{type};
+  }
+  const std::string tiff = tiff_with_orientation(image, 6);
+  for (size_t size = 0; size < tiff.size(); size += 1 + tiff.size() / 100)
+    EXPECT_THROW(decode_image(std::string_view(tiff).substr(0, size)), DataError) << size;
 }
 
 TEST(ImageCodec, UprightFollowsTheExifTable) {

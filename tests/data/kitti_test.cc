@@ -162,6 +162,33 @@ TEST_F(Kitti, AllLayoutsAreFound) {
   place("training/label_2/a.txt", "photos/a.png", "", "photos");
 }
 
+TEST_F(Kitti, FoldersThatLinksLeadToAreSearched) {
+  TempDir elsewhere;
+  write_file(elsewhere / "first/label_2/deep/1.txt", kDog);
+  write_file(elsewhere / "first/image_2/deep/1.png", grey_png(3, 4, 9));
+  write_file(elsewhere / "more/2.txt", kDog);
+  std::filesystem::create_directory_symlink(elsewhere / "first", dir_ / "linked");
+  std::filesystem::create_directory_symlink(elsewhere / "more", elsewhere / "first/label_2/more");
+  const auto source = open();
+  EXPECT_THAT(paths(*source), ElementsAre("linked/image_2/deep/1.png", ""));
+  EXPECT_EQ(source->origin(1).file, dir_ / "linked/label_2/more/2.txt");
+}
+
+TEST_F(Kitti, ALabelFolderThatLinksLeadToIsReadOnce) {
+  write_file(dir_ / "training/label_2/1.txt", kDog);
+  picture("training/image_2/1.png");
+  picture("mini/image_2/1.png");
+  std::filesystem::create_directory_symlink("../training/label_2", dir_ / "mini/label_2");
+  EXPECT_THAT(paths(*open()), ElementsAre("training/image_2/1.png")) << "the folder that is no link";
+  std::filesystem::rename(dir_ / "training", dir_ / "labels_of_both");
+  TempDir elsewhere;
+  std::filesystem::rename(dir_ / "labels_of_both/label_2", elsewhere / "labels");
+  std::filesystem::remove(dir_ / "mini/label_2");
+  for (const char* set : {"labels_of_both", "mini"})
+    std::filesystem::create_directory_symlink(elsewhere / "labels", dir_ / (std::string(set) + "/label_2"));
+  EXPECT_THAT(paths(*open()), ElementsAre("labels_of_both/image_2/1.png")) << "the first by name";
+}
+
 TEST_F(Kitti, SetsWithTheSameNamesAreToldApart) {
   for (const char* set : {"train", "val"}) {
     picture(std::string(set) + "/image_2/1.png");

@@ -26,15 +26,35 @@ std::string compress_jpeg(const at::Tensor& pixels, TJPF format, TJSAMP sampling
   return result;
 }
 
+std::string encoded(const char* ending, const at::Tensor& image, const std::vector<int>& options) {
+  const at::Tensor bgr = image.flip({2}).contiguous();
+  std::vector<unsigned char> bytes;
+  cv::imencode(ending,
+               cv::Mat(static_cast<int>(bgr.size(0)), static_cast<int>(bgr.size(1)), CV_8UC3, bgr.data_ptr<uint8_t>()),
+               bytes, options);
+  return {bytes.begin(), bytes.end()};
+}
+
 std::string png(const cv::Mat& picture) {
   std::vector<unsigned char> bytes;
   cv::imencode(".png", picture, bytes);
   return {bytes.begin(), bytes.end()};
 }
 
-std::string big32(uint32_t value) {
-  return {static_cast<char>(value >> 24), static_cast<char>(value >> 16), static_cast<char>(value >> 8),
-          static_cast<char>(value)};
+std::string number(uint64_t value, size_t bytes, bool big) {
+  std::string result;
+  for (size_t i = 0; i < bytes; ++i) result.push_back(static_cast<char>(value >> 8 * (big ? bytes - 1 - i : i)));
+  return result;
+}
+
+std::string big32(uint32_t value) { return number(value, 4, true); }
+
+// Big-endian TIFF block with one entry: tag 0x0112, type SHORT, count 1, value.
+std::string exif_block(int orientation) {
+  std::string tiff("MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0", 19);
+  tiff.push_back(static_cast<char>(orientation));
+  tiff.append(6, '\0');
+  return tiff;
 }
 
 std::string chunk(const std::string& type, const std::string& data) {
@@ -100,15 +120,51 @@ std::string palette_png(int64_t height, int64_t width, int red, int green, int b
 }
 
 std::string with_orientation(const std::string& jpeg, int orientation) {
-  // Big-endian TIFF block with one entry: tag 0x0112, type SHORT, count 1, value.
-  std::string tiff("MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0", 19);
-  tiff.push_back(static_cast<char>(orientation));
-  tiff.append(6, '\0');
-  const std::string body = std::string("Exif\0\0", 6) + tiff;
+  const std::string body = std::string("Exif\0\0", 6) + exif_block(orientation);
   const size_t length = body.size() + 2;
   const std::string segment =
       std::string("\xff\xe1") + static_cast<char>(length >> 8) + static_cast<char>(length) + body;
   return jpeg.substr(0, 2) + segment + jpeg.substr(2);
+}
+
+std::string webp_with_orientation(const at::Tensor& image, int orientation, const std::string& before) {
+  const std::string plain = encoded(".webp", image, {cv::IMWRITE_WEBP_QUALITY, 101});  // above 100: without loss
+  const auto riff_chunk = [](const std::string& type, const std::string& data) {
+    return type + number(data.size(), 4, false) + data + std::string(data.size() % 2, '\0');
+  };
+  const auto side = [&](int64_t dimension) {
+    return number(static_cast<uint64_t>(image.size(dimension)) - 1, 3, false);
+  };
+  constexpr uint64_t kHasExif = 8;
+  const std::string head = riff_chunk("VP8X", number(kHasExif, 4, false) + side(1) + side(0)),
+                    body = "WEBP" + head + plain.substr(12) + riff_chunk("EXIF", before + exif_block(orientation));
+  return riff_chunk("RIFF", body);
+}
+
+std::string tiff_with_orientation(const at::Tensor& image, int orientation, TiffKind kind) {
+  const size_t word = kind.wide ? 8 : 4;  // of offsets and counts
+  const auto bytes = [&](uint64_t value, size_t size) { return number(value, size, kind.big); };
+  std::string result = (kind.big ? "MM" : "II") + (kind.wide ? bytes(43, 2) + bytes(8, 2) + bytes(0, 2) : bytes(42, 2));
+  const uint64_t bits_at = result.size() + word, pixels_at = bits_at + 6;
+  const std::string bits = bytes(8, 2) + bytes(8, 2) + bytes(8, 2);
+  std::string pixels(reinterpret_cast<const char*>(image.data_ptr<uint8_t>()), static_cast<size_t>(image.numel()));
+  pixels.append(pixels.size() % 2, '\0');
+  result += bytes(pixels_at + pixels.size(), word) + bits + pixels;
+  constexpr uint64_t kShort = 3, kLong = 4;
+  const auto entry = [&](uint64_t tag, uint64_t type, uint64_t count, std::string value) {
+    value.resize(word);
+    return bytes(tag, 2) + bytes(type, 2) + bytes(count, word) + value;
+  };
+  const auto shorts = [&](uint64_t tag, uint64_t value) { return entry(tag, kShort, 1, bytes(value, 2)); };
+  const auto longs = [&](uint64_t tag, uint64_t value) { return entry(tag, kLong, 1, bytes(value, 4)); };
+  const auto height = static_cast<uint64_t>(image.size(0)), width = static_cast<uint64_t>(image.size(1));
+  const std::string entries = longs(256, width) + longs(257, height) +
+                              entry(258, kShort, 3, kind.wide ? bits : bytes(bits_at, 4)) +
+                              shorts(259, 1) +  // not packed
+                              shorts(262, 2) +  // RGB
+                              longs(273, pixels_at) + shorts(274, static_cast<uint64_t>(orientation)) + shorts(277, 3) +
+                              longs(278, height) + longs(279, height * width * 3);
+  return result + bytes(10, kind.wide ? 8 : 2) + entries + bytes(0, word);
 }
 
 }  // namespace osprey::testing

@@ -22,5 +22,15 @@ std::string palette_png(int64_t height, int64_t width, int red, int green, int b
 
 /// A JPEG with an EXIF block that gives this orientation.
 std::string with_orientation(const std::string& jpeg, int orientation);
+/// Any picture [height, width, 3] uint8, stored without loss, as a WebP with an EXIF chunk that gives it.
+/// before  of the block in its chunk: nothing, or what a JPEG has there
+std::string webp_with_orientation(const at::Tensor& image, int orientation, const std::string& before = "");
+
+struct TiffKind {
+  bool big = false;   ///< the byte order
+  bool wide = false;  ///< BigTIFF
+};
+/// The same as a TIFF that says it among its own tags.
+std::string tiff_with_orientation(const at::Tensor& image, int orientation, TiffKind kind = {});
 
 }  // namespace osprey::testing

@@ -22,7 +22,8 @@ struct CocoOptions {
 ///
 /// Ids may be any numbers. A new label map keeps category ids where they begin at 1 and are not scattered (the 90 of
 /// COCO), else it numbers the categories in the order of their ids. A category 0 without objects, which some exporters
-/// put first, is left out. A file without annotations gives pictures without objects.
+/// put first, is left out. Categories of one name become the first of them, counted. A file without annotations gives
+/// pictures without objects. NaN and Infinity, which Python writes, are read: a box with them is left out, counted.
 ///
 /// throws DataError: cannot be read, not JSON (with the byte offset), no images
 std::unique_ptr<AnnotationSource> open_coco(const CocoOptions& options, Problems& problems);

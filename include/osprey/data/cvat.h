@@ -18,7 +18,8 @@ struct CvatOptions {
 /// COCO are. Coordinates are pixels of the annotated `width` and `height` and are taken as they stand. Of a polygon, an
 /// ellipse, a mask and a turned box the box around it is taken and its area kept, counted; polylines, points,
 /// skeletons, cuboids and tags are no boxes and left out, counted. The attributes `difficult`, `truncated`, `is_crowd`
-/// and `is_group_of` of an object are its flags where they are "1" or "true"; `occluded` has no place in a record.
+/// and `is_group_of` of an object are its flags where they are "true" or a number above 0; `occluded` has no place in a
+/// record.
 ///
 /// A new label map numbers the labels of <meta> in their order, those without objects, too, and then what other labels
 /// objects have, alphabetically. Parts of skeletons and labels of a type that has no boxes only count with a box.

@@ -32,7 +32,8 @@ struct DecoderOptions {
       false;  ///< class texts are looked up among display names first, then names; else the other way
   /// Pictures that are much larger than this makes of them are decoded smaller, see `decode_image`; null: whole.
   std::shared_ptr<const ImageResizer> reduce_for;
-  bool decode_image = true;  ///< false: `Example::image` stays undefined and `encoded` holds the picture
+  bool decode_image = true;   ///< false: `Example::image` stays undefined and `encoded` holds the picture
+  bool only_picture = false;  ///< only the picture and what it is turned by is read; objects are not looked at
 };
 
 /// Turns serialized tf.Example messages into Examples. Immutable, for any number of threads.

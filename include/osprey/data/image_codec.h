@@ -14,7 +14,7 @@ namespace osprey::data {
 struct ImageInfo {
   std::string format;             ///< "jpeg", "png", or "other"
   int64_t height = 0, width = 0;  ///< pixels as stored, before any orientation
-  int orientation = 1;            ///< EXIF orientation 1..8; 1 where there is none
+  int orientation = 1;            ///< EXIF orientation 1..8 of a JPEG, PNG, WebP or TIFF; 1 where there is none
 };
 
 /// The largest number of pixels that is decoded (2^28); a head that promises more is taken for damage.

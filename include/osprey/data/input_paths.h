@@ -15,8 +15,8 @@ namespace osprey::data {
 ///         placeholder (PATH_TO_BE_CONFIGURED) and for a directory
 std::vector<std::string> expand_input_paths(const std::vector<std::string>& paths, const std::string& reader);
 
-/// What to say where files are only some of the shards of a set, "name-00000-of-00003", while others lie beside them;
-/// empty where they are all or have no such names.
+/// What to say where files are only some of the shards of a set, "name-00000-of-00003": that others lie beside them, or
+/// are not there; empty where they are all or have no such names. A set may lie in several folders, and count from 1.
 std::string unread_shards(const std::vector<std::string>& files);
 
 }  // namespace osprey::data

@@ -19,7 +19,8 @@ struct VocOptions {
 /// the subset that the XML is in, or beside the XML; else below these, if only one picture has the name. One in another
 /// folder than the XML says, or that XMLs of several folders ask for, is counted and not taken. Coordinates are taken
 /// as they stand: box_px = (xmin, ymin, xmax, ymax), which makes a box over the whole picture (0 or 1, 0 or 1, width,
-/// height). Classes of a new label map are numbered in alphabetical order.
+/// height). An object is difficult or truncated where its XML says "true", in any case, or a number above 0. Classes of
+/// a new label map are numbered in alphabetical order.
 ///
 /// throws DataError: no XML files, a split that names none of them
 std::unique_ptr<AnnotationSource> open_voc(const VocOptions& options, Problems& problems);

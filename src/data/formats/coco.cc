@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <unordered_map>
@@ -10,6 +11,7 @@
 
 #include "coco_contents.h"
 #include "data/text_lines.h"
+#include "double_names.h"
 #include "osprey/base/error.h"
 #include "picture_finder.h"
 #include "split_index.h"
@@ -28,6 +30,8 @@ std::vector<std::string> subsets_of(const std::string& file) {
   return result;
 }
 
+std::string said(int64_t id) { return id == CocoContents::kNone ? "not given" : std::to_string(id); }
+
 class Coco final : public AnnotationSource {
  public:
   Coco(CocoOptions options, Problems& problems)
@@ -41,6 +45,7 @@ class Coco final : public AnnotationSource {
                                     known->second, category.name));
     add_images(std::move(contents.images), problems);
     add_annotations(contents.annotations, problems);
+    count_double_names(names_by_id(), options_.input, problems);
     order_.resize(images_.size());
     for (size_t i = 0; i < order_.size(); ++i) order_[i] = static_cast<int64_t>(i);
     if (options_.split.empty()) return;
@@ -73,9 +78,7 @@ class Coco final : public AnnotationSource {
   }
 
   std::vector<std::pair<int, std::string>> classes() const override {
-    std::map<int64_t, std::string> by_id;
-    for (const CocoContents::Category& category : categories_)
-      if (!category.name.empty() && (category.id != 0 || used_.count(0) > 0)) by_id.emplace(category.id, category.name);
+    const std::map<int64_t, std::string> by_id = names_by_id();
     const bool keep = !by_id.empty() && by_id.begin()->first >= 1 &&
                       by_id.rbegin()->first <= 2 * static_cast<int64_t>(by_id.size()) + 10;
     std::vector<std::pair<int, std::string>> result;
@@ -87,11 +90,20 @@ class Coco final : public AnnotationSource {
   }
 
  private:
+  /// Of the categories that a new label map has.
+  std::map<int64_t, std::string> names_by_id() const {
+    std::map<int64_t, std::string> result;
+    for (const CocoContents::Category& category : categories_)
+      if (!category.name.empty() && (category.id != 0 || used_.count(0) > 0))
+        result.emplace(category.id, category.name);
+    return result;
+  }
+
   void add_images(std::vector<CocoContents::Image> images, Problems& problems) {
     for (CocoContents::Image& image : images) {
       if (image.id == CocoContents::kNone || image.file_name.empty()) {
         problems.add("image(s) left out, having no id or no file_name",
-                     image.file_name.empty() ? fmt::format("id {}", image.id) : image.file_name);
+                     image.file_name.empty() ? fmt::format("id {}", said(image.id)) : image.file_name);
       } else if (!index_of_.emplace(image.id, images_.size()).second) {
         problems.add("image(s) left out, having the id of another",
                      fmt::format("{} (id {})", image.file_name, image.id));
@@ -108,23 +120,25 @@ class Coco final : public AnnotationSource {
       const CocoContents::Annotation& annotation = annotations[i];
       const auto image = index_of_.find(annotation.image_id);
       const auto name = names_.find(annotation.category_id);
-      const std::string place = fmt::format("annotation {} of image {}", i, annotation.image_id);
+      const std::string place = fmt::format("annotation {} of image {}", i, said(annotation.image_id));
+      const auto [x, y, w, h] = annotation.xywh;
+      const Box box{static_cast<float>(y), static_cast<float>(x), static_cast<float>(y + h), static_cast<float>(x + w)};
       if (image == index_of_.end()) {
         problems.add("annotation(s) left out, belonging to no image", place);
       } else if (name == names_.end()) {
         problems.add("annotation(s) left out, being of an unknown category",
-                     fmt::format("{}: category_id {}", place, annotation.category_id));
+                     fmt::format("{}: category_id {}", place, said(annotation.category_id)));
       } else if (name->second.empty()) {
         problems.add("object(s) left out, being of a category without a name",
-                     fmt::format("{}: category_id {}", place, annotation.category_id));
+                     fmt::format("{}: category_id {}", place, said(annotation.category_id)));
       } else if (annotation.box_numbers != 4) {
         problems.add("object(s) left out, having no box", place);
+      } else if (!std::isfinite(box.ymin + box.xmin + box.ymax + box.xmax)) {
+        problems.add("object(s) left out, their coordinates not being numbers", place);
       } else {
-        const auto [x, y, w, h] = annotation.xywh;
         AnnotatedObject object;
         object.name = name->second;
-        object.box_px = {static_cast<float>(y), static_cast<float>(x), static_cast<float>(y + h),
-                         static_cast<float>(x + w)};
+        object.box_px = box;
         object.area_px = static_cast<float>(annotation.area);
         object.is_crowd = annotation.is_crowd;
         objects_[image->second].push_back(std::move(object));

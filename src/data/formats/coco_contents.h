@@ -31,7 +31,8 @@ struct CocoContents {
   std::vector<Category> categories;
 };
 
-/// Reads it as a stream.
+/// Reads it as a stream. NaN and Infinity, which Python writes although JSON has neither, are numbers of a box, and
+/// elsewhere what null is: not given.
 /// throws  DataError: cannot be read, not JSON (with the byte offset), a number that has to be whole and is not, no
 ///         images
 CocoContents read_coco_contents(const std::string& file);

@@ -70,12 +70,10 @@ Extent polygon(const pugi::xml_node& shape) {
   return extent_of_outline(xy.data(), xy.size() / 2);
 }
 
-bool says_yes(const pugi::xml_node& shape, std::string_view name) {
+bool flag(const pugi::xml_node& shape, std::string_view name) {
   for (const pugi::xml_node& attribute : shape.children("attribute"))
-    if (lower_case(attribute.attribute("name").value()) == name) {
-      const std::string value = lower_case(without_blanks(attribute.child_value()));
-      return value == "true" || value == "1";
-    }
+    if (lower_case(attribute.attribute("name").value()) == name)
+      return says_yes(without_blanks(attribute.child_value()));
   return false;
 }
 
@@ -117,10 +115,10 @@ std::optional<AnnotatedObject> cvat_object(const pugi::xml_node& shape, const st
     problems.add(
         fmt::format("{} taken as the boxes around them", is_turned ? "turned box(es)" : fmt::format("{}(s)", kind)),
         place);
-  object.difficult = says_yes(shape, "difficult");
-  object.truncated = says_yes(shape, "truncated");
-  object.is_crowd = says_yes(shape, "is_crowd");
-  object.group_of = says_yes(shape, "is_group_of");
+  object.difficult = flag(shape, "difficult");
+  object.truncated = flag(shape, "truncated");
+  object.is_crowd = flag(shape, "is_crowd");
+  object.group_of = flag(shape, "is_group_of");
   return object;
 }
 

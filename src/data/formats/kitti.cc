@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "data/folder_walk.h"
 #include "data/text_lines.h"
 #include "kitti_rows.h"
 #include "osprey/base/error.h"
@@ -26,12 +27,20 @@ std::vector<fs::path> label_folders(const std::string& input) {
     return names.count((folder / "").parent_path().filename().string()) > 0 && fs::is_directory(folder, ignored);
   };
   if (is_one(fs::absolute(input).lexically_normal())) return {(fs::path(input) / "").parent_path()};
-  std::vector<fs::path> result;
-  for (const fs::directory_entry& entry :
-       fs::recursive_directory_iterator(input, fs::directory_options::skip_permission_denied))
-    if (is_one(entry.path())) result.push_back(entry.path());
-  if (result.empty())
+  std::vector<fs::path> found;
+  for_each_below(input, [&](const fs::path& path, fs::file_type) {
+    if (is_one(path)) found.push_back(path);
+  });
+  if (found.empty())
     throw DataError(input + ": has no folder label_2 or labels, itself or below, in which the .txt files of KITTI lie");
+  // One that has several names is taken by that which is no link, if there is one, else by the first.
+  std::sort(found.begin(), found.end());
+  std::stable_partition(found.begin(), found.end(),
+                        [&](const fs::path& folder) { return !fs::is_symlink(folder, ignored); });
+  std::set<fs::path> taken;
+  std::vector<fs::path> result;
+  for (const fs::path& folder : found)
+    if (taken.insert(fs::canonical(folder, ignored)).second) result.push_back(folder);
   std::sort(result.begin(), result.end());
   return result;
 }
@@ -132,16 +141,12 @@ class Kitti final : public AnnotationSource {
         problems.add("picture(s) left out, having the name of another", file);
     }
     const fs::path ending = files.empty() ? ".png" : fs::path(files[0]).extension();  // of one that is not there
-    std::error_code ignored;
-    for (const fs::directory_entry& entry :
-         fs::recursive_directory_iterator(labels, fs::directory_options::skip_permission_denied))
-      if (entry.path().extension() == ".txt" && entry.is_regular_file(ignored)) {
-        const std::string file = entry.path().string();
-        Picture& picture = add_to(name_of(file, labels));
-        picture.labels = file;
-        if (picture.name.empty())
-          picture.name = (set / name_of(file, labels).replace_extension(ending)).generic_string();
-      }
+    for (const std::string& file :
+         files_below(labels, [](const fs::path& path) { return path.extension() == ".txt"; })) {
+      Picture& picture = add_to(name_of(file, labels));
+      picture.labels = file;
+      if (picture.name.empty()) picture.name = (set / name_of(file, labels).replace_extension(ending)).generic_string();
+    }
     for (auto& [name, picture] : found) pictures_.push_back(std::move(picture));
   }
 

@@ -10,6 +10,12 @@ namespace osprey::data {
 namespace {
 namespace fs = std::filesystem;
 
+/// The folder above one, by its name: of a link the folder that it lies in.
+fs::path above(const fs::path& folder) {
+  const fs::path name = folder.filename();
+  return name.empty() || name == "." || name == ".." ? folder / ".." : folder.parent_path();
+}
+
 std::vector<fs::path> usual_folders(const std::string& input, const std::string& image_dir,
                                     const std::vector<std::string>& subsets) {
   if (!image_dir.empty()) return {image_dir};
@@ -20,11 +26,11 @@ std::vector<fs::path> usual_folders(const std::string& input, const std::string&
     if (folder.empty() || fs::is_directory(folder, error)) result.push_back(folder);
   };
   for (const std::string& subset : subsets)
-    for (const fs::path& base : {beside, beside / ".."})
+    for (const fs::path& base : {beside, above(beside)})
       for (const fs::path& folder : {base / "images" / subset, base / "data" / subset, base / subset}) add(folder);
   add(beside);  // "" is where the program runs
   for (const char* name : {"images", "data"})
-    for (const fs::path& base : {beside, beside / ".."}) add(base / name);
+    for (const fs::path& base : {beside, above(beside)}) add(base / name);
   return result;
 }
 
@@ -33,7 +39,7 @@ std::vector<std::string> folders_with_subsets(const std::string& input, const st
   if (!image_dir.empty()) return {image_dir};
   const fs::path beside = fs::path(input).parent_path();
   std::vector<std::string> result;
-  for (const fs::path& base : {beside, beside / ".."})
+  for (const fs::path& base : {beside, above(beside)})
     for (const char* name : {"images", "data"}) result.push_back((base / name).string());
   return result;
 }

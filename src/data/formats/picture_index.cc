@@ -16,14 +16,18 @@ std::string folder_name(const std::string& path) {
 }
 
 void PictureIndex::list() const {
-  std::set<fs::path> seen;  // a folder may have two names
+  std::unordered_map<std::string, fs::path> real_folders;  // by their names, links and others
+  std::set<fs::path> seen, listed;                         // folders and pictures, which may have several names
   std::error_code error;
   for (const std::string& folder : folders_) {
     const fs::path real = fs::canonical(folder, error);
     if (error || !fs::is_directory(real, error) || !seen.insert(real).second) continue;
     for (std::string& path : pictures_below(folder)) {
-      std::vector<std::string>& places = by_name_[fs::path(path).filename().string()];
-      if (std::find(places.begin(), places.end(), path) == places.end()) places.push_back(std::move(path));
+      const fs::path parent = fs::path(path).parent_path(), name = fs::path(path).filename();
+      const auto [known, is_new] = real_folders.try_emplace(parent.string(), parent);
+      if (is_new)
+        if (fs::path found = fs::canonical(parent, error); !error) known->second = std::move(found);
+      if (listed.insert(known->second / name).second) by_name_[name.string()].push_back(std::move(path));
     }
   }
 }

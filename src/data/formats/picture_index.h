@@ -20,7 +20,8 @@ class PictureIndex {
  public:
   explicit PictureIndex(std::vector<std::string> folders) : folders_(std::move(folders)) {}
 
-  /// All pictures of this name; of several in different folders those whose paths end as `name` does, if any do.
+  /// All pictures of this name, each once, in however many ways links lead to its folder; of several in different
+  /// folders those whose paths end as `name` does, if any do.
   std::vector<std::string> places(const std::string& name) const;
 
  private:

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -10,6 +11,7 @@
 #include <pugixml.hpp>
 #include <set>
 
+#include "data/folder_walk.h"
 #include "data/text_lines.h"
 #include "osprey/base/error.h"
 #include "picture_index.h"
@@ -20,14 +22,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kPictureFolders[] = {"JPEGImages", "images", "data"};
+constexpr std::array kCorners = {"ymin", "xmin", "ymax", "xmax"};  // of a <bndbox>
 
 std::string child_text(const pugi::xml_node& node, const char* name) {
   return without_blanks(node.child(name).child_value());
-}
-
-bool flag(const pugi::xml_node& node, const char* name) {
-  const std::string text = child_text(node, name);
-  return !text.empty() && text != "0" && text != "false";
 }
 
 std::vector<std::string> find_xml(const std::string& input) {
@@ -35,13 +33,8 @@ std::vector<std::string> find_xml(const std::string& input) {
   const auto is_xml = [](const fs::path& file) { return lower_case(file.extension().string()) == ".xml"; };
   if (fs::is_regular_file(input, error) && is_xml(input)) return {input};
   if (!fs::is_directory(input, error)) throw DataError(input + ": no such folder or XML file");
-  std::vector<std::string> files;
-  for (const fs::directory_entry& entry :
-       fs::recursive_directory_iterator(input, fs::directory_options::skip_permission_denied)) {
-    if (is_xml(entry.path()) && entry.is_regular_file(error)) files.push_back(entry.path().string());
-  }
+  std::vector<std::string> files = files_below(input, is_xml);
   if (files.empty()) throw DataError(input + ": 0 XML files in this folder and below");
-  std::sort(files.begin(), files.end());
   return files;
 }
 
@@ -56,8 +49,7 @@ class Voc final : public AnnotationSource {
     std::vector<std::vector<std::string>> names;
     for (const std::string& file : all_) {
       names.push_back(names_of_file(fs::path(file).filename().string()));
-      std::error_code error;
-      for (std::string& name : names_of_file(fs::relative(file, options_.input, error).string()))
+      for (std::string& name : names_of_file(fs::path(file).lexically_relative(options_.input).string()))
         names.back().push_back(name);
     }
     files_.clear();
@@ -111,14 +103,18 @@ class Voc final : public AnnotationSource {
     AnnotatedObject object;
     object.name = child_text(node, "name");
     if (object.name.empty()) return problems.add("object(s) left out, having no name", place);
-    const pugi::xml_node box = node.child("bndbox");
-    const double xmin = number_of(child_text(box, "xmin")), ymin = number_of(child_text(box, "ymin"));
-    const double xmax = number_of(child_text(box, "xmax")), ymax = number_of(child_text(box, "ymax"));
-    if (!std::isfinite(xmin + ymin + xmax + ymax)) return problems.add("object(s) left out, having no box", place);
-    object.box_px = {static_cast<float>(ymin), static_cast<float>(xmin), static_cast<float>(ymax),
-                     static_cast<float>(xmax)};
-    object.difficult = flag(node, "difficult");
-    object.truncated = flag(node, "truncated");
+    std::array<float, 4> corners{};
+    for (size_t i = 0; i < corners.size(); ++i) {
+      const std::string text = child_text(node.child("bndbox"), kCorners[i]);
+      if (text.empty()) return problems.add("object(s) left out, having no box", place);
+      corners[i] = static_cast<float>(number_of(text));
+    }
+    const auto [ymin, xmin, ymax, xmax] = corners;
+    if (!std::isfinite(ymin + xmin + ymax + xmax))
+      return problems.add("object(s) left out, their coordinates not being numbers", place);
+    object.box_px = {ymin, xmin, ymax, xmax};
+    object.difficult = says_yes(child_text(node, "difficult"));
+    object.truncated = says_yes(child_text(node, "truncated"));
     image.objects.push_back(std::move(object));
   }
 

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <map>
 #include <optional>
 
 #include "data/text_lines.h"
+#include "double_names.h"
 #include "osprey/base/error.h"
 #include "yaml_file.h"
 #include "yolo_paths.h"
@@ -112,17 +112,6 @@ void read_keypoint_shape(const YamlFile& yaml, YoloDataset& set) {
   if (!points || !numbers)
     throw DataError(fmt::format("{}:{}: kpt_shape: [points, numbers of each] is expected", set.file, shape->line));
   set.labels.keypoint_numbers = *points * *numbers;
-}
-
-// Classes of one name become one, which is seldom meant.
-void look_for_double_names(const YoloDataset& set, Problems& problems) {
-  std::map<std::string, int64_t> id_of_name;
-  for (const auto& [id, name] : set.labels.names) {
-    if (name.empty()) continue;
-    if (const auto [first, is_new] = id_of_name.emplace(name, id); !is_new)
-      problems.add("class(es) taken for another of the same name",
-                   fmt::format("{}: '{}' is class {} and class {}", set.file, name, first->second, id));
-  }
 }
 
 YoloDataset from_yaml(const std::string& file, Problems& problems) {
@@ -252,7 +241,7 @@ YoloDataset found_at(const std::string& input, Problems& problems) {
 
 YoloDataset read_yolo_dataset(const std::string& input, Problems& problems) {
   YoloDataset set = found_at(input, problems);
-  look_for_double_names(set, problems);
+  count_double_names(set.labels.names, set.file, problems);
   return set;
 }
 
