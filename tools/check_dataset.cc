@@ -11,7 +11,8 @@ int main(int argc, char** argv) {
   std::string json, output_dir;
   options.num_pictures = 12;
   osprey::cli::add_config_flags(app, flags);
-  app.add_option("--json", json, "File for the whole report, with every problem")->group("Output");
+  app.add_option("--json", json, "File for the whole report, with every problem; -: stdout, in place of the text")
+      ->group("Output");
   app.add_option("--output_dir", output_dir,
                  "Folder for drawings of the worst pictures: problems first, then many boxes")
       ->group("Output");
@@ -29,11 +30,12 @@ int main(int argc, char** argv) {
         if (!json.empty()) cli::check_writable(json);
         const train::DatasetCheck check = train::check_dataset(pipeline, options);
         if (!json.empty()) cli::write_file(json, train::dataset_json(check));
-        cli::print(train::dataset_text(check));
-        if (!output_dir.empty())
-          cli::print(fmt::format("{} drawings in {}\n",
-                                 train::draw_worst(pipeline, check, options.num_pictures, output_dir).size(),
-                                 output_dir));
+        const bool with_text = json != cli::kStdout;
+        if (with_text) cli::print(train::dataset_text(check));
+        if (!output_dir.empty()) {
+          const size_t drawn = train::draw_worst(pipeline, check, options.num_pictures, output_dir).size();
+          if (with_text) cli::print(fmt::format("{} drawings in {}\n", drawn, output_dir));
+        }
         return static_cast<int>(check.would_stop() ? ExitCode::kData : ExitCode::kDone);
       });
 }

@@ -40,7 +40,7 @@ void add_flags(CLI::App& app, Flags& flags) {
       app.add_option("--output_dir", flags.output_dir, "Folder for the drawn pictures or videos; not drawn without it");
   auto* const json = app.add_option(
       "--json", flags.json_file,
-      "File for the list of detections: an array for pictures, a line per frame for videos (default: stdout)");
+      "File for the list of detections: an array for pictures, a line per frame for videos (default, and -: stdout)");
   app.add_option("--min_score", flags.min_score, "Detections with a lower score are left out")
       ->check(cli::within(0, 1))
       ->capture_default_str();
@@ -84,7 +84,7 @@ bool wants_videos(const CLI::App& app, const Flags& flags) {
   }
   const auto picture = std::ranges::find_if_not(flags.paths, tools::is_video);
   if (picture != flags.paths.end())
-    throw ConfigError(*video + " is a video and " + *picture + " is not: give them to two calls");
+    throw ConfigError(tools::shown_name(*video) + " is a video and " + *picture + " is not: give them to two calls");
   if (is_given("--max_images")) throw ConfigError("--max_images: is for pictures; --max_frames is for videos");
   if (is_given("--benchmark"))
     throw ConfigError("--benchmark: is for pictures; for videos frames/s are shown, with all that is done for a frame");
@@ -94,7 +94,7 @@ bool wants_videos(const CLI::App& app, const Flags& flags) {
 
 /// throws ConfigError where the list would take the place of what is looked at or drawn
 void check_json_file(const Flags& flags, const std::vector<fs::path>& drawn_to) {
-  if (flags.json_file.empty()) return;
+  if (flags.json_file.empty() || flags.json_file == cli::kStdout) return;
   const fs::path list = fs::weakly_canonical(flags.json_file);
   const auto is_list = [&](const fs::path& file) { return fs::weakly_canonical(file) == list; };
   if (std::ranges::any_of(flags.paths, is_list)) throw ConfigError("--json " + flags.json_file + ": is an input");

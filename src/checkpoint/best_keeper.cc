@@ -14,12 +14,9 @@ namespace osprey::checkpoint {
 namespace fs = std::filesystem;
 namespace {
 
-/// The same bytes under another name; appears whole or not at all.
-void link_or_copy(const fs::path& from, const fs::path& to) {
+/// The copy appears whole or not at all.
+void copy_whole(const fs::path& from, const fs::path& to) {
   std::error_code error;
-  fs::remove(to, error);
-  fs::create_hard_link(from, to, error);
-  if (!error) return;
   const fs::path temporary = to.string() + ".tmp";
   fs::copy_file(from, temporary, fs::copy_options::overwrite_existing, error);
   if (!error) fs::rename(temporary, to, error);
@@ -28,6 +25,14 @@ void link_or_copy(const fs::path& from, const fs::path& to) {
     fs::remove(temporary, error);
     throw DataError(fmt::format("{}: cannot be written: {}", to.string(), reason));
   }
+}
+
+/// The same bytes under another name.
+void link_or_copy(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::remove(to, error);
+  fs::create_hard_link(from, to, error);
+  if (error) copy_whole(from, to);
 }
 
 }  // namespace
@@ -54,6 +59,9 @@ bool BestKeeper::offer(const fs::path& file, int64_t step, double value) {
   fs::create_directories(folder_, error);
   if (error) throw DataError(fmt::format("{}: cannot be made: {}", folder_.string(), error.message()));
 
+  for (const char* name : {"pipeline.config", "label_map.pbtxt"})  // copies: people edit these in place
+    if (const fs::path original = folder_.parent_path() / name; fs::exists(original, error))
+      copy_whole(original, folder_ / name);
   const std::vector<Entry> former = list(folder_);
   link_or_copy(file, folder_ / file.filename());
   IndexFile index;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "osprey/checkpoint/model_weights.h"
-#include "osprey/config/label_map.h"
 #include "osprey/data/loader.h"
 #include "osprey/models/builder.h"
 
@@ -20,32 +19,37 @@ config::ConfigNode<proto::InputReader> reader_of(const Root& root, int index) {
   return root.child("eval_input_reader", index, root->eval_input_reader(index));
 }
 
-/// The reader whose label map names the classes: that of the evaluation, or, where it has none, that of the training,
-/// whose file need not be on a machine that only evaluates.
+}  // namespace
+
 config::ConfigNode<proto::InputReader> naming_reader(const Root& root, int index) {
-  const auto own = reader_of(root, index);
   const auto training = root.child("train_input_reader", root->train_input_reader());
-  std::error_code unreadable;
+  if (index >= root->eval_input_reader_size()) return training;
+  const auto own = reader_of(root, index);
   if (own->has_label_map() || !own->label_map_path().empty()) return own;
+  std::error_code unreadable;
   const bool has_map =
       training->has_label_map() || std::filesystem::is_regular_file(training->label_map_path(), unreadable);
   return has_map ? training : own;
 }
 
-}  // namespace
+std::optional<config::LabelMap> label_map_within(const config::ConfigNode<proto::InputReader>& reader,
+                                                 int64_t num_classes) {
+  std::optional<config::LabelMap> map = config::label_map_of(*reader);
+  if (map && map->max_id() > num_classes)
+    reader.fail(reader->has_label_map() ? "label_map" : "label_map_path",
+                fmt::format("{}goes up to id {}, but the model has num_classes {}",
+                            reader->has_label_map() ? "" : reader->label_map_path() + " ", map->max_id(), num_classes));
+  return map;
+}
 
 std::vector<Category> evaluation_categories(const Root& root, int index, int64_t num_classes) {
-  const auto reader = naming_reader(root, index);
+  reader_of(root, index);  // or fails
   std::vector<Category> categories;
-  const std::optional<config::LabelMap> map = config::label_map_of(*reader);
+  const std::optional<config::LabelMap> map = label_map_within(naming_reader(root, index), num_classes);
   if (!map) {
     for (int64_t id = 1; id <= num_classes; ++id) categories.push_back({id, fmt::format("class {}", id)});
     return categories;
   }
-  if (map->max_id() > num_classes)
-    reader.fail(reader->has_label_map() ? "label_map" : "label_map_path",
-                fmt::format("{}goes up to id {}, but the model has num_classes {}",
-                            reader->has_label_map() ? "" : reader->label_map_path() + " ", map->max_id(), num_classes));
   for (const config::LabelMap::Item& item : map->items) categories.push_back({item.id, item.shown()});
   return categories;
 }

@@ -36,6 +36,16 @@ void write_curves(const EvaluationResult& result, int64_t step, EventWriter& eve
   events.precision_recall(tag, all, step);
 }
 
+void write_events(const EvaluationResult& result, int64_t step, EventWriter& events) {
+  for (const MetricValue& metric : result.metrics)
+    if (!std::isnan(metric.value)) events.scalar(metric.name, metric.value, step);
+  for (const EvaluationPicture& picture : result.pictures)
+    events.encoded_image(picture.tag, data::encode_jpeg(picture.image), picture.image.size(0), picture.image.size(1),
+                         step);
+  if (result.at_iou_50) write_curves(result, step, events);
+  events.flush();
+}
+
 }  // namespace
 
 std::string metrics_json(const EvaluationResult& result, int64_t step) {
@@ -60,10 +70,13 @@ std::string detections_json(const EvaluationResult& result) {
   return text + "\n]\n";
 }
 
+fs::path metrics_file(const fs::path& eval_dir, int64_t step) {
+  return eval_dir / fmt::format("metrics_{}.json", step);
+}
+
 void write_evaluation(const EvaluationResult& result, const std::string& eval_dir, int64_t step,
                       const EvaluationOptions& options, EventWriter* events) {
   const std::string detections = detections_json(result);
-  write_result(fs::path(eval_dir) / fmt::format("metrics_{}.json", step), metrics_json(result, step));
   write_result(fs::path(eval_dir) / fmt::format("detections_{}.json", step), detections);
   if (!options.detections_file.empty()) write_result(options.detections_file, detections);
   if (!options.visualization_dir.empty())
@@ -73,14 +86,8 @@ void write_evaluation(const EvaluationResult& result, const std::string& eval_di
                    data::encode_png(picture.image));
     }
   if (options.gallery_images > 0) write_gallery(result, eval_dir, step);
-  if (events == nullptr) return;
-  for (const MetricValue& metric : result.metrics)
-    if (!std::isnan(metric.value)) events->scalar(metric.name, metric.value, step);
-  for (const EvaluationPicture& picture : result.pictures)
-    events->encoded_image(picture.tag, data::encode_jpeg(picture.image), picture.image.size(0), picture.image.size(1),
-                          step);
-  if (result.at_iou_50) write_curves(result, step, *events);
-  events->flush();
+  if (events != nullptr) write_events(result, step, *events);
+  write_result(metrics_file(eval_dir, step), metrics_json(result, step));
 }
 
 }  // namespace osprey::eval

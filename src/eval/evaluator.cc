@@ -113,23 +113,25 @@ EvaluationResult evaluate(models::DetectionModel& model, data::BatchSource& sour
 std::optional<EvaluationResult> evaluate_share(models::DetectionModel& model, data::BatchSource& source,
                                                const std::vector<Category>& categories,
                                                const EvaluationOptions& options, const EvaluationGroup& group) {
-  TORCH_CHECK(!options.should_stop, "an evaluation that others take part in cannot be stopped by one");
   const torch::NoGradGuard no_grad;
   const EvaluationMode mode(model);
   ShareFindings own;
-  Pass(model, source, categories, options).run([&](BatchFindings findings) {
+  own.stopped = !Pass(model, source, categories, options).run([&](BatchFindings findings) {
     findings.index = findings.index * group.num_shares + group.share;
     own.batches.push_back(std::move(findings));
   });
+  if (own.stopped) own.batches.clear();
   own.num_skipped = source.num_skipped();
   const std::vector<std::string> shares = group.gather(to_bytes(own));
   if (group.share != 0) return std::nullopt;
   ShareFindings all;
   for (const std::string& bytes : shares) {
     ShareFindings share = findings_from(bytes);
+    all.stopped = all.stopped || share.stopped;
     all.num_skipped += share.num_skipped;
     for (BatchFindings& findings : share.batches) all.batches.push_back(std::move(findings));
   }
+  if (all.stopped) return EvaluationResult{.stopped = true};
   std::sort(all.batches.begin(), all.batches.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
   Measurement measurement(categories, options);
   for (BatchFindings& findings : all.batches) measurement.add(std::move(findings));

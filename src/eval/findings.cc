@@ -54,7 +54,7 @@ static void from_json(const json& from, BatchFindings& batch) {
   if (from.contains("normalizer")) batch.normalizer = from.at("normalizer").get<double>();
 }
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ShareFindings, num_skipped, batches)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ShareFindings, stopped, num_skipped, batches)
 
 std::string to_bytes(const ShareFindings& findings) {
   std::string bytes;

@@ -29,6 +29,7 @@ struct BatchFindings {
 
 /// What one of several processes has found.
 struct ShareFindings {
+  bool stopped = false;     ///< `should_stop` ended it early, and no batches are given
   int64_t num_skipped = 0;  ///< records that could not be used
   std::vector<BatchFindings> batches;
 };

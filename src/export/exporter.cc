@@ -18,6 +18,7 @@
 #include "osprey/base/error.h"
 #include "osprey/checkpoint/directory.h"
 #include "osprey/checkpoint/model_weights.h"
+#include "osprey/checkpoint/tensorflow_checkpoint.h"
 #include "osprey/config/effective.h"
 #include "osprey/config/label_map.h"
 #include "osprey/config/support.h"
@@ -25,6 +26,7 @@
 #include "osprey/data/example_index.h"
 #include "osprey/data/image_codec.h"
 #include "osprey/data/image_resizer.h"
+#include "osprey/eval/checkpoint_evaluator.h"
 #include "osprey/models/builder.h"
 
 namespace fs = std::filesystem;
@@ -56,45 +58,84 @@ ServedResize resize_of(const config::ConfigNode<proto::Ssd>& ssd, const data::Im
   return served;
 }
 
-/// The label map of the evaluation data, or the copy that training left beside the checkpoint.
-config::LabelMap label_map(const config::Pipeline& pipeline, const fs::path& checkpoint) {
-  const auto& message = *pipeline.message;
-  if (message.eval_input_reader_size() > 0)
-    if (const auto& reader = message.eval_input_reader(0);
-        reader.has_label_map() || fs::exists(reader.label_map_path()))
-      return *config::label_map_of(reader);
-  const fs::path copy = checkpoint.parent_path() / "label_map.pbtxt";
-  if (fs::exists(copy)) return config::load_label_map(copy.string());
-  pipeline.root().fail("eval_input_reader",
-                       "no label map: neither eval_input_reader[0].label_map_path nor " + copy.string() + " is there");
+bool says_the_same(const config::LabelMap& map, const std::string& file) {
+  try {
+    return config::label_map_text(map) == config::label_map_text(config::load_label_map(file));
+  } catch (const Error&) {  // not one of ours
+    return false;
+  }
 }
 
-/// Pictures to compare on: of the evaluation records, or noise where they cannot be read.
-std::vector<at::Tensor> parity_pictures(const config::Pipeline& pipeline, const config::LabelMap& labels,
-                                        int64_t num_classes, int64_t wanted, bool& real) {
+/// The label map that an evaluation takes its names from; where its file is not here, the copy that training left
+/// beside the checkpoint.
+config::LabelMap label_map(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root, int64_t num_classes,
+                           const fs::path& checkpoint) {
+  const auto reader = eval::naming_reader(root, 0);
+  const std::string copy = (checkpoint.parent_path() / "label_map.pbtxt").string();
+  std::error_code unreadable;
+  const bool has_copy = fs::exists(copy, unreadable);
+  if (reader->has_label_map() || fs::is_regular_file(reader->label_map_path(), unreadable)) {
+    const config::LabelMap map = *eval::label_map_within(reader, num_classes);
+    if (has_copy && !says_the_same(map, copy))
+      SPDLOG_WARN("the classes get their names from {}; {}, which lies beside the checkpoint, has others",
+                  reader->has_label_map() ? reader.path_of("label_map") : reader->label_map_path(), copy);
+    return map;
+  }
+  if (!has_copy)
+    root.fail("eval_input_reader",
+              "no label map: neither the label_map_path of eval_input_reader[0] or train_input_reader nor " + copy +
+                  " is there");
+  proto::InputReader beside;
+  beside.set_label_map_path(copy);
+  return *eval::label_map_within({beside, reader.path()}, num_classes);
+}
+
+/// The pictures of some evaluation examples, spread over the data set, so that not only the first folder's are seen.
+/// Their classes and boxes are not asked for.
+///
+/// throws  DataError, ConfigError where they cannot be read
+std::vector<at::Tensor> evaluation_pictures(const config::Pipeline& pipeline, const config::LabelMap& labels,
+                                            int64_t wanted) {
+  if (pipeline.message->eval_input_reader_size() == 0) throw DataError("the config has no eval_input_reader");
+  const auto reader = pipeline.root().child("eval_input_reader", 0, pipeline.message->eval_input_reader(0));
+  const auto examples = data::open_examples(reader, std::make_shared<config::LabelMap>(labels));
+  data::DecoderOptions options = data::decoder_options(reader, labels.max_id());
+  options.only_picture = true;
+  const data::ExampleDecoder decoder(options, nullptr);
+  data::ReadReport report;
   std::vector<at::Tensor> pictures;
-  try {
-    if (pipeline.message->eval_input_reader_size() == 0) throw DataError("the config has no eval_input_reader");
-    const auto reader = pipeline.root().child("eval_input_reader", 0, pipeline.message->eval_input_reader(0));
-    const auto map = std::make_shared<config::LabelMap>(labels);
-    const auto examples = data::open_examples(reader, map);
-    const auto decoder = data::build_example_decoder(reader, num_classes, map);
-    data::ReadReport report;
-    // Spread over the data set, so that not only the first folder's pictures are seen.
-    for (int64_t i = 0; i < std::min(wanted, examples->size()); ++i) {
-      const int64_t index = i * examples->size() / std::min(wanted, examples->size());
-      pictures.push_back(decoder->decode(examples->read(index), examples->origin(index), report).image);
-    }
-    real = true;
-  } catch (const DataError& error) {
-    SPDLOG_WARN("the export is compared on noise instead of evaluation pictures: {}", error.what());
-    pictures.clear();
-    at::Generator generator = at::detail::createCPUGenerator(1);
-    for (int64_t i = 0; i < wanted; ++i)
-      pictures.push_back(at::randint(0, 256, {240 + 37 * i, 320, 3}, generator, at::kByte));
-    real = false;
+  for (int64_t i = 0; i < std::min(wanted, examples->size()); ++i) {
+    const int64_t index = i * examples->size() / std::min(wanted, examples->size());
+    pictures.push_back(decoder.decode(examples->read(index), examples->origin(index), report).image);
   }
   return pictures;
+}
+
+/// Pictures to compare on: of the evaluation examples, or noise where they cannot be read.
+std::vector<at::Tensor> parity_pictures(const config::Pipeline& pipeline, const config::LabelMap& labels,
+                                        int64_t wanted, bool& real) {
+  try {
+    real = true;
+    return evaluation_pictures(pipeline, labels, wanted);
+  } catch (const Error& error) {  // also a ConfigError: paths may lead to what another folder has by these names
+    SPDLOG_WARN("the export is compared on noise instead of evaluation pictures: {}", error.what());
+  }
+  real = false;
+  std::vector<at::Tensor> pictures;
+  at::Generator generator = at::detail::createCPUGenerator(1);
+  for (int64_t i = 0; i < wanted; ++i)
+    pictures.push_back(at::randint(0, 256, {240 + 37 * i, 320, 3}, generator, at::kByte));
+  return pictures;
+}
+
+/// Whether a folder is that of a training, whose pipeline.config and label_map.pbtxt an export would write over.
+/// exported  the checkpoint that is exported, whatever it is called
+bool is_of_a_training(const fs::path& folder, const fs::path& exported) {
+  std::error_code unreadable;
+  if (fs::exists(folder / "run_info.json", unreadable)) return true;
+  if (!fs::exists(folder / "pipeline.config", unreadable)) return false;
+  return !checkpoint::list(folder).empty() || checkpoint::is_tensorflow(folder) ||
+         fs::equivalent(fs::absolute(exported).parent_path(), folder, unreadable);
 }
 
 /// The served model until it is checked and has its name; removed where that does not come.
@@ -144,18 +185,17 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
   const ServedResize resize = resize_of(ssd, *resizer);
 
   const fs::path file = checkpoint::resolve(checkpoint);
-  std::error_code failed;
-  if (fs::exists(file.parent_path() / "pipeline.config", failed) &&
-      fs::equivalent(file.parent_path(), output_dir, failed))
+  if (is_of_a_training(output_dir, file))
     throw ConfigError(fmt::format(
-        "{} is the folder of the training: its pipeline.config would be written over; export to another folder",
+        "{} is the folder of a training: its pipeline.config would be written over; export to another folder",
         output_dir));
-  const config::LabelMap labels = label_map(pipeline, file);
   const std::shared_ptr<models::DetectionModel> model = models::build_model(root);
+  const config::LabelMap labels = label_map(root, model->num_classes(), file);
   const bool averages = root->eval_config().use_moving_averages();
   const int64_t step = checkpoint::load_model(file, *model, averages);
   model->eval();
 
+  std::error_code failed;
   fs::create_directories(output_dir, failed);
   if (failed) throw DataError(output_dir + ": cannot be created: " + failed.message());
   const fs::path folder(output_dir);
@@ -174,8 +214,7 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
   }
 
   bool real = true;
-  const std::vector<at::Tensor> pictures =
-      parity_pictures(pipeline, labels, model->num_classes(), options.parity_images, real);
+  const std::vector<at::Tensor> pictures = parity_pictures(pipeline, labels, options.parity_images, real);
   torch::jit::Module served = torch::jit::load(unchecked.path().string());
   ExportReport report = compare(*model, *resizer, served, options.batch_size, pictures, options.parity_tolerance);
   report.real_images = real;

@@ -84,12 +84,13 @@ class ReaderPass {
     }
     try {
       result_.files = data::input_files(*reader_, result_.reader);
-      if (const std::string unread = data::unread_shards(result_.files); !unread.empty())
-        result_.warnings.push_back(unread);
-      if (reader_->has_annotation_input_reader())
+      if (reader_->has_annotation_input_reader()) {
         read_annotations();
-      else
+      } else {
+        if (const std::string unread = data::unread_shards(result_.files); !unread.empty())
+          result_.warnings.push_back(unread);
         for (const std::string& file : result_.files) read(file);
+      }
     } catch (const DataError& error) {
       result_.stops.emplace_back(error.what());
     }

@@ -24,12 +24,17 @@ EarlyStopping::EarlyStopping(const std::filesystem::path& model_dir, checkpoint:
     if (!entry.is_object() || !entry.contains("step") || !entry["step"].is_number_integer()) continue;
     const auto at = entry["step"].get<int64_t>();
     const bool is_number = entry.contains("value") && entry["value"].is_number();
-    if (at <= step) values_[at] = is_number ? entry["value"].get<double>() : std::numeric_limits<double>::quiet_NaN();
+    values_[at] = is_number ? entry["value"].get<double>() : std::numeric_limits<double>::quiet_NaN();
   }
+  if (std::erase_if(values_, [&](const auto& value) { return value.first > step; }) > 0) write();
 }
 
 void EarlyStopping::add(int64_t step, double value) {
   values_[step] = value;
+  write();
+}
+
+void EarlyStopping::write() const {
   nlohmann::ordered_json record;
   record["metric"] = goal_.metric;
   record["evaluations"] = nlohmann::json::array();

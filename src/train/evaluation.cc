@@ -11,6 +11,7 @@
 #include "osprey/base/nearest.h"
 #include "osprey/eval/checkpoint_evaluator.h"
 #include "osprey/eval/evaluator.h"
+#include "osprey/eval/reader_folder.h"
 #include "osprey/train/log_record.h"
 #include "osprey/train/signals.h"
 #include "train/training_source.h"
@@ -43,12 +44,19 @@ std::optional<eval::EvaluationResult> result_of(Evaluation& evaluation, models::
                               {replicas->rank(), replicas->size(), gather, evaluation.whole_source});
 }
 
-Metrics evaluate(Evaluation& evaluation, const TrainState& state) {
+std::optional<Metrics> evaluate(Evaluation& evaluation, const TrainState& state) {
   const double started = now();
   const optim::AveragesInPlace averages(evaluation.moving_averages ? state.average.get() : nullptr);
+  // What an evaluation that the run has gone back behind has left would seem to be of this one, should it be lost.
+  std::error_code ignored;
+  if (evaluation.events) std::filesystem::remove(eval::metrics_file(evaluation.folder, state.step), ignored);
   const std::optional<eval::EvaluationResult> found = result_of(evaluation, *state.model);
-  if (!found) return {};
+  if (!found) return Metrics{};
   const eval::EvaluationResult& result = *found;
+  if (result.stopped) {
+    SPDLOG_INFO("The evaluation of step {} is left unfinished because of the signal", state.step);
+    return std::nullopt;
+  }
   eval::write_evaluation(result, evaluation.folder, state.step, evaluation.options, evaluation.events.get());
   Metrics metrics;
   std::string line;
@@ -131,13 +139,20 @@ Evaluation make_evaluation(const Assembly& assembly, Replicas* replicas) {
 
 }  // namespace
 
-std::function<Metrics(const TrainState&)> evaluation_of(const Assembly& assembly,
-                                                        const std::filesystem::path& model_dir, Replicas* replicas) {
+std::function<std::optional<Metrics>(const TrainState&)> evaluation_of(const Assembly& assembly,
+                                                                       const std::filesystem::path& model_dir,
+                                                                       Replicas* replicas) {
   if (assembly.pipeline.message->eval_input_reader().empty()) return nullptr;
   const auto evaluation = std::make_shared<Evaluation>(make_evaluation(assembly, replicas));
   evaluation->folder = (model_dir / "eval").string();
-  if (replicas == nullptr || replicas->is_chief())
+  evaluation->options.should_stop = [] { return SignalGuard::received() != 0; };
+  if (replicas == nullptr || replicas->is_chief()) {
     evaluation->events = std::make_unique<eval::EventWriter>(evaluation->folder);
+    const proto::TrainEvalPipelineConfig& config = *assembly.pipeline.message;
+    if (config.eval_input_reader_size() > 1)
+      SPDLOG_INFO("the config has {} eval_input_reader; a training evaluates {}, eval_detector --eval_reader any",
+                  config.eval_input_reader_size(), eval::reader_text(config, 0));
+  }
   return [evaluation](const TrainState& state) { return evaluate(*evaluation, state); };
 }
 

@@ -111,8 +111,19 @@ checkpoint::Retention retention_of(const proto::TrainConfig& train) {
           .regular_every_n_steps = goes_back ? checkpoint.every_n_steps() : 0};
 }
 
-std::string already_done(int64_t step, int64_t num_steps) {
-  return fmt::format("already at step {} >= num_steps {}, nothing to do", step, num_steps);
+std::string at_end_text(int64_t step, int64_t num_steps) {
+  return fmt::format("already at step {} >= num_steps {}", step, num_steps);
+}
+
+/// Whether the evaluation of the last step, where the run is found, was lost.
+/// last  that of the run; the chief alone has it, and tells all
+bool lacks_last_evaluation(const Assembly& assembly, const JobOptions& options, int64_t num_steps,
+                           const std::optional<LastEvaluation>& last) {
+  const bool is_due = assembly.state.step == num_steps && !options.use_fake_data &&
+                      !assembly.pipeline.message->eval_input_reader().empty();
+  if (!is_due) return false;
+  const bool lacks = last && !last->is_of(num_steps);
+  return options.replicas != nullptr ? options.replicas->largest(lacks ? 1 : 0) != 0 : lacks;
 }
 
 /// What `keep_best` or `early_stopping` asks for.
@@ -144,8 +155,11 @@ RunOutcome run_from_here(Assembly& assembly, const JobOptions& options) {
   const std::filesystem::path folder = options.model_dir;
   const auto source = training_source(assembly, options);
   const int64_t num_steps = total_steps(assembly, source->num_examples());
-  if (num_steps > 0 && state.step >= num_steps) {
-    if (is_chief) SPDLOG_INFO("{}", already_done(state.step, num_steps));
+  std::optional<LastEvaluation> last_evaluation;
+  if (is_chief) last_evaluation.emplace(folder, state.step);
+  const bool at_end = num_steps > 0 && state.step >= num_steps;
+  if (at_end && !lacks_last_evaluation(assembly, options, num_steps, last_evaluation)) {
+    if (is_chief) SPDLOG_INFO("{}, nothing to do", at_end_text(state.step, num_steps));
     return {0, /*already_done=*/true};
   }
   std::optional<EarlyStopping> early_stopping;
@@ -156,7 +170,7 @@ RunOutcome run_from_here(Assembly& assembly, const JobOptions& options) {
       SPDLOG_WARN("early_stopping: made-up pictures are not evaluated, so nothing stops early");
   }
   if (stopped_before(early_stopping, replicas)) return {0, /*already_done=*/true, /*stopped_early=*/true};
-  check_schedule(state.optimizer->learning_rate(), state.step, num_steps);
+  if (!at_end) check_schedule(state.optimizer->learning_rate(), state.step, num_steps);
   source->seek(state.data_position);
 
   TrainerParts parts;
@@ -177,6 +191,7 @@ RunOutcome run_from_here(Assembly& assembly, const JobOptions& options) {
 
   tell_changes(assembly, options, folder);
   save_description(assembly, options, folder, *source, num_steps);
+  if (at_end) SPDLOG_INFO("{}; its evaluation, which was lost, is made now", at_end_text(state.step, num_steps));
   SPDLOG_INFO("{}", plan_text(num_steps, assembly.batch_size, source->num_examples()));
   SPDLOG_INFO("{}, {} threads, {}{}{}", options.device, at::get_num_threads(), name_of(assembly.step.precision),
               assembly.step.micro_batches > 1 ? fmt::format(", {} parts per batch", assembly.step.micro_batches) : "",
@@ -198,6 +213,7 @@ RunOutcome run_from_here(Assembly& assembly, const JobOptions& options) {
   parts.checkpoints = &checkpoints;
   parts.best = best ? &*best : nullptr;
   parts.early_stopping = early_stopping ? &*early_stopping : nullptr;
+  parts.last_evaluation = &*last_evaluation;
   MemoryHook memory(assembly, replicas == nullptr);
   parts.hooks = {&memory, &progress, &summaries};
   parts.nan_report = [&](const TrainState&, const Batch& batch, const StepResult& result) {

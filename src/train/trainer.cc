@@ -44,7 +44,8 @@ class Loop {
   RunOutcome run() {
     RunOutcome outcome;
     outcome.already_done = done();
-    if (done()) return outcome;
+    const bool lacks = lacks_evaluation();
+    if (done() && !lacks) return outcome;
     look_around();
     if (signal_ != 0) {  // it came before the first step
       save();
@@ -52,8 +53,8 @@ class Loop {
     } else if (state_.step == 0 && options_.max_rollbacks > 0) {  // so that there is something to go back to
       save();
       wait_for_chief();
-    } else {
-      make_up_evaluation();
+    } else if (lacks) {
+      evaluate();
     }
     const int64_t before = state_.step;
     while (!done() && signal_ == 0) {
@@ -61,14 +62,12 @@ class Loop {
       if (bad_batch_) break;
       const bool saves = wants_checkpoint();
       const bool evaluates = signal_ == 0 && wants_evaluation(saves);
-      std::filesystem::path file;
-      if (saves) file = save();
-      if (evaluates) evaluate(file);
-      if (saves || evaluates) wait_for_chief();
-      if (evaluates) stopped_ = any(stops_);
+      if (saves) save();
+      if (evaluates) evaluate();
+      if (saves && !evaluates) wait_for_chief();
       if (saves) saved_at_ = now();
     }
-    if (signal_ == 0 && !bad_batch_) look_around();  // it came during the last evaluation
+    if (signal_ == 0 && !bad_batch_) look_around();  // it came while the last checkpoint was written
     outcome.steps = state_.step - before;
     outcome.roll_back_past = bad_batch_;
     outcome.signal = signal_;
@@ -97,6 +96,7 @@ class Loop {
   }
   /// saves  whether a checkpoint is written now
   bool wants_evaluation(bool saves) const {
+    if (!parts_.evaluate) return false;
     if (done()) return true;
     return state_.step >= options_.eval_from &&
            (options_.eval_every_n > 0 ? due(state_.step, options_.eval_every_n) : saves);
@@ -166,19 +166,20 @@ class Loop {
                                        parts_.memory_advice ? "; " + parts_.memory_advice(batch) : "", problem));
   }
 
-  std::filesystem::path save() {
-    if (parts_.checkpoints == nullptr) return {};
+  /// Writes the checkpoint of this step, unless it has been.
+  void save() {
+    if (parts_.checkpoints == nullptr || saved_step_ == state_.step) return;
     watchdog_.enter("writing a checkpoint", state_.step);
     checkpoint::Checkpoint content = snapshot(state_);
     for (const auto& [name, value] : options_.attributes) content.attributes[name] = value;
-    std::filesystem::path file = parts_.checkpoints->save(state_.step, content, since_1970());
-    SPDLOG_INFO("Saved {}", file.string());
-    return file;
+    saved_ = parts_.checkpoints->save(state_.step, content, since_1970());
+    saved_step_ = state_.step;
+    SPDLOG_INFO("Saved {}", saved_.string());
   }
 
   /// A recorded step keeps all its memory; where an evaluation lacks that, it gets it, and another step is recorded. Of
   /// several replicas one cannot start again by itself: what the others wait for has been.
-  Metrics evaluated() {
+  std::optional<Metrics> evaluated() {
     try {
       return parts_.evaluate(state_);
     } catch (const std::exception& error) {
@@ -199,35 +200,43 @@ class Loop {
                                        options_.cuda_graph == StepRecording::kRequired);
   }
 
-  /// An evaluation that was due where the run goes on, and was lost with the process that made it: early stopping
-  /// counts them all.
-  void make_up_evaluation() {
-    const bool lacks = parts_.early_stopping != nullptr && parts_.evaluate && state_.step > 0 &&
-                       state_.step >= options_.eval_from && due(state_.step, evaluation_rhythm()) &&
-                       !parts_.early_stopping->has(state_.step);
-    if (!any(lacks)) return;
-    evaluate({});
-    wait_for_chief();
-    stopped_ = any(stops_);
+  /// Whether an evaluation was due where the run begins, or has ended, and was lost with the process that made it. The
+  /// best checkpoint and early stopping want them all.
+  bool lacks_evaluation() {
+    const bool was_due = done() ? state_.step == options_.num_steps
+                                : state_.step >= options_.eval_from && due(state_.step, evaluation_rhythm());
+    if (!parts_.evaluate || state_.step == 0 || !was_due) return false;
+    return any((parts_.last_evaluation != nullptr && !parts_.last_evaluation->is_of(state_.step)) ||
+               (parts_.early_stopping != nullptr && !done() && !parts_.early_stopping->has(state_.step)));
   }
 
-  void evaluate(std::filesystem::path file) {
-    if (!parts_.evaluate) return;
+  /// Evaluates, and finds out whether the run ends here: early, or because of a signal.
+  void evaluate() {
+    if (parts_.best != nullptr) save();
     watchdog_.enter("", 0);  // an evaluation reports its own progress
-    const Metrics metrics = evaluated();
+    if (const std::optional<Metrics> metrics = evaluated()) heed(*metrics);
+    wait_for_chief();
+    stopped_ = any(stops_);
+    look_around();
+    if (signal_ == 0) return;
+    for (Hook* hook : parts_.hooks) hook->after_going_back(state_);
+    save();
+    wait_for_chief();
+  }
+
+  void heed(const Metrics& metrics) {
     for (Hook* hook : parts_.hooks) hook->after_evaluation(state_, metrics);
     if (parts_.best != nullptr && parts_.checkpoints != nullptr) {
       const auto found = metrics.find(parts_.best->metric());
       if (found == metrics.end()) throw no_metric("checkpoint.keep_best", parts_.best->metric(), metrics);
-      if (file.empty()) file = save();
-      if (parts_.best->offer(file, state_.step, found->second))
+      if (parts_.best->offer(saved_, state_.step, found->second))
         SPDLOG_INFO("Best so far: {} = {:.4f} at step {}", found->first, found->second, state_.step);
     }
-    if (parts_.early_stopping != nullptr) stop_where_due(metrics, file);
+    if (parts_.early_stopping != nullptr) stop_where_due(metrics);
+    if (parts_.last_evaluation != nullptr) parts_.last_evaluation->set(state_.step);
   }
 
-  /// file  the checkpoint of this step; "" where none was written
-  void stop_where_due(const Metrics& metrics, const std::filesystem::path& file) {
+  void stop_where_due(const Metrics& metrics) {
     const auto found = metrics.find(parts_.early_stopping->metric());
     if (found == metrics.end()) throw no_metric("early_stopping", parts_.early_stopping->metric(), metrics);
     // One that was made since the run ends would not have been made in a longer run, to which this one may be extended.
@@ -236,7 +245,7 @@ class Loop {
     const std::string reason = parts_.early_stopping->reason();
     if (done() || reason.empty()) return;
     stops_ = true;
-    if (file.empty()) save();
+    save();
     SPDLOG_INFO("Early stopping at step {}: {}", state_.step, reason);
   }
 
@@ -248,6 +257,8 @@ class Loop {
   NonFiniteSteps non_finite_;
   std::optional<int64_t> bad_batch_;  ///< sends the run back to a checkpoint
   Watchdog watchdog_;
+  std::filesystem::path saved_;  ///< the checkpoint that was written last
+  int64_t saved_step_ = -1;      ///< its step
   int signal_ = 0;
   double saved_at_ = now();  ///< when the last checkpoint was done with, evaluation included, or the run was begun
   bool overdue_ = false;

@@ -140,6 +140,20 @@ TEST(BestKeeper, KeepsTheBestAndRemembersItsValue) {
   EXPECT_THAT(steps(folder / "best"), ElementsAre(5));
 }
 
+TEST(BestKeeper, TheBestHasTheConfigAndTheLabelMapThatItWasMadeWith) {
+  const TempDir folder;
+  Directory directory(folder.path(), {});
+  BestKeeper keeper(folder.path(), {.metric = "mAP"});
+  EXPECT_TRUE(keeper.offer(directory.save(1, at_step(1), 0), 1, 0.1));  // a program of one's own may have neither
+  EXPECT_FALSE(std::filesystem::exists(folder / "best/pipeline.config"));
+  for (const char* name : {"pipeline.config", "label_map.pbtxt"}) write_file(folder / name, name);
+  EXPECT_TRUE(keeper.offer(directory.save(2, at_step(2), 0), 2, 0.5));
+  std::ofstream(folder / "pipeline.config") << "edited for the next run";  // in place, as some editors do
+  EXPECT_FALSE(keeper.offer(directory.save(3, at_step(3), 0), 3, 0.4));
+  for (const std::string name : {"pipeline.config", "label_map.pbtxt"})
+    EXPECT_EQ(osprey::testing::read_file(folder / ("best/" + name)), name);
+}
+
 TEST(BestKeeper, AFileThatSomebodyChangedIsNoMemory) {
   TempDir folder;
   write_file(folder.path() / "best/best.json", "{\"metric\": [\"mAP\"], \"value\": 2}");

@@ -142,6 +142,16 @@ TEST(Cli, FilesOfResultsAppearWholeAndTheirFolderIsLookedAtBefore) {
   EXPECT_THAT([&] { check_writable(dir / ""); }, ThrowsMessage<DataError>(HasSubstr("directory")));
 }
 
+TEST(Cli, AFileCalledMinusIsStdout) {
+  const Result result = run_program({}, [](int, bool) {
+    check_writable(kStdout);
+    write_file("-", "text\n");
+  });
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out, "text\n");
+  EXPECT_FALSE(std::filesystem::exists("-"));
+}
+
 TEST(Cli, MessageOfAnErrorStandsOnStderr) {
   const Result result = run_program({}, [](int, bool) { throw DataError("photos.record: record 7: truncated"); });
   EXPECT_EQ(result.err, "program: photos.record: record 7: truncated\n");

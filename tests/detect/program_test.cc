@@ -17,6 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string text_of(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
@@ -114,6 +115,12 @@ TEST_F(DetectVideos, SomeFramesOnlyAndTilesGoTogether) {
   EXPECT_THAT(said_, AllOf(HasSubstr("on 3 frames"), HasSubstr("frames/s")));
 }
 
+TEST_F(DetectVideos, AListCalledMinusIsOnStdout) {
+  ASSERT_EQ(detect("--max_frames 3 --json - clip.avi"), 0) << said_;
+  EXPECT_EQ(lines("out").size(), 3U);
+  EXPECT_FALSE(fs::exists(folder_ / "-"));
+}
+
 TEST_F(DetectVideos, OneThatCannotBeReadIsNamedAndTheOthersGoOn) {
   const std::string whole = text_of(folder_ / "clip.avi");
   write_file(folder_ / "cut.avi", whole.substr(0, whole.size() / 2));
@@ -142,6 +149,8 @@ TEST_F(DetectVideos, WhatDoesNotGoTogetherIsRefused) {
     EXPECT_EQ(detect(arguments), 2) << said_;
     EXPECT_THAT(said_, HasSubstr(words)) << arguments;
   }
+  EXPECT_EQ(detect("rtsp://user:secret@host/x a.png"), 2);
+  EXPECT_THAT(said_, AllOf(HasSubstr("rtsp://host/x is a video"), Not(HasSubstr("secret"))));
   EXPECT_EQ(detect("none.mp4"), 3);
   EXPECT_THAT(said_, HasSubstr("none.mp4: no such file"));
   fs::copy(folder_ / "clip.avi", folder_ / "clip.mp4");

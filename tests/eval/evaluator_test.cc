@@ -146,6 +146,24 @@ TEST(Evaluator, SharesTogetherGiveWhatOneProcessGives) {
   }
 }
 
+TEST(Evaluator, AShareThatIsStoppedStopsTheWhole) {
+  for (const int64_t stopped : {0, 1}) {
+    std::vector<std::string> found;
+    for (const int64_t share : {1, 0}) {
+      Parrot model(truth_itself);
+      ListSource source({batch_of_two()}, 4);
+      const EvaluationOptions options{.should_stop = [&] { return share == stopped; }};
+      const auto gather = [&](const std::string& bytes) {
+        found.insert(found.begin(), bytes);
+        return share == 0 ? found : std::vector<std::string>();
+      };
+      const auto result = evaluate_share(model, source, kCategories, options, {share, 2, gather});
+      ASSERT_EQ(result.has_value(), share == 0);
+      EXPECT_EQ(result && result->stopped, share == 0);
+    }
+  }
+}
+
 TEST(Evaluator, EveryImageOfTheDataSetMustHaveBeenSeen) {
   EXPECT_THROW(run(truth_itself, {batch_of_two()}, 3), DataError);
 }
@@ -243,6 +261,17 @@ TEST(Evaluator, WritesMetricsDetectionsAndPictures) {
   EXPECT_EQ(testing::read_json(options.detections_file), detections);
   EXPECT_TRUE(std::filesystem::exists(folder / "pictures" / "export-eval_side_by_side_0_0-40.png"));
   std::filesystem::remove_all(folder);
+}
+
+TEST(Evaluator, WhereTheMetricsAreAllResultsAre) {
+  const testing::TempDir folder;
+  std::filesystem::create_directories(folder / "detections_40.json/in_the_way");
+  const EvaluationResult result = run(truth_itself, {batch_of_two()}, 2);
+  EXPECT_THROW(write_evaluation(result, folder.path(), 40, {}, nullptr), DataError);
+  EXPECT_FALSE(std::filesystem::exists(metrics_file(folder.path(), 40)));
+  std::filesystem::remove_all(folder / "detections_40.json");
+  write_evaluation(result, folder.path(), 40, {}, nullptr);
+  EXPECT_TRUE(std::filesystem::exists(metrics_file(folder.path(), 40)));
 }
 
 TEST(Evaluator, TheFileHasCurvesAnOperatingPointAndConfusions) {

@@ -10,12 +10,13 @@ cd "$folder"
 
 "$bin/create_records" --format shapes --num_images 6 --label_map data/label_map.pbtxt --output data/train.record
 "$bin/create_records" --format shapes --num_images 3 --seed 1 --label_map data/label_map.pbtxt --output data/test.record
-"$bin/train_detector" --pipeline_config "$config" --data_dir data --model_dir run --num_train_steps 2 --train_batch_size 2
+"$bin/train_detector" --pipeline_config "$config" --data_dir data --model_dir run --num_train_steps 2 --train_batch_size 2 \
+  --set train_config.checkpoint.keep_best.metric=Loss/total_loss
 "$bin/export_model" --pipeline_config run/pipeline.config --checkpoint run --output_dir exported --parity_images 1
 
 export TMPDIR=$folder/tmp
 mkdir tmp
-for model in exported exported/model.pt run run/ckpt-2.osprey run/ckpt-2; do
+for model in exported exported/model.pt run run/ckpt-2.osprey run/ckpt-2 run/best run/best/ckpt-2.osprey; do
   "$bin/detect" --model $model --min_score 0 --output_dir "drawn-${model//\//-}" data/test.record | sed '/"drawn"/d' >found.json
   [ -e expected.json ] || cp found.json expected.json
   cmp found.json expected.json || { echo "$model: finds something else than exported"; exit 1; }
@@ -25,6 +26,29 @@ cp data/test.record data/same.tfrecord
 grep -q '"score"' expected.json || { echo "nothing was found at all"; exit 1; }
 [ "$(find drawn-run -name '*.jpg' | wc -l)" = 3 ] || { echo "not every picture was drawn"; exit 1; }
 [ -z "$(ls tmp)" ] || { echo "left behind: $(ls tmp)"; exit 1; }
+
+# Where another project's data have the names of ours, the classes are still called as in the training.
+mkdir -p other/data
+sed 's/name: "/&not_/' data/label_map.pbtxt >other/data/label_map.pbtxt
+if cmp -s data/label_map.pbtxt other/data/label_map.pbtxt; then echo "the other names are ours"; exit 1; fi
+(cd other && "$bin/detect" --model ../run --min_score 0 --output_dir drawn ../data/test.record) | sed '/"drawn"/d; s,\.\./,,' | cmp - expected.json
+said=$(cd other && "$bin/export_model" --pipeline_config ../run/pipeline.config --checkpoint ../run --output_dir exported --noonnx --parity_images 1 2>&1)
+[[ $said == *"../run/label_map.pbtxt, which lies beside the checkpoint, has others"* ]] || { echo "other names without a word: $said"; exit 1; }
+
+# The best checkpoint has what it takes to be evaluated, exported and served, also elsewhere; the training stays as it is.
+before=$(cat run/pipeline.config run/label_map.pbtxt | cksum)
+code=0
+said=$("$bin/export_model" --pipeline_config run/pipeline.config --checkpoint run/best --output_dir run 2>&1) || code=$?
+[ "$code" = 2 ] && [[ $said == *"is the folder of a training"* ]] || { echo "exported over a training: exit code $code: $said"; exit 1; }
+[ "$before" = "$(cat run/pipeline.config run/label_map.pbtxt | cksum)" ] || { echo "the training's files were written over"; exit 1; }
+for checkpoint in "--checkpoint_dir run/best" "--checkpoint run/best/ckpt-2.osprey"; do
+  said=$("$bin/eval_detector" $checkpoint 2>&1) || { echo "eval_detector $checkpoint: $said"; exit 1; }
+done
+[ -e run/best/eval/metrics_2.json ] || { echo "no results: $(ls run/best run/best/eval)"; exit 1; }
+mkdir alone
+cp -r run/best alone/best
+(cd alone && "$bin/export_model" --pipeline_config best/pipeline.config --checkpoint best --output_dir exported --noonnx --parity_images 1)
+cmp alone/exported/label_map.pbtxt run/label_map.pbtxt
 
 # A picture that cannot be drawn (70000 x 20; a JPEG has at most 65535) is named, the others go on.
 mkdir $'pictures\xe9'

@@ -18,15 +18,18 @@
 #include "../src/export/parity.h"
 #include "../src/export/served_module.h"
 #include "osprey/base/error.h"
+#include "osprey/base/logging.h"
 #include "osprey/checkpoint/checkpoint.h"
 #include "osprey/config/label_map.h"
 #include "osprey/config/pipeline.h"
 #include "osprey/data/image_resizer.h"
+#include "osprey/data/record_file.h"
 #include "osprey/export/detector.h"
 #include "osprey/export/exporter.h"
 #include "osprey/export/latency.h"
 #include "osprey/export/tiles.h"
 #include "osprey/models/builder.h"
+#include "support/example_record.h"
 #include "support/golden.h"
 #include "support/onnx.h"
 #include "support/temp_dir.h"
@@ -469,9 +472,77 @@ TEST(Export, TheFolderOfTheTrainingIsLeftAsItIs) {
   const config::Pipeline pipeline = toy_pipeline();
   save_run(*evaluated_model(pipeline, 3), folder);
   std::ofstream(folder / "pipeline.config") << "what was really run";
-  EXPECT_THAT([&] { export_model(pipeline, folder / "ckpt-5", folder / "."); },
-              ::testing::ThrowsMessage<ConfigError>(HasSubstr("is the folder of the training")));
-  EXPECT_FALSE(fs::exists(folder / "model.pt"));
+  // Its own folder; of the best checkpoint, the one above and its own; another training's, even without a checkpoint.
+  for (const char* name : {"best", "other"}) fs::create_directory(folder / name);
+  for (const char* name : {"ckpt-5.osprey", "pipeline.config"})
+    fs::copy(folder / name, folder / ("best/" + std::string(name)));
+  std::ofstream(folder / "other/run_info.json") << "{}";
+  for (const auto& [checkpoint, output] : std::vector<std::pair<std::string, std::string>>{
+           {"ckpt-5", "."}, {"best", "."}, {"best", "best"}, {"ckpt-5", "best"}, {"best", "other"}}) {
+    EXPECT_THAT([&] { export_model(pipeline, folder / checkpoint, folder / output); },
+                ::testing::ThrowsMessage<ConfigError>(HasSubstr("is the folder of a training")));
+    EXPECT_FALSE(fs::exists(folder / (output + "/model.pt")));
+  }
+  fs::rename(folder / "ckpt-5.osprey", folder / "weights.osprey");
+  EXPECT_THAT([&] { export_model(pipeline, folder / "weights.osprey", folder / "."); },
+              ::testing::ThrowsMessage<ConfigError>(HasSubstr("is the folder of a training")));
+}
+
+/// How the classes of an exported model are called.
+std::string names_of(const std::string& folder) {
+  std::string names;
+  for (const config::LabelMap::Item& item : config::load_label_map(folder + "/label_map.pbtxt").items)
+    names += item.name + " ";
+  return names;
+}
+
+constexpr ExportOptions kQuick = {.onnx = false, .parity_images = 1};
+
+TEST(Export, ALabelMapOfMoreClassesThanTheModelHasIsRefused) {
+  const TempDir folder;
+  save_run(*evaluated_model(toy_pipeline(), 3), folder);
+  osprey::testing::write_file(folder / "coco.pbtxt", "item { id: 1 name: 'person' } item { id: 9 name: 'boat' }");
+  const auto by = [&](const std::string& map) {
+    export_model(toy_pipeline({"eval_input_reader[0].label_map_path=" + map}), folder / "ckpt-5", folder / "exported",
+                 kQuick);
+  };
+  EXPECT_THAT([&] { by(folder / "coco.pbtxt"); }, ::testing::ThrowsMessage<ConfigError>(AllOf(
+                                                      HasSubstr("eval_input_reader[0].label_map_path: "),
+                                                      HasSubstr("goes up to id 9, but the model has num_classes 3"))));
+  fs::copy_file(folder / "coco.pbtxt", folder / "label_map.pbtxt", fs::copy_options::overwrite_existing);
+  EXPECT_THAT([&] { by("nowhere.pbtxt"); },
+              ::testing::ThrowsMessage<ConfigError>(HasSubstr(folder / "label_map.pbtxt goes up to id 9")));
+  EXPECT_FALSE(fs::exists(folder / "exported"));
+}
+
+TEST(Export, TheLabelMapOfTheTrainingDataNamesTheClassesWhereThatOfTheEvaluationDoesNot) {
+  const TempDir folder;
+  save_run(*evaluated_model(toy_pipeline(), 3), folder);
+  osprey::testing::write_file(folder / "training.pbtxt", "item { id: 1 name: 'cat' } item { id: 3 name: 'dog' }");
+  const std::vector<std::string> none = {"eval_input_reader[0].label_map_path=",
+                                         "train_input_reader.label_map_path=" + folder / "training.pbtxt"};
+  set_up_logging();  // to stderr
+  ::testing::internal::CaptureStderr();
+  export_model(toy_pipeline(none), folder / "ckpt-5", folder / "exported", kQuick);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr(folder / "label_map.pbtxt, which lies beside the checkpoint, has others"));
+  EXPECT_EQ(names_of(folder / "exported"), "cat dog ");
+}
+
+TEST(Export, OfEvaluationDataOnlyThePicturesAreAskedFor) {
+  const TempDir folder;
+  save_run(*evaluated_model(toy_pipeline(), 3), folder);
+  {
+    data::RecordWriter writer(folder / "other.record");
+    writer.write(osprey::testing::picture_record(64, 96).box(0, 0, 1, 1, 9).bytes());
+    writer.close();
+  }
+  const auto with = [&](const std::string& reader) {
+    return export_model(toy_pipeline({"eval_input_reader[0].label_map_path=", reader}), folder / "ckpt-5",
+                        folder / "exported", kQuick);
+  };
+  EXPECT_TRUE(with("eval_input_reader[0].tf_record_input_reader.input_path[0]=" + folder / "other.record").real_images);
+  EXPECT_FALSE(with("eval_input_reader[0].annotation_input_reader={ format: VOC input: 'nowhere' }").real_images);
 }
 
 TEST(Export, ADiskThatIsFullIsSaidAndNothingIsLeft) {

@@ -19,6 +19,7 @@
 #include "osprey/data/source_options.h"
 #include "support/example_record.h"
 #include "support/golden.h"
+#include "support/pictures.h"
 #include "support/temp_dir.h"
 #include "train/anchor_reach.h"
 
@@ -463,6 +464,17 @@ TEST_F(DatasetCheckTest, AReaderOfAnotherProgramIsNotLookedAt) {
   EXPECT_THAT(dataset_text(result), HasSubstr("not looked at"));
 }
 
+TEST_F(DatasetCheckTest, AnnotationsThatAreCalledLikeShardsAreNone) {
+  write_file(folder_ / "yolo/data.yaml", "names: [circle, square, star]\ntrain: images\n");
+  write_file(folder_ / "yolo/images/clip-00001-of-00500.png", grey_png(64, 128, 9));
+  write_file(folder_ / "yolo/labels/clip-00001-of-00500.txt", "0 .5 .5 .5 .5\n1 .5 .5 .5 .5\n2 .5 .5 .5 .5\n");
+  const ReaderCheck train = check({"train_input_reader={label_map_path: 'label_map.pbtxt' annotation_input_reader "
+                                   "{ format: YOLO input: 'yolo' } max_number_of_boxes: 16 }"})
+                                .readers[0];
+  EXPECT_EQ(train.boxes, 3);
+  EXPECT_THAT(train.warnings, Not(Contains(HasSubstr("shards"))));
+}
+
 TEST_F(DatasetCheckTest, ControlBytesOfNamesAreEscapedInTheText) {
   write("train.record", {picture("\x1b[31mre\nd\xc2\x9b\xc3\xa9").box(.5f, 0, .2f, 1, 1).box(0, 0, 1, 1, 1).bytes()});
   const std::string text = dataset_text(check());
@@ -522,6 +534,10 @@ TEST_F(DatasetCheckTest, TheProgramHasExitCodesJsonAndPictures) {
     return image.select(2, 0).gt(180).logical_and(image.select(2, 1).lt(60)).sum().item<int64_t>();
   };
   EXPECT_GT(red_pixels(files[0]), 100 + red_pixels(files[1]));
+  EXPECT_EQ(run(fmt::format("--json - --output_dir '{}'", drawn)), 0) << said_;
+  EXPECT_THAT(said_, AllOf(HasSubstr("\"would_stop\": false"), Not(HasSubstr("ready to train")),
+                           Not(HasSubstr("drawings in"))));
+  EXPECT_FALSE(std::filesystem::exists("-"));
 
   damage("train.record",
          static_cast<int64_t>(std::filesystem::file_size(folder_ / "train.record")) - 1);  // the last record

@@ -83,6 +83,26 @@ TEST(EarlyStopping, RemembersEvaluationsUpToTheStepWhereTheRunGoesOn) {
   EXPECT_FALSE(EarlyStopping(folder.path(), {.metric = "another"}, 2, 30).has(10));
 }
 
+TEST(EarlyStopping, ForgetsForGoodWhatTheRunHasGoneBackBehind) {
+  const TempDir folder;
+  const checkpoint::MetricGoal goal{.metric = "score"};
+  EarlyStopping(folder.path(), goal, 2, 0).add(30, 0.5);
+  EarlyStopping(folder.path(), goal, 2, 20);
+  EXPECT_FALSE(EarlyStopping(folder.path(), goal, 2, 30).has(30));
+}
+
+TEST(LastEvaluation, IsKnownToTheRunThatGoesOnUntilItGoesBackBehindIt) {
+  const TempDir folder;
+  EXPECT_FALSE(LastEvaluation(folder.path(), 10).is_of(10));
+  LastEvaluation(folder.path(), 10).set(10);
+  EXPECT_TRUE(LastEvaluation(folder.path(), 10).is_of(10));
+  EXPECT_FALSE(LastEvaluation(folder.path(), 20).is_of(20));
+  EXPECT_FALSE(LastEvaluation(folder.path(), 5).is_of(5));
+  EXPECT_FALSE(LastEvaluation(folder.path(), 10).is_of(10)) << "it comes again";
+  osprey::testing::write_file(folder / "eval/last_in_training.json", "[10]");
+  EXPECT_FALSE(LastEvaluation(folder.path(), 10).is_of(10));
+}
+
 TEST(EarlyStopping, AFileThatSomebodyChangedIsNoMemory) {
   const TempDir folder;
   for (const char* content : {"3", "[]", "{\"metric\": 3, \"evaluations\": []}",

@@ -1,5 +1,10 @@
 // Evaluations inside a run.
 #include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <thread>
 
 #include "osprey/base/error.h"
 #include "osprey/data/create_records.h"
@@ -16,12 +21,12 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::ThrowsMessage;
 
-/// Two pictures of shapes, and the quickstart with them for training and evaluation.
+/// Pictures of shapes, and the quickstart with them for training and evaluation.
 struct Shapes {
-  explicit Shapes(const std::string& label_map) {
+  explicit Shapes(const std::string& label_map, int64_t num_images = 2) {
     data::CreateRecordsOptions shapes;
     shapes.format = data::CreateRecordsOptions::Format::kShapes;
-    shapes.num_images = 2;
+    shapes.num_images = num_images;
     shapes.label_map = map;
     shapes.output = folder / "shapes.record";
     osprey::testing::write_file(map, label_map);
@@ -53,6 +58,49 @@ TEST(EvaluationInARun, KnowsTheClassesOfTheLabelMapAlone) {
   for (const auto& row : metrics.at("per_class")) classes.emplace_back(row.at("id"), row.at("name"));
   using ::testing::Pair;
   EXPECT_THAT(classes, ::testing::ElementsAre(Pair(1, "circle"), Pair(2, "box"), Pair(4, "triangle")));
+}
+
+TEST(EvaluationInARun, IsEndedByASignalAndMadeWhenTheRunIsStartedAgain) {
+  const Shapes shapes(kThreeClasses, 150);
+  const std::filesystem::path run = shapes.folder / "run", metrics = run / "eval/metrics_1.json";
+  const std::vector<std::string> settings = {"eval_config.batch_size=1",
+                                             "train_config.checkpoint.keep_best.metric=Loss/total_loss"};
+  std::filesystem::create_directories(metrics.parent_path());
+  osprey::testing::write_file(metrics, "of an earlier training");
+  {
+    const std::jthread stopper([&](const std::stop_token& over) {
+      while (!over.stop_requested() && !std::filesystem::exists(run / "ckpt-1.osprey"))
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (!over.stop_requested()) ::kill(::getpid(), SIGTERM);
+    });
+    EXPECT_EQ(train(shapes.pipeline(settings), {.model_dir = run.string()}).signal, SIGTERM);
+  }
+  EXPECT_FALSE(std::filesystem::exists(metrics)) << "nor what would be taken for its result";
+  EXPECT_FALSE(std::filesystem::exists(run / "best"));
+
+  osprey::testing::write_file(metrics, "of eval_detector, which no training knows of");
+  const RunOutcome again = train(shapes.pipeline(settings), {.model_dir = run.string()});
+  EXPECT_TRUE(again.already_done);
+  EXPECT_EQ(again.steps, 0);
+  EXPECT_EQ(osprey::testing::read_json(metrics).at("num_images"), 150);
+  EXPECT_TRUE(std::filesystem::exists(run / "best/ckpt-1.osprey"));
+
+  std::filesystem::remove_all(run / "best");
+  train(shapes.pipeline(settings), {.model_dir = run.string()});
+  EXPECT_FALSE(std::filesystem::exists(run / "best")) << "nothing was left to do";
+  EXPECT_THAT(osprey::testing::read_file(run / "train.log"),
+              AllOf(HasSubstr("The evaluation of step 1 is left unfinished because of the signal"),
+                    HasSubstr("already at step 1 >= num_steps 1; its evaluation, which was lost, is made now"),
+                    HasSubstr("already at step 1 >= num_steps 1, nothing to do")));
+}
+
+TEST(EvaluationInARun, SaysWhichOfSeveralReadersItTakes) {
+  const Shapes shapes(kThreeClasses);
+  const std::filesystem::path run = shapes.folder / "run";
+  train(shapes.pipeline({"eval_input_reader+=" + shapes.records, "eval_input_reader[0].name=day"}),
+        {.model_dir = run.string()});
+  EXPECT_THAT(osprey::testing::read_file(run / "train.log"),
+              HasSubstr("the config has 2 eval_input_reader; a training evaluates eval_input_reader[0] (day)"));
 }
 
 TEST(EvaluationInARun, AMetricThatItDoesNotGiveIsAnErrorBeforeTheFirstStep) {

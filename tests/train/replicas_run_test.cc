@@ -130,37 +130,68 @@ TEST(ReplicasRun, ReportABatchThatIsLeftOutAndGoOnTogether) {
                                HasSubstr("nor were the 2 before it")));
 }
 
-TEST(ReplicasRun, EvaluatesWhatOneProcessEvaluates) {
-  const TempDir data, one, two, output;
-  ASSERT_EQ(std::system(fmt::format("'{0}/bin/create_records' --format shapes --num_images 21 --label_map "
-                                    "'{1}/label_map.pbtxt' --output '{1}/train.record' > /dev/null 2>&1",
-                                    OSPREY_BINARY_DIR, data.path().string())
-                            .c_str()),
-            0);
-  std::filesystem::copy(data / "train.record", data / "test.record");
-  const auto arguments = [&](const TempDir& folder, const std::string& clones) {
+/// Trainings of one step that are evaluated on pictures of shapes, by one or more processes; the step changes nothing.
+class EvaluatedTrainings {
+ public:
+  explicit EvaluatedTrainings(int num_images) {
+    EXPECT_EQ(std::system(fmt::format("'{0}/bin/create_records' --format shapes --num_images {2} --label_map "
+                                      "'{1}/label_map.pbtxt' --output '{1}/train.record' > /dev/null 2>&1",
+                                      OSPREY_BINARY_DIR, data_.path().string(), num_images)
+                              .c_str()),
+              0);
+    std::filesystem::copy(data_ / "train.record", data_ / "test.record");
+  }
+
+  std::vector<std::string> arguments(const TempDir& folder, int clones, int eval_batch) const {
     const std::string rate = "train_config.optimizer.momentum_optimizer.learning_rate";
     std::vector<std::string> result = {
         "--pipeline_config", std::string(OSPREY_SOURCE_DIR) + "/configs/quickstart.config",
-        "--data_dir",        data.path().string(),
+        "--data_dir",        data_.path().string(),
         "--model_dir",       folder.path().string(),
-        "--num_clones",      clones,
+        "--num_clones",      std::to_string(clones),
         "--num_train_steps", "1"};
     for (const std::string& setting :
-         {std::string("train_config.batch_size=4"), std::string("eval_config.batch_size=4"),
+         {std::string("train_config.batch_size=4"), fmt::format("eval_config.batch_size={}", eval_batch),
           std::string("model.ssd.freeze_batchnorm=true"), rate + ".constant_learning_rate.learning_rate=0"}) {
       result.emplace_back("--set");
       result.push_back(setting);
     }
     return result;
-  };
-  ASSERT_EQ(run(arguments(one, "1"), output / "log"), 0) << read_file(output / "log");
-  ASSERT_EQ(run(arguments(two, "2"), output / "log"), 0) << read_file(output / "log");
+  }
+
+ private:
+  TempDir data_;
+};
+
+TEST(ReplicasRun, EvaluatesWhatOneProcessEvaluates) {
+  const EvaluatedTrainings trainings(21);
+  const TempDir one, two, output;
+  ASSERT_EQ(run(trainings.arguments(one, 1, 4), output / "log"), 0) << read_file(output / "log");
+  ASSERT_EQ(run(trainings.arguments(two, 2, 4), output / "log"), 0) << read_file(output / "log");
   for (const char* file : {"eval/metrics_1.json", "eval/detections_1.json"}) {
     const std::string expected = read_file(one / file);
     EXPECT_GT(expected.size(), 500u);
     EXPECT_EQ(read_file(two / file), expected) << file;
   }
+}
+
+TEST(ReplicasRun, ASignalToOneEndsTheEvaluationOfAllAndItIsMadeLater) {
+  const EvaluatedTrainings trainings(80);
+  const TempDir folder, output;
+  const std::vector<std::string> arguments = trainings.arguments(folder, 2, 1);
+  Process launcher(arguments, {}, output / "log");
+  for (int i = 0; i < 60000 && !std::filesystem::exists(folder / "ckpt-1.osprey"); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const std::vector<pid_t> replicas = launcher.children();
+  ASSERT_EQ(replicas.size(), 2u) << read_file(output / "log");
+  ::kill(replicas[1], SIGTERM);
+  EXPECT_EQ(launcher.wait(), 128 + SIGTERM) << read_file(output / "log");
+  EXPECT_FALSE(std::filesystem::exists(folder / "eval/metrics_1.json"));
+  EXPECT_EQ(run(arguments, output / "again"), 0) << read_file(output / "again");
+  EXPECT_THAT(read_file(output / "again"), HasSubstr("its evaluation, which was lost, is made now"));
+  EXPECT_EQ(osprey::testing::read_json(folder / "eval/metrics_1.json").at("num_images"), 80);
+  EXPECT_EQ(run(arguments, output / "third"), 0) << read_file(output / "third");
+  EXPECT_THAT(read_file(output / "third"), HasSubstr("nothing to do"));
 }
 
 TEST(ReplicasRun, GoesOnAfterAReplicaIsKilledAndEndsTheSame) {

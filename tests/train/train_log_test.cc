@@ -90,5 +90,12 @@ TEST(TrainLog, SaysThatNumTrainStepsTakesThePlaceOfNumEpochs) {
   EXPECT_THAT(training.shown, Not(HasSubstr("is obeyed")));
 }
 
+TEST(TrainLog, SaysThatEvalEveryNTakesThePlaceOfItsEpochs) {
+  Training training;
+  ASSERT_EQ(training.run("--num_train_steps 1 --eval_every_n 500 --set eval_config.eval_every_n_epochs=2"), 0)
+      << training.shown;
+  EXPECT_THAT(training.log, HasSubstr("--eval_every_n 500 is obeyed, eval_config.eval_every_n_epochs 2 is not"));
+}
+
 }  // namespace
 }  // namespace osprey::train

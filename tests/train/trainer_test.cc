@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <chrono>
+#include <stdexcept>
 #include <thread>
 
 #include "osprey/base/error.h"
@@ -193,6 +194,111 @@ TEST(Trainer, ASignalEndsTheRunWithACheckpoint) {
   const RunOutcome outcome = run(parts, {.num_steps = 100});
   EXPECT_EQ(outcome.signal, 15);
   EXPECT_EQ(checkpoint::latest(folder.path())->step, 3);
+}
+
+/// Runs of the toy in one folder, each resumed from what the last has left, that keep the checkpoint of the best score:
+/// that of step 4.
+struct RunsThatKeepTheBest {
+  /// interrupt_in  the step in whose evaluation the run is killed, or gets a signal
+  RunOutcome run(const TrainerOptions& options, int64_t interrupt_in, int signal = 0) {
+    ToyRun toy({});
+    const auto source = make_toy_source(4);
+    if (const auto newest = checkpoint::latest(folder.path()))
+      restore(toy.state, checkpoint::read(newest->file), newest->file.string());
+    source->seek(toy.state.data_position);
+    checkpoint::Directory checkpoints(folder.path(), {});
+    checkpoint::BestKeeper best(folder.path(), {.metric = "score"});
+    TrainerParts parts = parts_of(toy, *source);
+    parts.checkpoints = &checkpoints;
+    parts.best = &best;
+    int received = 0;
+    parts.signal = [&] { return received; };
+    parts.evaluate = [&](const TrainState& state) -> std::optional<Metrics> {
+      if (state.step == interrupt_in) {
+        if (signal == 0) throw std::runtime_error("killed");
+        received = signal;
+        return std::nullopt;
+      }
+      evaluated.push_back(state.step);
+      return Metrics{{"score", state.step == 4 ? 1.0 : 0.1}};
+    };
+    LastEvaluation last_evaluation(folder.path(), toy.state.step);
+    parts.last_evaluation = &last_evaluation;
+    return train::run(parts, options);
+  }
+  int64_t newest() const { return checkpoint::latest(folder.path())->step; }
+  int64_t best() const { return checkpoint::latest(folder.path() / "best")->step; }
+
+  TempDir folder;
+  std::vector<int64_t> evaluated;
+};
+
+TEST(Trainer, AnEvaluationThatWasLostIsMadeBeforeTheRunGoesOn) {
+  for (const int64_t every : {0, 4}) {  // at every checkpoint, or at a step that has none
+    RunsThatKeepTheBest runs;
+    const TrainerOptions options{.num_steps = 9, .checkpoint_every_n = every == 0 ? 2 : 50, .eval_every_n = every};
+    EXPECT_THROW(runs.run(options, 4), std::runtime_error);
+    EXPECT_EQ(runs.newest(), 4);
+    EXPECT_EQ(runs.run(options, 0).steps, 5);
+    EXPECT_EQ(runs.best(), 4);
+    EXPECT_EQ(runs.evaluated, every == 0 ? std::vector<int64_t>({2, 4, 6, 8, 9}) : std::vector<int64_t>({4, 8, 9}));
+  }
+}
+
+TEST(Trainer, TheEvaluationOfTheLastStepIsMadeWhereItWasLost) {
+  RunsThatKeepTheBest runs;
+  const TrainerOptions options{.num_steps = 4, .checkpoint_every_n = 3};
+  EXPECT_THROW(runs.run(options, 4), std::runtime_error);
+  const RunOutcome outcome = runs.run(options, 0);
+  EXPECT_TRUE(outcome.already_done);
+  EXPECT_EQ(outcome.steps, 0);
+  EXPECT_EQ(runs.best(), 4);
+  runs.run(options, 0);
+  runs.run({.num_steps = 2}, 0);
+  EXPECT_THAT(runs.evaluated, ElementsAre(3, 4)) << "once";
+}
+
+TEST(Trainer, ASignalInAnEvaluationEndsTheRunThere) {
+  for (const int64_t every : {2, 50}) {
+    RunsThatKeepTheBest runs;
+    const TrainerOptions options{.num_steps = 9, .checkpoint_every_n = every, .eval_every_n = 2};
+    const RunOutcome outcome = runs.run(options, 4, 15);
+    EXPECT_EQ(outcome.signal, 15);
+    EXPECT_EQ(outcome.steps, 4) << "no further step";
+    EXPECT_EQ(runs.newest(), 4);
+    EXPECT_EQ(runs.best(), 2);
+    EXPECT_EQ(runs.run(options, 0).steps, 5);
+    EXPECT_EQ(runs.best(), 4);
+    EXPECT_THAT(runs.evaluated, ElementsAre(2, 4, 6, 8, 9));
+  }
+}
+
+/// Counts how often it is told that the run ends without a last step.
+class Ended final : public Hook {
+ public:
+  void after_step(const StepEvent&) override {}
+  void after_going_back(const TrainState& state) override { at.push_back(state.step); }
+  std::vector<int64_t> at;
+};
+
+TEST(Trainer, ASignalInAnEvaluationIsObeyedWithACheckpointWhereNoneWasDue) {
+  const TempDir folder;
+  ToyRun toy({});
+  const auto source = make_toy_source(4);
+  checkpoint::Directory checkpoints(folder.path(), {});
+  Ended ended;
+  TrainerParts parts = parts_of(toy, *source);
+  parts.checkpoints = &checkpoints;
+  parts.hooks = {&ended};
+  int received = 0;
+  parts.signal = [&] { return received; };
+  parts.evaluate = [&](const TrainState&) {
+    received = 2;
+    return std::nullopt;
+  };
+  EXPECT_EQ(run(parts, {.num_steps = 9, .checkpoint_every_n = 50, .eval_every_n = 3}).signal, 2);
+  EXPECT_EQ(checkpoint::latest(folder.path())->step, 3);
+  EXPECT_THAT(ended.at, ElementsAre(3)) << "what it has not written yet is to be written";
 }
 
 TEST(Trainer, ResumesBitForBitFromACheckpoint) {

@@ -183,6 +183,7 @@ void print(const std::string& text) {
 }
 
 void check_writable(const std::string& file) {
+  if (file == kStdout) return;
   std::error_code ignored;
   const auto refuse = [&](int reason) { throw DataError(file + ": cannot be written: " + std::strerror(reason)); };
   if (fs::is_directory(file, ignored)) refuse(EISDIR);
@@ -191,6 +192,7 @@ void check_writable(const std::string& file) {
 }
 
 void write_file(const std::string& file, const std::string& bytes) {
+  if (file == kStdout) return print(bytes);
   if (!is_special(file)) return write_whole(file, bytes);
   std::FILE* const out = std::fopen(file.c_str(), "wb");
   const bool written = out != nullptr && std::fwrite(bytes.data(), 1, bytes.size(), out) == bytes.size();

@@ -30,6 +30,9 @@ CLI::Option* add_device_flag(CLI::App& app, std::string& device);
 /// throws  DataError with the reason, such as a full disk
 void print(const std::string& text);
 
+/// The name of a file that stands for stdout in the two below.
+inline constexpr const char* kStdout = "-";
+
 /// Asks before the work whether `file`, which a flag names, can be written; makes nothing.
 /// throws DataError with the reason
 void check_writable(const std::string& file);

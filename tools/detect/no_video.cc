@@ -5,7 +5,7 @@
 namespace osprey::tools {
 
 void check_video_name(const std::string& path) {
-  throw ConfigError(path +
+  throw ConfigError(shown_name(path) +
                     ": this program was built without videos and cameras; install OpenCV's module videoio "
                     "(scripts/setup.sh does, Debian: libopencv-videoio-dev) and build again");
 }

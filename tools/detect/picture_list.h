@@ -12,7 +12,7 @@ namespace osprey::tools {
 /// be looked at, or drawn, is left out with a warning.
 ///
 /// drawn_to   a file for each picture, or none at all: nothing is drawn
-/// json_file  of the list; "": stdout
+/// json_file  of the list; "" or "-": stdout
 /// returns    the exit code: 3 where a picture was left out
 /// throws     DataError where a result cannot be written
 int list_pictures(const std::vector<Picture>& pictures, const Find& find,

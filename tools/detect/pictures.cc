@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <fstream>
-#include <limits>
 #include <sstream>
 
 #include "osprey/base/error.h"
@@ -30,6 +29,16 @@ std::string read_bytes(const fs::path& file) {
   return bytes.str();
 }
 
+/// All pictures of a record file.
+void add_records(const std::string& file, std::vector<Picture>& pictures) {
+  try {
+    const auto records = std::make_shared<const data::RecordIndex>(std::vector<std::string>{file}, "detect");
+    for (int64_t record = 0; record < records->size(); ++record) pictures.push_back({file, records, record});
+  } catch (const DataError& error) {
+    pictures.push_back({file, nullptr, 0, error.what()});
+  }
+}
+
 }  // namespace
 
 std::string Picture::name() const { return records ? fmt::format("{}:{}", file.string(), record) : file.string(); }
@@ -41,8 +50,7 @@ std::vector<Picture> pictures_of(const std::vector<std::string>& paths) {
     if (fs::is_directory(path)) {
       for (const std::string& file : data::pictures_below(path)) result.push_back({file, nullptr, 0});
     } else if (is_record_file(path)) {
-      const auto records = std::make_shared<const data::RecordIndex>(std::vector<std::string>{path}, "detect");
-      for (int64_t record = 0; record < records->size(); ++record) result.push_back({path, records, record});
+      add_records(path, result);
     } else {
       result.push_back({path, nullptr, 0});
     }
@@ -52,9 +60,10 @@ std::vector<Picture> pictures_of(const std::vector<std::string>& paths) {
 }
 
 at::Tensor decode(const Picture& picture) {
+  if (!picture.unreadable.empty()) throw DataError(picture.unreadable);
   if (picture.records) {
     data::DecoderOptions options;
-    options.num_classes = std::numeric_limits<int32_t>::max();  // only the picture is looked at
+    options.only_picture = true;
     data::ReadReport report;
     return data::ExampleDecoder(options, nullptr)
         .decode(picture.records->read(picture.record), picture.records->origin(picture.record), report)

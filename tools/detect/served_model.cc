@@ -33,6 +33,16 @@ void check(const fs::path& path, const fs::path& run) {
                                   path.string(), run.empty() ? "." : run.string()));
 }
 
+/// Has the classes named by the copy of the label map that the training left, if it did: paths in its config are
+/// relative to where it ran, and may lead to another's here.
+void name_classes_by(const fs::path& copy, proto::TrainEvalPipelineConfig& config) {
+  if (!fs::exists(copy)) return;
+  proto::InputReader& reader =
+      config.eval_input_reader_size() > 0 ? *config.mutable_eval_input_reader(0) : *config.mutable_train_input_reader();
+  reader.clear_label_map();
+  reader.set_label_map_path(copy.string());
+}
+
 fs::path temporary_folder() {
   const fs::path temporary = fs::temp_directory_path();
   std::string name = (temporary / "osprey-detect-XXXXXX").string();  // mkdtemp replaces the six letters
@@ -54,6 +64,7 @@ ServedModel::ServedModel(const fs::path& path) : folder_(path) {
   try {
     const auto pipeline = config::load_pipeline((run / "pipeline.config").string());
     config::check(pipeline, config::Purpose::kExport);
+    name_classes_by(run / "label_map.pbtxt", *pipeline.message);
     export_model(pipeline, path.string(), folder_.string(), {.onnx = false, .parity_images = 1});
   } catch (...) {
     std::error_code ignored;

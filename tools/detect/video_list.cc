@@ -19,16 +19,18 @@ namespace {
 class Lines {
  public:
   explicit Lines(const std::string& file) : file_(file) {
-    if (!file.empty()) out_.open(file, std::ios::binary);
+    if (!is_stdout()) out_.open(file, std::ios::binary);
   }
 
   void add(const std::string& line) {
-    if (file_.empty()) return cli::print(line + "\n");
+    if (is_stdout()) return cli::print(line + "\n");
     out_ << line << '\n' << std::flush;
     if (!out_) throw DataError(file_ + ": cannot be written: " + std::strerror(errno));
   }
 
  private:
+  bool is_stdout() const { return file_.empty() || file_ == cli::kStdout; }
+
   std::string file_;
   std::ofstream out_;
 };

@@ -20,6 +20,7 @@
 #include "osprey/data/reader_classes.h"
 #include "osprey/eval/checkpoint_evaluator.h"
 #include "osprey/eval/event_writer.h"
+#include "osprey/eval/reader_folder.h"
 #include "osprey/eval/report.h"
 #include "osprey/kernels/named_device.h"
 
@@ -79,13 +80,14 @@ class Evaluation {
       for (auto& reader : *pipeline_.message->mutable_eval_input_reader())
         reader.set_sample_1_of_n_examples(static_cast<uint32_t>(flags.sample_1_of_n));
     if (flags.gallery) pipeline_.message->mutable_eval_config()->set_gallery_images(*flags.gallery);
-    if (pipeline_.message->eval_input_reader_size() > 1)
-      SPDLOG_INFO("the config has {} eval_input_reader; number {} is evaluated (--eval_reader)",
-                  pipeline_.message->eval_input_reader_size(), flags.reader);
     const c10::Device device = kernels::named_device(flags.device);
     eval::CheckpointEvaluatorOptions options{.reader = flags.reader, .skip_bad = flags.skip_bad, .device = device};
     if (in_tiles()) options.tiles = flags.tiles;
     evaluator_.emplace(pipeline_.root(), options);
+    output_ = eval::reader_folder(pipeline_.root(), flags.reader, output_);
+    if (pipeline_.message->eval_input_reader_size() > 1)
+      SPDLOG_INFO("the config has {} eval_input_reader; {} is evaluated (--eval_reader)",
+                  pipeline_.message->eval_input_reader_size(), eval::reader_text(*pipeline_.message, flags.reader));
     evaluator_->options().metrics.num_threads = flags.num_threads;
   }
 
@@ -94,7 +96,7 @@ class Evaluation {
       watch();
     } else if (flags_.several) {
       for (const Entry& entry : checkpoint::list_between(checkpoints_, flags_.first_step, flags_.last_step))
-        evaluate(entry.file);
+        evaluate_one_of_several(entry);
     } else {
       evaluate(checkpoint::resolve(!flags_.checkpoint.empty() ? fs::path(flags_.checkpoint) : checkpoints_));
     }
@@ -104,12 +106,31 @@ class Evaluation {
       for (size_t i = 0; i < all_json_.size(); ++i) json += (i > 0 ? ",\n" : "") + all_json_[i];
       json += "]\n";
     }
-    if (!flags_.watch) show(text_, json, flags_.json);
+    if (!all_json_.empty()) show(text_, json, flags_.json);
+    if (num_unread_ > 0)
+      throw CheckpointError(fmt::format("{} checkpoint{} not evaluated; the last error: {}", num_unread_,
+                                        num_unread_ == 1 ? " was" : "s were", unread_));
     if (!unwritten_.empty()) throw DataError("the results could not be written: " + unwritten_);
   }
 
  private:
   bool in_tiles() const { return flags_.tiles.side_px > 0; }
+
+  // One that is damaged, or that a training has removed meanwhile, does not keep the others from being evaluated.
+  void evaluate_one_of_several(const Entry& entry) {
+    try {
+      evaluate(entry.file);
+    } catch (const CheckpointError& error) {
+      if (error.exit_code() != ExitCode::kData) throw;  // another model: no fault of the file
+      SPDLOG_WARN("{}; it is not evaluated", error.what());
+      const bool was_overtaken = flags_.watch && !fs::exists(entry.file);
+      if (!was_overtaken) {
+        unread_ = error.what();
+        ++num_unread_;
+      }
+    }
+    last_step_ = entry.step;
+  }
 
   void evaluate(const fs::path& file) {
     const auto start = Clock::now();
@@ -139,7 +160,6 @@ class Evaluation {
       text_ += heading + eval::text_report(result);
       all_json_.push_back(json);
     }
-    last_step_ = step;
   }
 
   // Steps of the training that is watched, as it said itself when it began (or went on); those of the config where it
@@ -161,7 +181,7 @@ class Evaluation {
     while (last_step_ < planned_steps()) {
       const std::optional<Entry> newest = checkpoint::latest(checkpoints_);
       if (newest && newest->step > last_step_) {
-        evaluate(newest->file);
+        evaluate_one_of_several(*newest);
         waiting_since = Clock::now();
       } else if (seconds_since(waiting_since) > flags_.eval_timeout) {
         SPDLOG_INFO("no new checkpoint in {} for {} s", checkpoints_.string(), flags_.eval_timeout);
@@ -178,8 +198,10 @@ class Evaluation {
   std::optional<eval::CheckpointEvaluator> evaluator_;
   std::optional<eval::EventWriter> events_;
   std::string text_, unwritten_;  // the second: why the results of some checkpoint are not in the folder
+  std::string unread_;            // why some checkpoint was not evaluated
+  int num_unread_ = 0;
   std::vector<std::string> all_json_;
-  int64_t last_step_ = -1;
+  int64_t last_step_ = -1;  // of the last checkpoint of several
 };
 
 }  // namespace

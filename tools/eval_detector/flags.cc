@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "eval_detector/output.h"
 #include "osprey/base/error.h"
 
 namespace osprey::tools {
@@ -45,7 +44,9 @@ void add_flags(CLI::App& app, EvalFlags& flags) {
   app.add_option("--sample_1_of_n_eval_examples", flags.sample_1_of_n, "Evaluates every n-th example only")
       ->check(cli::at_least(1))
       ->group("Data");
-  app.add_option("--eval_reader", flags.reader, "Which eval_input_reader, from 0")
+  app.add_option("--eval_reader", flags.reader,
+                 "Which eval_input_reader, from 0; results of those behind the first go to eval/<name>/, or "
+                 "eval/reader_<number>/ where it has no name")
       ->capture_default_str()
       ->check(cli::at_least(0))
       ->group("Data");
@@ -64,32 +65,34 @@ void add_flags(CLI::App& app, EvalFlags& flags) {
       ->needs(tile_size)
       ->group("Data");
   cli::add_device_flag(app, flags.device)->group("Run");
-  app.add_option("--num_threads", flags.num_threads, "Threads of the metrics; 0: one per core")
+  auto* num_threads = app.add_option("--num_threads", flags.num_threads, "Threads of the metrics; 0: one per core")
+                          ->check(cli::at_least(0))
+                          ->group("Run");
+  auto* json = app.add_option("--json", flags.json,
+                              "Also writes the numbers as JSON to this file; without one prints them instead of the "
+                              "text")
+                   ->expected(0, 1)
+                   ->group("Output");
+  app.add_option("--gallery", flags.gallery,
+                 "Shows this many of the worst images, and as many of the best, in "
+                 "eval/gallery_<step>/index.html; default: eval_config.gallery_images")
       ->check(cli::at_least(0))
-      ->group("Run");
-  app.add_option("--json", flags.json,
-                 "Also writes the numbers as JSON to this file; without one prints them instead of the "
-                 "text")
-      ->expected(0, 1)
       ->group("Output");
-  auto* gallery = app.add_option("--gallery", flags.gallery,
-                                 "Shows this many of the worst images, and as many of the best, in "
-                                 "eval/gallery_<step>/index.html; default: eval_config.gallery_images")
-                      ->check(cli::at_least(0))
-                      ->group("Output");
   auto* truth = app.add_option("--ground_truth", flags.ground_truth, "COCO annotations (JSON); with --detections")
                     ->group("Plain COCO evaluation");
   auto* found = app.add_option("--detections", flags.detections, "COCO results (JSON)")->group("Plain COCO evaluation");
   truth->needs(found);
   found->needs(truth);
-  for (auto* of_checkpoints : {first, last, gallery, tile_size}) truth->excludes(of_checkpoints);
+  for (CLI::Option* option : app.get_options())  // all others are of checkpoints
+    if (option != truth && option != found && option != json && option != num_threads && option != app.get_help_ptr())
+      truth->excludes(option);
   cli::accept_logging_flags(app);
 }
 
 void complete_flags(const CLI::App& app, EvalFlags& flags) {
   const auto is_given = [&](const char* flag) { return app.get_option(flag)->count() > 0; };
-  if (is_given("--json") && flags.json.empty()) flags.json = kStdout;
-  if (!flags.json.empty() && flags.json != kStdout) cli::check_writable(flags.json);
+  if (is_given("--json") && flags.json.empty()) flags.json = cli::kStdout;
+  if (!flags.json.empty()) cli::check_writable(flags.json);
   if (is_given("--first_step") || is_given("--last_step")) flags.several = true;
   if (flags.first_step > flags.last_step)
     throw ConfigError(fmt::format("--first_step {} lies behind --last_step {}", flags.first_step, flags.last_step));

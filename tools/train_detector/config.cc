@@ -25,6 +25,7 @@ std::vector<std::string> assignments(const TrainFlags& flags) {
   set("train_config.checkpoint.every_n_steps", flags.checkpoint_every_n);
   set("train_config.log_every_n_steps", flags.log_every_n);
   set("eval_config.eval_every_n_steps", flags.eval_every_n);
+  if (flags.eval_every_n) result.push_back("eval_config.eval_every_n_epochs=");
   std::string precision = flags.precision;
   for (char& c : precision) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   if (flags.amp) precision = *flags.amp ? "FP16" : "FP32";
@@ -59,11 +60,16 @@ config::Pipeline pipeline_of(const TrainFlags& flags) {
 }
 
 void tell_dropped_epochs(const TrainFlags& flags) {
-  if (!flags.num_train_steps) return;
+  if (!flags.num_train_steps && !flags.eval_every_n) return;
   const auto pipeline = config::load_pipeline(flags.config.pipeline_config, flags.config.overrides);
-  if (pipeline.message->train_config().has_num_epochs())
-    SPDLOG_INFO("--num_train_steps {} is obeyed, train_config.num_epochs {:g} is not", *flags.num_train_steps,
-                pipeline.message->train_config().num_epochs());
+  const proto::TrainConfig& train = pipeline.message->train_config();
+  const proto::EvalConfig& eval = pipeline.message->eval_config();
+  constexpr const char* kText = "{} {} is obeyed, {} {:g} is not";
+  if (flags.num_train_steps && train.has_num_epochs())
+    SPDLOG_INFO(kText, "--num_train_steps", *flags.num_train_steps, "train_config.num_epochs", train.num_epochs());
+  if (flags.eval_every_n && eval.has_eval_every_n_epochs())
+    SPDLOG_INFO(kText, "--eval_every_n", *flags.eval_every_n, "eval_config.eval_every_n_epochs",
+                eval.eval_every_n_epochs());
 }
 
 }  // namespace osprey::tools

@@ -9,7 +9,7 @@ namespace osprey::tools {
 /// throws ConfigError as `config::load_pipeline`, and for a --resnet_depth of what is no ResNet
 config::Pipeline pipeline_of(const TrainFlags& flags);
 
-/// Says in the log what --num_train_steps takes the place of.
+/// Says in the log what --num_train_steps and --eval_every_n take the place of.
 void tell_dropped_epochs(const TrainFlags& flags);
 
 }  // namespace osprey::tools

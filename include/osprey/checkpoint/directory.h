@@ -78,8 +78,9 @@ class BestKeeper {
   /// Reads the best value so far from best/best.json; a missing file means none.
   BestKeeper(const std::filesystem::path& model_dir, MetricGoal goal);
 
-  /// Copies `file` (a hard link where possible) to `best/` if `value` beats the best so far, and removes the former
-  /// best. Returns whether it was taken.
+  /// Copies `file` (a hard link where possible) to `best/` if `value` beats the best so far, with the run's
+  /// pipeline.config and label_map.pbtxt, so that the folder serves by itself, and removes the former best. Returns
+  /// whether it was taken.
   ///
   /// throws  DataError; the former best is still there
   bool offer(const std::filesystem::path& file, int64_t step, double value);

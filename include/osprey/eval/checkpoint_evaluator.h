@@ -7,16 +7,29 @@
 #include <optional>
 #include <vector>
 
+#include "osprey/config/label_map.h"
 #include "osprey/config/node.h"
 #include "osprey/eval/evaluator.h"
 #include "osprey/protos/pipeline.pb.h"
 
 namespace osprey::eval {
 
-/// The classes that an evaluation knows: those of the label map of eval_input_reader[index]; where it names none, of
-/// the label map of train_input_reader, if that file is there; otherwise "class 1", "class 2", ... up to `num_classes`.
+/// The reader whose label map names the classes: eval_input_reader[index]; where there is none, or it has no label map,
+/// train_input_reader, if it has one inside or its file is there, which it need not be on a machine that only
+/// evaluates.
+config::ConfigNode<proto::InputReader> naming_reader(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root,
+                                                     int index);
+
+/// The label map of a reader, for a model; nothing where it has none.
 ///
-/// throws  ConfigError where the label map has an id above `num_classes`, or cannot be read
+/// throws  ConfigError where it has an id above the model's `num_classes`, or cannot be read
+std::optional<config::LabelMap> label_map_within(const config::ConfigNode<proto::InputReader>& reader,
+                                                 int64_t num_classes);
+
+/// The classes that an evaluation knows: those of the label map of the naming reader, or, where that has none,
+/// "class 1", "class 2", ... up to `num_classes`.
+///
+/// throws  ConfigError where there is no eval_input_reader[index], and as `label_map_within`
 std::vector<Category> evaluation_categories(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root, int index,
                                             int64_t num_classes);
 

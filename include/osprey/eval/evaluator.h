@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -112,7 +113,8 @@ struct EvaluationGroup {
 
 /// `evaluate` by several processes, all of which call this. The first gets what `evaluate` alone would have given, to
 /// the last bit, the others nothing. `progress` is told of the own share.
-/// throws  c10::Error where `should_stop` is set; DataError as `evaluate`, at the first process
+/// Where `should_stop` ends the share of any, the first gets a result that is `stopped`.
+/// throws  DataError as `evaluate`, at the first process
 std::optional<EvaluationResult> evaluate_share(models::DetectionModel& model, data::BatchSource& source,
                                                const std::vector<Category>& categories,
                                                const EvaluationOptions& options, const EvaluationGroup& group);
@@ -124,9 +126,13 @@ std::string metrics_json(const EvaluationResult& result, int64_t step);
 /// whole numbers are written as numbers.
 std::string detections_json(const EvaluationResult& result);
 
+/// `<eval_dir>/metrics_<step>.json`.
+std::filesystem::path metrics_file(const std::filesystem::path& eval_dir, int64_t step);
+
 /// Writes `<eval_dir>/metrics_<step>.json`, `<eval_dir>/detections_<step>.json` (both appear whole or not at all), the
 /// pictures and the gallery where asked for; to TensorBoard, where `events` is given, scalars, pictures and
-/// precision-recall curves: of each class that has objects, and of the counts of all classes together.
+/// precision-recall curves: of each class that has objects, and of the counts of all classes together. The metrics come
+/// last: where they are, all is.
 ///
 /// throws  DataError where a file cannot be written
 void write_evaluation(const EvaluationResult& result, const std::string& eval_dir, int64_t step,

@@ -39,8 +39,12 @@ struct ExportReport {
 /// Resize, normalisation, decoding and suppression are inside. model.pt is loaded again from disk and must find what
 /// the checkpoint finds; the files get their final names only then.
 ///
+/// The names of the classes are those of an evaluation; where the config's file of them is not there, of the
+/// label_map.pbtxt beside the checkpoint.
+///
 /// checkpoint  file, prefix or folder (its newest); moving averages are exported where eval_config asks for them
-/// throws  ConfigError: the config asks for what cannot be exported, or output_dir is that of the training;
+/// throws  ConfigError: the config asks for what cannot be exported, the label map has more classes than the model, or
+///         output_dir is that of a training;
 ///         CheckpointError: config and checkpoint do not fit; DataError: output_dir cannot be written; ExportError: the
 ///         file finds something else
 ExportReport export_model(const config::Pipeline& pipeline, const std::string& checkpoint,

@@ -14,10 +14,11 @@ namespace osprey::train {
 /// have ended.
 class EarlyStopping {
  public:
-  /// Reads what evaluations up to `step`, where the run goes on, have given; later ones are made once more. Values of
-  /// another metric do not count.
+  /// Reads what evaluations up to `step`, where the run goes on, have given, and forgets later ones, which are made
+  /// once more. Values of another metric do not count.
   ///
   /// patience  evaluations in a row without an improvement after which the run ends; >= 1
+  /// throws    DataError where what is left cannot be written
   EarlyStopping(const std::filesystem::path& model_dir, checkpoint::MetricGoal goal, int64_t patience, int64_t step);
 
   /// The evaluation after `step` has given `value`. One that is not a number is no improvement.
@@ -31,6 +32,8 @@ class EarlyStopping {
   std::string reason() const;
 
  private:
+  void write() const;
+
   std::filesystem::path file_;
   checkpoint::MetricGoal goal_;
   int64_t patience_;

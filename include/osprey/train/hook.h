@@ -25,7 +25,7 @@ class Hook {
   /// The metrics of an evaluation inside the run, by tag; the state's step is where it happened.
   virtual void after_evaluation(const TrainState& /*state*/, const std::map<std::string, double>& /*metrics*/) {}
   /// Steps after that of the state were seen though they had not been made, and come again; or the run ends here, since
-  /// it has to go back further.
+  /// it has to go back further, or because of a signal in an evaluation, when no step was said to be the last.
   virtual void after_going_back(const TrainState& /*state*/) {}
 };
 

@@ -11,6 +11,7 @@
 #include "osprey/data/batch_source.h"
 #include "osprey/train/early_stopping.h"
 #include "osprey/train/hook.h"
+#include "osprey/train/last_evaluation.h"
 #include "osprey/train/replicas.h"
 #include "osprey/train/step.h"
 
@@ -52,13 +53,16 @@ struct TrainerParts {
   checkpoint::BestKeeper* best = nullptr;
   EarlyStopping* early_stopping = nullptr;  ///< is told the metrics and may end the run
   std::vector<Hook*> hooks;
-  std::function<Metrics(const TrainState&)> evaluate;  ///< called in evaluation mode's place
+  /// Called in evaluation mode's place. Nothing where a signal ended it early: then the run ends, too.
+  std::function<std::optional<Metrics>(const TrainState&)> evaluate;
+  LastEvaluation* last_evaluation = nullptr;  ///< is told each one after all others have been
   /// Reports a batch that is not finite: the first that is left out, and that which ends the run; returns what it says.
   std::function<std::string(const TrainState&, const Batch&, const StepResult&)> nan_report;
   std::function<std::string(const Batch&)> memory_advice;  ///< after a step that did not fit: which batch would
   std::function<int()> signal;                             ///< the signal that asks the run to end; 0: none
   Replicas* replicas = nullptr;  ///< that make the same steps and evaluations; those other than the chief have no
-                                 ///< checkpoints, best, early_stopping or hooks, and wait while the chief is busy
+                                 ///< checkpoints, best, early_stopping, last_evaluation or hooks, and wait while
+                                 ///< the chief is busy
 };
 
 /// How a run ended.
@@ -74,8 +78,10 @@ struct RunOutcome {
 /// Runs steps until `num_steps`, an evaluation after which it is to stop early, a signal, or a loss that is not finite.
 ///
 /// Resuming is: restore the state, seek the source to `state.data_position`, call this. A checkpoint is written before
-/// the evaluation that belongs to it, so what an evaluation does can not be lost work.
-/// With early stopping, an evaluation that was due but lost, because the run was killed in it, is made first.
+/// the evaluation that belongs to it, so what an evaluation does can not be lost work. A signal ends an evaluation,
+/// too, and the run with it, with a checkpoint of its step. An evaluation that was due where the run goes on, or at
+/// num_steps, and was lost since the run ended in it, is made first; where seconds decide when checkpoints and
+/// evaluations come, only the one at num_steps.
 ///
 /// A batch that is left out counts as a step that changes nothing but `state.skipped`. A GPU changes nothing from there
 /// on until it is asked whether all went well; then the steps after that batch are made again. So what is left out, and
