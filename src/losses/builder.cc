@@ -61,6 +61,9 @@ LossSet build_losses(const config::ConfigNode<proto::Loss>& config, uint64_t see
   set.localization_weight = weight("localization_weight", config->localization_weight());
   set.classification = build_classification_loss(config.child("classification_loss", config->classification_loss()));
   set.localization = build_localization_loss(config.child("localization_loss", config->localization_loss()));
+  if (config->has_hard_example_miner() && config->classification_loss().has_weighted_dice_classification_loss())
+    config.fail("hard_example_miner",
+                "needs the loss of each anchor; weighted_dice_classification_loss has one of all");
   if (config->has_hard_example_miner())
     set.miner = build_hard_example_miner(config.child("hard_example_miner", config->hard_example_miner()),
                                          set.classification_weight, set.localization_weight);

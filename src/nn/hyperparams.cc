@@ -111,6 +111,7 @@ Hyperparams read_hyperparams(const ConfigNode<proto::Hyperparams>& node, bool fr
   if (keras || !node->has_regularize_depthwise() || node->regularize_depthwise())
     result.depthwise_regularizer = result.regularizer;
   result.activation = read_activation(node->activation());
+  if (!keras && node->force_use_bias()) node.fail("force_use_bias", "is for the Keras types, those with _keras");
   result.force_use_bias = node->force_use_bias();
   result.batch_norm = std::nullopt;
   if (node->has_group_norm()) node.unsupported("group_norm");

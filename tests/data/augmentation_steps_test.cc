@@ -78,12 +78,30 @@ TEST(ResizeImage, HasTheSizeAndTheMethodOfTheConfig) {
     Example example = with_boxes({{0.25f, 0.25f, 0.5f, 0.5f}});
     example.masks = at::ones({1, 16, 24});
     apply(fmt::format("resize_image {{ new_height: 7 new_width: 40 method: {} }}", name), {}, example);
-    EXPECT_TRUE(at::equal(example.image, resize(formula_image(16, 24), 7, 40, {method}))) << name;
+    const bool keeps_floats = method == ResizeMethod::kBicubic;
+    const at::Tensor from = formula_image(16, 24).to(keeps_floats ? at::kFloat : at::kByte);
+    EXPECT_TRUE(at::equal(example.image, resize(from, 7, 40, {method}))) << name;
     EXPECT_TRUE(at::equal(example.masks, at::ones({1, 7, 40})));
     EXPECT_EQ(example.boxes[0], (Box{0.25f, 0.25f, 0.5f, 0.5f}));
   }
+  Example edges;
+  edges.image = at::tensor({0, 0, 255, 255, 0, 0}, at::kByte).view({1, 6, 1}).expand({4, 6, 3}).contiguous();
+  apply("resize_image { new_height: 4 new_width: 15 method: BICUBIC }", {}, edges);
+  EXPECT_LT(edges.image.min().item<float>(), -1) << "as the original, which does not cut it off";
+  EXPECT_GT(edges.image.max().item<float>(), 256);
+  EXPECT_TRUE(augmentation("resize_image { new_height: 3 new_width: 3 method: BICUBIC }")->leaves_levels());
+  EXPECT_FALSE(augmentation("resize_image { new_height: 3 new_width: 3 method: AREA }")->leaves_levels());
   expect_refused("resize_image { new_width: 3 }", "resize_image.new_height");
   expect_refused("resize_image { new_height: 3 }", "resize_image.new_width");
+}
+
+TEST(RandomCropPadImage, ALeastCanvasAboveTheUsualLargestIsTheCanvas) {
+  Example example = with_boxes({{0.25f, 0.25f, 0.5f, 0.5f}});
+  KeyedDraws draws({1, 2, 3, 4});
+  augmentation("random_crop_pad_image { min_padded_size_ratio: [3, 4] }")->apply(example, draws);
+  EXPECT_EQ(example.image.sizes(), at::IntArrayRef({48, 96, 3}));
+  expect_refused("random_crop_pad_image { min_padded_size_ratio: [3, 4] max_padded_size_ratio: [2, 5] }",
+                 "random_crop_pad_image.max_padded_size_ratio");
 }
 
 TEST(RandomResizeMethod, DrawsOneOfFourMethods) {
@@ -92,7 +110,8 @@ TEST(RandomResizeMethod, DrawsOneOfFourMethods) {
   for (int choice = 0; choice < 4; ++choice) {
     Example example = with_boxes({});
     apply("random_resize_method { target_height: 30 target_width: 11 }", {static_cast<double>(choice)}, example);
-    EXPECT_TRUE(at::equal(example.image, resize(formula_image(16, 24), 30, 11, {methods[choice]}))) << choice;
+    EXPECT_TRUE(at::equal(example.image, resize(formula_image(16, 24).to(at::kFloat), 30, 11, {methods[choice]})))
+        << choice;
   }
   expect_refused("random_resize_method { target_width: 3 }", "random_resize_method.target_height");
   expect_refused("random_resize_method { target_height: 3 }", "random_resize_method.target_width");

@@ -75,6 +75,13 @@ TEST(LossBuilder, ValuesOutOfRangeAreRefused) {
 TEST(LossBuilder, WhatIsNotBuiltIsRefusedByName) {
   EXPECT_THAT([] { build(kBoth + std::string("expected_loss_weights: EXPECTED_SAMPLING")); },
               ThrowsMessage<ConfigError>(HasSubstr("is not supported yet: expected_loss_weights")));
+  EXPECT_THAT(
+      [] {
+        build(
+            "classification_loss { weighted_dice_classification_loss {} } localization_loss { weighted_l2 {} }\n"
+            "hard_example_miner {}");
+      },
+      ThrowsMessage<ConfigError>(HasSubstr("hard_example_miner: needs the loss of each anchor")));
 }
 
 TEST(FocalLoss, IsHalfTheCrossEntropyAtGammaZeroAlphaHalf) {

@@ -226,6 +226,8 @@ TEST(BatchNorm, MayKeepTheBiasedVariance) {
 TEST(Hyperparams, NameTheFieldThatIsWrong) {
   EXPECT_THAT([] { read("regularizer {\n l2_regularizer { weight: -1 } }"); },
               ThrowsMessage<ConfigError>(AllOf(HasSubstr("test:2:"), HasSubstr("l2_regularizer.weight"))));
+  EXPECT_THAT([] { read("force_use_bias: true"); },
+              ThrowsMessage<ConfigError>(HasSubstr("force_use_bias: is for the Keras types")));
   EXPECT_THAT([] { read("group_norm {}"); }, ThrowsMessage<ConfigError>(HasSubstr("is not supported yet: group_norm")));
   EXPECT_THAT([] { read("initializer { keras_initializer_by_name: \"he_norm\" }"); },
               ThrowsMessage<ConfigError>(AllOf(HasSubstr("keras_initializer_by_name"), HasSubstr("he_normal"))));

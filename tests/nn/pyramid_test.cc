@@ -135,6 +135,13 @@ TEST(FeatureExtractor, BringsPixelsToTheStatisticsOfTheConfig) {
       ThrowsMessage<ConfigError>(HasSubstr("image_normalization.deviation: must be > 0")));
 }
 
+TEST(FeatureExtractor, OfAPyramidRefusesANumberOfLayers) {
+  for (const char* type : {"ssd_resnet18_v1_fpn", "ssd_mobilenet_v2_fpn_keras", "ssd_mobilenet_v2_mnasfpn",
+                           "ssd_efficientnet-b0_bifpn_keras"})
+    EXPECT_THAT([&] { extractor(std::string("num_layers: 4 type: '") + type + "'"); },
+                ThrowsMessage<ConfigError>(HasSubstr(std::string("num_layers: is not used by ") + type)));
+}
+
 TEST(FeatureExtractor, HasAResidualNetworkOrSaysSo) {
   const std::string wish = " residual_network { zero_init_last_batch_norm: true stride_place: FIRST_3X3_CONVOLUTION }";
   const auto identity = extractor("type: 'ssd_resnet18_v1_fpn' depth_multiplier: 0.125" + wish);

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <vector>
 
 #include "data/augmentations/crop_sampler.h"
@@ -15,7 +16,8 @@ struct CropPadOptions {
 };
 void random_crop_pad(Example& example, const CropPadOptions& options, RandomDraws& draws);
 
-/// Reads min_padded_size_ratio and max_padded_size_ratio; the defaults stay where they are empty.
+/// Reads min_padded_size_ratio and max_padded_size_ratio; the defaults stay where they are empty, but a largest size
+/// that is not given is no less than the least one.
 template <class M>
 void read_padded_ratios(const config::ConfigNode<M>& cfg, std::vector<float>& least, std::vector<float>& most) {
   if (cfg->min_padded_size_ratio_size() > 0)
@@ -25,6 +27,7 @@ void read_padded_ratios(const config::ConfigNode<M>& cfg, std::vector<float>& le
   if (least.size() != 2) cfg.fail("min_padded_size_ratio", "must have 2 values, height and width");
   if (most.size() != 2) cfg.fail("max_padded_size_ratio", "must have 2 values, height and width");
   for (int i = 0; i < 2; ++i) {
+    if (cfg->max_padded_size_ratio_size() == 0) most[i] = std::max(most[i], least[i]);
     if (!(least[i] > 0)) cfg.fail("min_padded_size_ratio", "must be > 0");
     if (!(most[i] >= least[i])) cfg.fail("max_padded_size_ratio", "must be >= min_padded_size_ratio");
   }

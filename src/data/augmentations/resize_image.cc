@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <vector>
 
 #include "data/augmentations/checks.h"
@@ -8,14 +9,19 @@ namespace osprey::data {
 namespace {
 using config::ConfigNode;
 
-// To one size, by one of several methods.
+// To one size, by one of several methods. Bicubic ones leave 0..255, and levels between whole ones are kept then.
 class ResizeTo final : public Augmentation {
  public:
   ResizeTo(int64_t height, int64_t width, std::vector<ResizeMethod> methods)
       : height_(height), width_(width), methods_(std::move(methods)) {}
   void apply(Example& example, RandomDraws& draws) const override {
     const int64_t choice = draws.integer(0, static_cast<int64_t>(methods_.size()));
+    if (leaves_levels()) example.image = example.image.to(at::kFloat);
     resize(example, height_, width_, {methods_[choice]});
+  }
+
+  bool leaves_levels() const override {
+    return std::find(methods_.begin(), methods_.end(), ResizeMethod::kBicubic) != methods_.end();
   }
 
  private:

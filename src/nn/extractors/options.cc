@@ -56,7 +56,7 @@ Hyperparams neck_hyperparams(const ExtractorNode& node, const FeatureExtractorOp
   Hyperparams result = read_hyperparams(node.child("conv_hyperparams", node->conv_hyperparams()),
                                         options.freeze_batch_norm, is_keras(node));
   const bool without_offset = result.batch_norm && !result.batch_norm->center;
-  // slim does not know it; Keras's layers also have biases where the batch norm has no offset
+  // Keras's layers also have biases where the batch norm has no offset
   result.force_use_bias = is_keras(node) && (result.force_use_bias || without_offset);
   return result;
 }
@@ -112,6 +112,11 @@ void refuse_pyramid(const ExtractorNode& node) {
     node.fail(node->has_fpn() ? "fpn" : "bifpn", "is not used by " + node->type());
 }
 
+void refuse_num_layers(const ExtractorNode& node) {
+  if (node->has_num_layers())
+    node.fail("num_layers", fmt::format("is not used by {}, whose levels are those of its pyramid", node->type()));
+}
+
 std::unique_ptr<FeatureExtractor> multi_resolution_extractor(const ExtractorNode& node,
                                                              const FeatureExtractorOptions& options,
                                                              const std::string& backbone,
@@ -139,6 +144,7 @@ std::unique_ptr<FeatureExtractor> multi_resolution_extractor(const ExtractorNode
 std::unique_ptr<FeatureExtractor> pyramid_extractor(const ExtractorNode& node, const FeatureExtractorOptions& options,
                                                     const PyramidSetting& setting) {
   if (node->has_bifpn()) node.fail("bifpn", "is not used by " + node->type());
+  refuse_num_layers(node);
   static const std::decay_t<decltype(node->fpn())> defaults;
   const auto fpn = node.child("fpn", setting.reads_fpn ? node->fpn() : defaults);
   if (!setting.reads_fpn &&

@@ -41,6 +41,8 @@ BackboneFeatureExtractor::Options extractor_options(const ExtractorNode& node, c
 
 /// For types that have neither fpn nor bifpn.
 void refuse_pyramid(const ExtractorNode& node);
+/// For types whose pyramid says how many maps there are.
+void refuse_num_layers(const ExtractorNode& node);
 
 /// The extractor of most types: a backbone and SSD's own maps. `base` starts as `backbone_options(...)`.
 std::unique_ptr<FeatureExtractor> multi_resolution_extractor(const ExtractorNode& node,

@@ -54,6 +54,7 @@ template <size_t kVersion>
 std::unique_ptr<FeatureExtractor> make_ssd_efficientnet_bifpn(const ExtractorNode& node,
                                                               const FeatureExtractorOptions& options) {
   if (node->has_fpn()) node.fail("fpn", "is not used by " + node->type());
+  refuse_num_layers(node);
   if (node->depth_multiplier() != 1) node.fail("depth_multiplier", "must be 1 for " + node->type());
   if (node->use_explicit_padding()) node.fail("use_explicit_padding", "is not possible with " + node->type());
   if (node->use_depthwise()) node.fail("use_depthwise", "is not possible with " + node->type());

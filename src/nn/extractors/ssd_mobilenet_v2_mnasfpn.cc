@@ -8,6 +8,7 @@ namespace {
 std::unique_ptr<FeatureExtractor> make_ssd_mobilenet_v2_mnasfpn(const ExtractorNode& node,
                                                                 const FeatureExtractorOptions& options) {
   if (node->has_bifpn()) node.fail("bifpn", "is not used by " + node->type());
+  refuse_num_layers(node);
   BackboneOptions base = backbone_options(node, options);
   MnasfpnOptions neck{.endpoints = {"layer_7", "layer_14", "layer_18"},
                       .depth_multiplier = node->depth_multiplier(),

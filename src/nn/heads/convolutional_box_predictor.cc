@@ -151,7 +151,7 @@ std::unique_ptr<BoxPredictor> make_convolutional_box_predictor(
   Hyperparams hyperparams =
       read_hyperparams(cfg.child("conv_hyperparams", cfg->conv_hyperparams()), model.freeze_batch_norm, model.keras);
   const bool without_offset = hyperparams.batch_norm && !hyperparams.batch_norm->center;
-  // slim does not know it; Keras's layers also have biases where the batch norm has no offset
+  // Keras's layers also have biases where the batch norm has no offset
   hyperparams.force_use_bias = model.keras && (hyperparams.force_use_bias || without_offset);
   return std::make_unique<ConvolutionalBoxPredictor>(options, model, hyperparams);
 }

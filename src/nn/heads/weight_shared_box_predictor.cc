@@ -158,9 +158,8 @@ class WeightSharedBoxPredictor final : public BoxPredictor {
 /// config's.
 Settings read_settings(const config::ConfigNode<proto::WeightSharedConvolutionalBoxPredictor>& cfg,
                        const BoxPredictorOptions& model) {
-  Hyperparams given =
+  const Hyperparams given =
       read_hyperparams(cfg.child("conv_hyperparams", cfg->conv_hyperparams()), model.freeze_batch_norm, model.keras);
-  if (!model.keras) given.force_use_bias = false;  // slim does not know it
   Settings settings{given, given, given, {}};
   if (!model.keras) settings.tower.activation = Activation::kRelu6;
   // In Keras they are normalised by `batch_norm` alone.
