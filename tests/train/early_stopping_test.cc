@@ -21,6 +21,7 @@ namespace {
 using osprey::testing::make_toy_source;
 using osprey::testing::parts_of;
 using osprey::testing::read_file;
+using osprey::testing::resume;
 using osprey::testing::TempDir;
 using osprey::testing::ToyRun;
 using ::testing::AllOf;
@@ -117,9 +118,7 @@ struct ToyRuns {
   RunOutcome run(TrainerOptions options, const std::function<void(int64_t step)>& while_evaluating = {}) {
     ToyRun toy({});
     const auto source = make_toy_source(4);
-    if (const auto newest = checkpoint::latest(folder.path()))
-      restore(toy.state, checkpoint::read(newest->file), newest->file.string());
-    source->seek(toy.state.data_position);
+    resume(toy, *source, folder.path());
     checkpoint::Directory checkpoints(folder.path(), {});
     EarlyStopping stopping(folder.path(), {.metric = "score"}, 2, toy.state.step);
     TrainerParts parts = parts_of(toy, *source);

@@ -1,11 +1,15 @@
 #pragma once
+#include <filesystem>
 #include <memory>
 #include <string>
 
+#include "osprey/checkpoint/checkpoint.h"
+#include "osprey/checkpoint/directory.h"
 #include "osprey/config/parse.h"
 #include "osprey/optim/builder.h"
 #include "osprey/protos/optimizer.pb.h"
 #include "osprey/train/step.h"
+#include "osprey/train/train_state.h"
 #include "osprey/train/trainer.h"
 #include "support/toy_model.h"
 
@@ -34,6 +38,13 @@ struct ToyRun {
   train::TrainState state;
   std::unique_ptr<optim::GradientPipeline> gradients;
 };
+
+/// Takes the toy and its data up where the newest checkpoint in a folder has left them, if there is one.
+inline void resume(ToyRun& toy, data::BatchSource& source, const std::filesystem::path& folder) {
+  if (const auto newest = checkpoint::latest(folder))
+    train::restore(toy.state, checkpoint::read(newest->file), newest->file.string());
+  source.seek(toy.state.data_position);
+}
 
 /// What a trainer cannot do without.
 inline train::TrainerParts parts_of(ToyRun& toy, data::BatchSource& source) {

@@ -21,6 +21,7 @@ namespace {
 using osprey::testing::make_toy_source;
 using osprey::testing::parts_of;
 using osprey::testing::PoisonedSource;
+using osprey::testing::resume;
 using osprey::testing::TempDir;
 using osprey::testing::ToyRun;
 using ::testing::AllOf;
@@ -203,9 +204,7 @@ struct RunsThatKeepTheBest {
   RunOutcome run(const TrainerOptions& options, int64_t interrupt_in, int signal = 0) {
     ToyRun toy({});
     const auto source = make_toy_source(4);
-    if (const auto newest = checkpoint::latest(folder.path()))
-      restore(toy.state, checkpoint::read(newest->file), newest->file.string());
-    source->seek(toy.state.data_position);
+    resume(toy, *source, folder.path());
     checkpoint::Directory checkpoints(folder.path(), {});
     checkpoint::BestKeeper best(folder.path(), {.metric = "score"});
     TrainerParts parts = parts_of(toy, *source);
