@@ -134,22 +134,27 @@ class KeptBoxes {
   std::vector<Queued> decayed_;
 };
 
-/// The same with equal scores of a class in the order of std::priority_queue, filled row by row and compared by score
-/// alone: which of two comes first is settled by the heap.
+/// The same with equal scores in the order of TensorFlow's combined operator, which compares by score alone: which of
+/// two comes first is settled within a class by the heap of std::priority_queue, filled row by row, and then by
+/// std::sort of the places of all classes, those that stay empty included.
 std::vector<Candidate> kept_by_heap(const CandidateBoxes& boxes, const ScoreTable& scores, const Suppressing& how) {
   struct Lower {
     bool operator()(const Candidate& a, const Candidate& b) const { return a.score < b.score; }
   };
-  std::vector<Candidate> found;
+  constexpr Candidate kEmpty{-1.0f, -1, 0};
+  const size_t places_of_class = std::min(how.max_per_class, static_cast<size_t>(scores.rows));
+  std::vector<Candidate> places(static_cast<size_t>(scores.classes) * places_of_class, kEmpty);
   for (int32_t label = 0; label < scores.classes; ++label) {
     std::priority_queue<Candidate, std::vector<Candidate>, Lower> queue;
     for (int64_t row = 0; row < scores.rows; ++row)
       if (const float score = scores.row(row)[label]; score > how.score_threshold) queue.push({score, label, row});
-    for (BoxList kept; kept.size() < how.max_per_class && !queue.empty(); queue.pop())
-      if (kept.add_unless_overlapped(boxes.corners(queue.top()), how.iou_threshold)) found.push_back(queue.top());
+    Candidate* const own = places.data() + static_cast<size_t>(label) * places_of_class;
+    for (BoxList kept; kept.size() < places_of_class && !queue.empty(); queue.pop())
+      if (kept.add_unless_overlapped(boxes.corners(queue.top()), how.iou_threshold)) own[kept.size() - 1] = queue.top();
   }
-  std::ranges::stable_sort(found, [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
-  return found;
+  std::sort(places.begin(), places.end(), [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
+  std::erase_if(places, [](const Candidate& place) { return place.label < 0; });
+  return places;
 }
 
 /// The best score of each row, and whose it is; the lowest of several classes.

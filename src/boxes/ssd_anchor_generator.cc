@@ -113,6 +113,8 @@ std::unique_ptr<AnchorGenerator> make_ssd_anchor_generator(const config::ConfigN
         anchors.push_back(
             {static_cast<float>(std::sqrt(scales[layer] * scales[layer + 1])), cfg->interpolated_scale_aspect_ratio()});
     }
+    if (anchors.empty())
+      cfg.fail("aspect_ratios", "must name at least one value where interpolated_scale_aspect_ratio is not > 0");
     options.layers.push_back(std::move(anchors));
   }
   options.base_height = cfg->base_anchor_height();

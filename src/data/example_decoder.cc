@@ -184,8 +184,9 @@ class ExampleDecoder::Classes {
       const auto found = ids_.find(*text);
       classes.push_back(found == ids_.end() ? -1 : found->second - 1);
     }
-    if (map_ != nullptr && !classes.empty()) return classes;
-    return zero_based(features.ints("image/class/label"));
+    const auto labels = features.ints("image/class/label");
+    if (!classes.empty() && (map_ != nullptr || labels.empty())) return classes;
+    return zero_based(labels);
   }
 
   std::vector<int64_t> zero_based(std::span<const int64_t> ids) const {

@@ -110,8 +110,13 @@ cv::Mat decode_opencv(std::string_view encoded, int flags) {
   } catch (const cv::Exception& error) {
     reason = ": " + error.err;
   }
-  if (picture.empty())
-    throw DataError((is_png(encoded) ? "damaged PNG" : "damaged picture, or of a format that is not known") + reason);
+  if (picture.empty()) {
+    const char* const fault = is_png(encoded) ? "damaged PNG"
+                              : encoded.starts_with("GIF8")
+                                  ? "GIF, damaged or not read by this OpenCV; make it a PNG or JPEG"
+                                  : "damaged picture, or of a format that is not known";
+    throw DataError(fault + reason);
+  }
   check_size(picture.rows, picture.cols);
   if (picture.depth() != CV_8U) throw DataError("picture with values that are not 8 bits");
   return picture;

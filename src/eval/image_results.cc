@@ -8,10 +8,12 @@ namespace osprey::eval {
 namespace {
 
 /// In float32, as the original scales: boxes of whole pixels then have whole sides, and where the limits between sizes
-/// of objects are met exactly an object counts on both sides of them.
+/// of objects are met exactly an object or a false alarm counts on both sides of them. The far corner is the near one
+/// and a side of float32, since it is sides that COCO's evaluation is told.
 BoxPx to_pixels(const float* box, int64_t height, int64_t width) {
   const auto h = static_cast<float>(height), w = static_cast<float>(width);
-  return {box[0] * h, box[1] * w, box[2] * h, box[3] * w};
+  const float ymin = box[0] * h, xmin = box[1] * w, ymax = box[2] * h, xmax = box[3] * w;
+  return {ymin, xmin, double{ymin} + (ymax - ymin), double{xmin} + (xmax - xmin)};
 }
 
 /// Likewise.

@@ -68,7 +68,7 @@ class PascalMetrics final : public DetectionMetrics {
   }
 
   std::vector<MetricValue> values() const override {
-    const std::string threshold = fmt::format("{}", options_.iou_threshold);
+    const std::string threshold = fmt::format("{:#}", options_.iou_threshold);  // 1.0 too has its point
     std::vector<MetricValue> values(1);
     values[0].name = fmt::format("{}_Precision/mAP@{}IOU", options_.prefix, threshold);
     if (options_.use_recall_bounds && (options_.recall_lower_bound > 0 || options_.recall_upper_bound < 1))

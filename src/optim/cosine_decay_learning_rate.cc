@@ -34,7 +34,10 @@ class CosineDecayLearningRate final : public LearningRate {
     return 0.5f * o_.base * (1 + std::cos(angle));
   }
 
-  std::optional<int64_t> end() const override { return o_.total_steps; }
+  std::optional<int64_t> end() const override {
+    const bool reaches_zero = o_.total_steps > o_.warmup_steps + o_.hold_steps;
+    return reaches_zero ? o_.total_steps : o_.total_steps + 1;
+  }
 
  private:
   CosineDecay o_;

@@ -98,6 +98,7 @@ TEST(AnchorGenerator, BadValuesAreReportedWithTheirField) {
   reported("ssd_anchor_generator { num_layers: 0 }", "num_layers");
   reported("ssd_anchor_generator { scales: [0.1, 0.2] }", "scales");
   reported("ssd_anchor_generator { aspect_ratios: -1 }", "aspect_ratios");
+  reported("ssd_anchor_generator { interpolated_scale_aspect_ratio: 0 }", "aspect_ratios: must name at least one");
   reported("ssd_anchor_generator { height_stride: 8 width_stride: 8 }", "height_stride");
   reported("multiscale_anchor_generator {}", "aspect_ratios");
   reported("multiscale_anchor_generator { min_level: 5 max_level: 4 aspect_ratios: 1 }", "max_level");

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "osprey/kernels/box_codes.h"
+#include "osprey/kernels/device.h"
 #include "support/golden.h"
 
 namespace osprey::boxes {
@@ -257,6 +258,28 @@ TEST(BatchNonMaxSuppression, ClassesThatAreFullDoNotHideWhatOthersHaveLeft) {
     EXPECT_EQ(result.indices[0][kMost + 1].item<int64_t>(), kBoxes - 1);
     EXPECT_EQ(result.detections.classes[0][kMost + 1].item<int64_t>(), 1);
   }
+}
+
+TEST(BatchNonMaxSuppression, EqualScoresComeAsFromTheCombinedOperator) {
+  if (kernels::device::Emulation::active()) GTEST_SKIP() << "only the loops have the order of that operator";
+  // Boxes side by side, so that nothing suppresses. The rows are those of tf.image.combined_non_max_suppression in
+  // TensorFlow 2.15.1, with 8 of a class, for which there are 24 places, and with more of a class than there are boxes.
+  constexpr int64_t kBoxes = 12, kClasses = 3;
+  const at::Tensor x = at::arange(kBoxes, at::kFloat) / 16,
+                   boxes = at::stack({at::zeros_like(x), x, at::ones_like(x), x + 1.0 / 16}, 1).unsqueeze(0);
+  const at::Tensor mixed = at::arange(kBoxes).unsqueeze(1) * 7 + at::arange(kClasses) * 5,
+                   scores = ((mixed.remainder(4) + 1).to(at::kFloat) / 8).unsqueeze(0);
+  const auto rows = [&](int64_t per_class) {
+    NmsOptions asked = options(per_class, 3 * per_class);
+    asked.score_threshold = 0.3f;
+    asked.change_coordinate_frame = false;
+    asked.combined = true;
+    const NmsResult result = batch_non_max_suppression(boxes, scores, asked);
+    const at::Tensor found = result.indices[0].slice(0, 0, result.detections.count[0].item<int64_t>()).contiguous();
+    return Indices(found.const_data_ptr<int64_t>(), found.const_data_ptr<int64_t>() + found.numel());
+  };
+  EXPECT_EQ(rows(8), (Indices{5, 9, 7, 11, 2, 6, 10, 3, 1, 7, 8, 0, 4, 3, 11, 2, 6, 10}));
+  EXPECT_EQ(rows(20), (Indices{2, 3, 11, 7, 10, 6, 5, 9, 1, 11, 10, 4, 0, 8, 3, 7, 6, 2}));
 }
 
 TEST(BatchNonMaxSuppression, OfCodesIsThatOfTheirBoxes) {

@@ -63,6 +63,14 @@ TEST(PostProcessor, StaticShapesSuppressFromTheThresholdOn) {
   EXPECT_EQ(count("iou_threshold: 0 use_static_shapes: true use_partitioned_nms: true"), 1);
 }
 
+TEST(PostProcessor, ClassAgnosticSuppressionDoesNotLookAtUseHardNms) {
+  const auto sigma = [](const std::string& fields) {
+    return processor("batch_non_max_suppression { soft_nms_sigma: 0.5 " + fields + " }").nms().soft_nms_sigma;
+  };
+  EXPECT_EQ(sigma("use_class_agnostic_nms: true use_hard_nms: true"), 0.5f);
+  EXPECT_THROW(sigma("use_hard_nms: true"), ConfigError);
+}
+
 TEST(PostProcessor, BadValuesAreReportedWithTheirField) {
   const auto reported = [](const char* text, const char* part) {
     EXPECT_THAT([=] { processor(text); }, ::testing::ThrowsMessage<ConfigError>(::testing::HasSubstr(part))) << text;
@@ -76,6 +84,7 @@ TEST(PostProcessor, BadValuesAreReportedWithTheirField) {
   reported("batch_non_max_suppression { use_class_agnostic_nms: true max_classes_per_detection: 2 }",
            "is not supported yet");
   reported("logit_scale: 0", "logit_scale");
+  reported("calibration_config {}", "calibration_config: no calibrator is chosen");
   reported("calibration_config { sigmoid_calibration {} }", "is not supported yet");
   reported("calibration_config { function_approximation { x_y_pairs { x_y_pair { x: 1 } x_y_pair { x: 0 } } } }",
            "x must ascend");

@@ -104,6 +104,28 @@ TEST(Augmentation, CropsKeepTheirPromises) {
   }
 }
 
+TEST(Augmentation, WindowsOfCropsAreRoundedAsTheOriginals) {
+  const auto heights = [](const char* text, int64_t rows, int64_t columns) {
+    std::set<int64_t> drawn;
+    for (uint64_t key = 0; key < 200; ++key) {
+      Example example = sketch(rows, columns);
+      KeyedDraws draws({0, 0, key, 0});
+      augmentation(text)->apply(example, draws);
+      drawn.insert(example.image.size(0));
+    }
+    return drawn;
+  };
+  // Not 21, though 21 * 0.5 is 10 where halves are rounded to even.
+  const auto slender = heights(
+      "random_crop_image { min_object_covered: 0 min_aspect_ratio: 0.5 max_aspect_ratio: 0.5 min_area: 0.1 }", 40, 10);
+  EXPECT_EQ(*slender.rbegin(), 20);
+  // In float32 0.3 * 10 * 10 is 30, but 0.3 * 100 is above it, and no window of 30 pixels would do.
+  EXPECT_EQ(heights("random_crop_image { min_object_covered: 0 min_aspect_ratio: 1.2 max_aspect_ratio: 1.2 "
+                    "min_area: 0.3 max_area: 0.3 }",
+                    10, 10),
+            std::set<int64_t>{5});
+}
+
 TEST(Augmentation, EveryStepOfTheConfigLanguageIsBuilt) {
   const auto* steps = proto::PreprocessingStep::descriptor();
   int built = 0;

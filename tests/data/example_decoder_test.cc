@@ -106,6 +106,13 @@ TEST(ExampleDecoder, TheClassOfAPictureIsNeverGuessed) {
   EXPECT_THAT(classes(picture_record(4, 4).strings("image/class/text", {""}).ints("image/class/label", {5})),
               ElementsAre(-1))
       << "with a label map the text decides";
+
+  // Without one nobody knows the class, but the confidences belong to something.
+  auto record = picture_record(4, 4).strings("image/class/text", {"dog", "cat"});
+  record.floats("image/class/confidence", {1, 0.5f});
+  const auto result = read(record, "", nullptr);
+  EXPECT_THAT(result->example.image_classes, ElementsAre(-1, -1));
+  EXPECT_THAT(result->example.image_confidences, ElementsAre(1, 0.5f));
 }
 
 TEST(ExampleDecoder, TheContentSaysTheFormatOfAPicture) {

@@ -133,6 +133,7 @@ TEST(ImageCodec, EmptyUnknownAndAbsurdPicturesAreErrors) {
   EXPECT_THAT([] { decode_image(""); }, ThrowsMessage<DataError>(HasSubstr("0 bytes")));
   EXPECT_THAT([] { image_info(""); }, ThrowsMessage<DataError>(HasSubstr("0 bytes")));
   EXPECT_THAT([] { decode_image("this is not a picture"); }, ThrowsMessage<DataError>(HasSubstr("not known")));
+  EXPECT_THAT([] { decode_image("GIF89a"); }, ThrowsMessage<DataError>(HasSubstr("GIF, damaged or not read")));
   std::string jpeg = encode_jpeg(gradient_image(16, 16));
   const size_t frame = jpeg.find("\xff\xc0");
   ASSERT_NE(frame, std::string::npos);

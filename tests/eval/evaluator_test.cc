@@ -46,6 +46,25 @@ TEST(Evaluator, ASquareOnTheLimitBetweenTwoSizesHasBoth) {
   EXPECT_NEAR(result.value("DetectionBoxes_Precision/mAP (medium)"), 1, 1e-9);
 }
 
+TEST(Evaluator, AFalseAlarmOnTheLimitBetweenTwoSizesIsWrongInBoth) {
+  // Each picture has an object of 32 x 32 pixels, found with score 0.5 after a false alarm of 32 x 32 pixels. As pixel
+  // numbers of float32 the far edges of the false alarm lie a little farther: 60 of 427 is 60.0000019.
+  Batch batch = batch_of_two();
+  batch.original_sizes = at::full({2, 2}, 427, at::kLong);
+  batch.boxes.select(1, 0).copy_(at::tensor({100.0f, 100.0f, 132.0f, 132.0f}) / 427);
+  const auto alarmed = [](const Batch& shown) {
+    Detections found = truth_itself(shown);
+    found.boxes = found.boxes.clone();
+    found.boxes.select(1, 1).copy_(at::tensor({28.0f, 28.0f, 60.0f, 60.0f}) / 427);
+    found.scores = at::tensor({0.5f, 0.9f}).expand({2, 2});
+    found.count = at::full({2}, 2, at::kLong);
+    return found;
+  };
+  const EvaluationResult result = run(alarmed, {batch}, 2);
+  EXPECT_NEAR(result.value("DetectionBoxes_Precision/mAP (small)"), 0.5, 1e-9);
+  EXPECT_NEAR(result.value("DetectionBoxes_Precision/mAP (medium)"), 0.5, 1e-9);
+}
+
 TEST(Evaluator, LossesAreMeansOverBatchesThatAreNormalisedByThemselves) {
   // Parrot's losses are 3 an image of weight, its matches the weights: 3 where these are at least 1, else 3 times them.
   Batch light = batch_of_two("a", "b");

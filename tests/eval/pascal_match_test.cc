@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 namespace osprey::eval {
 namespace {
 
@@ -50,6 +53,14 @@ TEST(PascalMatch, ClassesAreAnnotatedByBoxesByLabelsOfThePictureOrAll) {
   truth.image_classes = {};
   truth.all_classes_annotated = true;
   EXPECT_EQ(false_alarms(), 1u);
+}
+
+TEST(PascalMetrics, NamesSpellTheThresholdWithItsPoint) {
+  for (const auto& [threshold, name] : std::map<double, std::string>{{0.5, "0.5"}, {0.05, "0.05"}, {1, "1.0"}}) {
+    const auto values = make_pascal_metrics({{1, "cat"}}, {.iou_threshold = threshold})->values();
+    EXPECT_EQ(values.at(0).name, "PascalBoxes_Precision/mAP@" + name + "IOU");
+    EXPECT_EQ(values.at(1).name, "PascalBoxes_PerformanceByCategory/AP@" + name + "IOU/cat");
+  }
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ TEST(LearningRate, ACosineMayEndBeforeItBegins) {
     EXPECT_FLOAT_EQ(static_cast<float>(held->at(5)), 0.25f) << hold;
     for (const int64_t step : {10, 29, 30}) EXPECT_EQ(held->at(step), 0.5) << hold << " at step " << step;
     EXPECT_EQ(held->at(31), 0) << hold;
+    EXPECT_EQ(held->end(), 31) << hold;
   }
   const auto rise = build(
       "cosine_decay_learning_rate { learning_rate_base: 0.5 total_steps: 10 warmup_learning_rate: 0 warmup_steps: 10 "
@@ -52,6 +53,7 @@ TEST(LearningRate, ACosineMayEndBeforeItBegins) {
   EXPECT_FLOAT_EQ(static_cast<float>(rise->at(9)), 0.45f);
   EXPECT_EQ(rise->at(10), 0.5);
   EXPECT_EQ(rise->at(11), 0);
+  EXPECT_EQ(rise->end(), 11);
 }
 
 TEST(LearningRate, ValuesThatMakeNoScheduleAreRefusedByField) {

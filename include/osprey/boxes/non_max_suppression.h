@@ -19,9 +19,9 @@ struct NmsOptions {
   /// Suppress among all classes, on each box's best class; max_detections_per_class is unused.
   bool class_agnostic = false;
   bool change_coordinate_frame = true;  ///< results are fractions of the clip window
-  /// As TensorFlow's combined operator: equal scores in the order in which a binary heap gives them (not with
-  /// class_agnostic, which that operator does not know), nothing dropped after clipping, and the unit square where no
-  /// clip window is given.
+  /// As TensorFlow's combined operator: equal scores in the order in which a binary heap and a sort that is not stable
+  /// give them (not with class_agnostic, which that operator does not know), nothing dropped after clipping, and the
+  /// unit square where no clip window is given.
   bool combined = false;
   float padding_score = 0;  ///< score of the padded rows
 };
@@ -46,7 +46,8 @@ struct NmsResult {
 ///  2. hard: a candidate is kept unless its IoU with a kept one is > iou_threshold; soft: its score is multiplied by
 ///     exp(-iou^2 / (2 sigma)) for every kept one and it is queued again until its score stays; at most
 ///     max_detections_per_class are kept. Corners may be flipped; boxes without area have IoU 0;
-///  3. the kept boxes of all classes are sorted by score; equal scores by lower class, then by order of keeping;
+///  3. the kept boxes of all classes are sorted by score; equal scores by lower class, then by order of keeping
+///     (`combined`: as std::sort of min(max_detections_per_class, A) places per class gives them, empty ones as -1);
 ///  4. boxes are clipped to the window, those of no area dropped (not if `combined`), the first D remain;
 ///  5. with change_coordinate_frame the boxes become fractions of the window.
 /// No gradients, and on a GPU nothing is read back; there, equal scores are in the order of their rows whatever

@@ -15,11 +15,11 @@ int64_t width_of(int64_t height, float aspect_ratio) { return std::lrint(static_
 // A window of this aspect ratio inside the image, its height uniform between what the two areas allow.
 std::optional<PixelWindow> window_of(int64_t rows, int64_t columns, float aspect_ratio, const CropOptions& options,
                                      RandomDraws& draws) {
-  const float image_area = static_cast<float>(rows) * static_cast<float>(columns);
-  const float min_area = options.min_area * image_area, max_area = options.max_area * image_area;
+  const auto pixels = [&](float share) { return share * static_cast<float>(columns) * static_cast<float>(rows); };
+  const float min_area = pixels(options.min_area), max_area = pixels(options.max_area);
   int64_t most = std::lrint(std::sqrt(max_area / aspect_ratio));
   if (width_of(most, aspect_ratio) > columns) {
-    most = static_cast<int64_t>((static_cast<float>(columns) + 0.5f - 1e-7f) / aspect_ratio);
+    most = static_cast<int64_t>((static_cast<double>(columns) + 0.5 - 1e-7) / aspect_ratio);
     if (width_of(most, aspect_ratio) > columns) --most;
   }
   most = std::min(most, rows);
