@@ -80,8 +80,7 @@ NmsOptions build_nms_options(const config::ConfigNode<proto::BatchNonMaxSuppress
     cfg.fail("use_combined_nms", "cannot be combined with use_class_agnostic_nms");
   if (cfg->use_combined_nms() && cfg->soft_nms_sigma() > 0)
     cfg.fail("use_combined_nms", "cannot be combined with soft_nms_sigma > 0");
-  // Suppression over classes does not look at use_hard_nms, as in the original.
-  if (cfg->use_hard_nms() && !cfg->use_class_agnostic_nms() && cfg->soft_nms_sigma() > 0)
+  if (cfg->use_hard_nms() && cfg->soft_nms_sigma() > 0)
     cfg.fail("use_hard_nms", "cannot be combined with soft_nms_sigma > 0");
   if (cfg->max_classes_per_detection() < 1)
     cfg.fail("max_classes_per_detection", "must be >= 1, got " + std::to_string(cfg->max_classes_per_detection()));

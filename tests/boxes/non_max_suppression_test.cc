@@ -261,7 +261,8 @@ TEST(BatchNonMaxSuppression, ClassesThatAreFullDoNotHideWhatOthersHaveLeft) {
 }
 
 TEST(BatchNonMaxSuppression, EqualScoresComeAsFromTheCombinedOperator) {
-  if (kernels::device::Emulation::active()) GTEST_SKIP() << "only the loops have the order of that operator";
+  if (kernels::device::Emulation::active())
+    GTEST_SKIP() << "a GPU's kernels leave equal scores in the order of their rows (non_max_suppression.h)";
   // Boxes side by side, so that nothing suppresses. The rows are those of tf.image.combined_non_max_suppression in
   // TensorFlow 2.15.1, with 8 of a class, for which there are 24 places, and with more of a class than there are boxes.
   constexpr int64_t kBoxes = 12, kClasses = 3;

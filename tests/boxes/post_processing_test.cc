@@ -63,14 +63,6 @@ TEST(PostProcessor, StaticShapesSuppressFromTheThresholdOn) {
   EXPECT_EQ(count("iou_threshold: 0 use_static_shapes: true use_partitioned_nms: true"), 1);
 }
 
-TEST(PostProcessor, ClassAgnosticSuppressionDoesNotLookAtUseHardNms) {
-  const auto sigma = [](const std::string& fields) {
-    return processor("batch_non_max_suppression { soft_nms_sigma: 0.5 " + fields + " }").nms().soft_nms_sigma;
-  };
-  EXPECT_EQ(sigma("use_class_agnostic_nms: true use_hard_nms: true"), 0.5f);
-  EXPECT_THROW(sigma("use_hard_nms: true"), ConfigError);
-}
-
 TEST(PostProcessor, BadValuesAreReportedWithTheirField) {
   const auto reported = [](const char* text, const char* part) {
     EXPECT_THAT([=] { processor(text); }, ::testing::ThrowsMessage<ConfigError>(::testing::HasSubstr(part))) << text;
