@@ -456,10 +456,11 @@ void add_maps() {
   };
   for (const auto& [name, sizes] : {std::pair{"pointwise", std::vector<int64_t>{128, 128, 1, 1}},
                                     {"depthwise", {128, 1, 3, 3}},
-                                    {"windows", {128, 128, 3, 3}}}) {
+                                    {"windows", {128, 128, 3, 3}},
+                                    {"sliding", {128, 128, 3, 3}}}) {
     kernels::SlidingWindow window;
     if (sizes[2] > 1) window.padding = {1, 1, 1, 1};
-    if (sizes[1] > 1 && sizes[2] > 1) window.stride = 2;
+    if (name == std::string("windows")) window.stride = 2;
     const auto weights = [sizes = sizes] { return at::randn(sizes, floats()); };
     add(
         std::string("normalized_convolution/") + name,

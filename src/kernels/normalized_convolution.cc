@@ -128,7 +128,7 @@ FiveListsAndWeights convolve_backward_operator(at::TensorList gradient_y, at::Te
     through.push_back(
         {gradient, own_y, own_mean, scale.empty() ? at::ones_like(own_mean) : scale[i].contiguous(), slope, offset});
   }
-  const cpu::SlidingGradients gradients = convolve_backward(through, maps_of(inputs), affines, weights, plans, of_x);
+  const cpu::SharedGradients gradients = convolve_backward(through, maps_of(inputs), affines, weights, plans, of_x);
   // as a parameter of the trainer lies in memory, with the strides of its sizes even where these are one
   const int64_t I = weights.size(1), width = weights.size(3);
   of_weights =

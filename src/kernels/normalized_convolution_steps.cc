@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/normalized_convolution.h"
 #include "kernels/cpu/sliding_products.h"
+#include "kernels/cpu/winograd.h"
 #include "kernels/device/channels.h"
 #include "kernels/device/launch.h"
 #include "kernels/maps.h"
@@ -17,8 +18,15 @@
 namespace osprey::kernels {
 namespace {
 
+bool slides_by_amx(const at::Tensor& x, const at::Tensor& weights) {
+  return cpu::slides_by_amx(x.scalar_type(), weights.size(0), weights.size(1));
+}
+
 bool slides_over(const at::Tensor& x, const at::Tensor& weights, const cpu::Sides& sides) {
-  return cpu::slide(sides) && cpu::slides_by_amx(x.scalar_type(), weights.size(0), weights.size(1));
+  const bool three_by_three = weights.size(2) == 3 && weights.size(3) == 3;
+  return cpu::slide(sides) &&
+         (slides_by_amx(x, weights) ||
+          (three_by_three && cpu::normalizes_in_tiles(x.scalar_type(), weights.size(0), weights.size(1))));
 }
 
 /// Whether windows slide over all maps in one go.
@@ -104,7 +112,9 @@ bool takes_windows(const at::Tensor& x, const at::Tensor& weights, const Sliding
 
 std::vector<cpu::Convolved> convolve(at::TensorList maps, const std::vector<std::optional<Affine>>& affines,
                                      const at::Tensor& weights, const std::vector<ConvolutionPlan>& plans) {
-  if (slide_together(plans, maps[0])) return cpu::normalized_sliding(maps, affines, weights);
+  if (slide_together(plans, maps[0]))
+    return (slides_by_amx(maps[0], weights) ? cpu::normalized_sliding : cpu::normalized_in_tiles)(maps, affines,
+                                                                                                  weights);
   std::vector<cpu::Convolved> results;
   for (size_t i = 0; i < maps.size(); ++i) {
     const auto way = !plans[i].takes_loops(maps[i]) ? nullptr
@@ -130,11 +140,13 @@ StatisticsGradient through_statistics(const at::Tensor& y, const at::Tensor& of_
   return result;
 }
 
-cpu::SlidingGradients convolve_backward(const std::vector<cpu::ThroughStatistics>& gradients, at::TensorList maps,
-                                        const std::vector<std::optional<Affine>>& affines, const at::Tensor& weights,
-                                        const std::vector<ConvolutionPlan>& plans, bool of_x) {
-  if (slide_together(plans, maps[0])) return cpu::normalized_sliding_backward(gradients, maps, affines, weights, of_x);
-  cpu::SlidingGradients results;
+cpu::SharedGradients convolve_backward(const std::vector<cpu::ThroughStatistics>& gradients, at::TensorList maps,
+                                       const std::vector<std::optional<Affine>>& affines, const at::Tensor& weights,
+                                       const std::vector<ConvolutionPlan>& plans, bool of_x) {
+  if (slide_together(plans, maps[0]))
+    return (slides_by_amx(maps[0], weights) ? cpu::normalized_sliding_backward : cpu::normalized_in_tiles_backward)(
+        gradients, maps, affines, weights, of_x);
+  cpu::SharedGradients results;
   for (size_t i = 0; i < maps.size(); ++i) {
     const auto way = !plans[i].takes_loops(maps[i]) ? nullptr
                      : plans[i].depthwise           ? &cpu::normalized_depthwise_backward

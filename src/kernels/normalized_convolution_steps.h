@@ -31,7 +31,8 @@ struct ConvolutionPlan {
 bool is_depthwise(const at::Tensor& x, const at::Tensor& weights);
 
 /// Whether products of what windows see are the faster way. Where windows move by one, that takes tiles of bfloat16
-/// numbers; where they jump, and with few channels of the result, bringing rows together takes longer than multiplying.
+/// numbers, or Winograd's; where they jump, and with few channels of the result, bringing rows together takes longer
+/// than multiplying.
 bool takes_windows(const at::Tensor& x, const at::Tensor& weights, const SlidingWindow& window);
 
 /// One result for each map; `affines` are of what is pending of each, and `plans` those of each.
@@ -47,8 +48,8 @@ StatisticsGradient through_statistics(const at::Tensor& y, const at::Tensor& of_
                                       const at::Tensor& of_inverse_deviation, const at::Tensor& inverse_deviation);
 
 /// Gradients of each map and of the weights that they share; see cpu/normalized_convolution.h.
-cpu::SlidingGradients convolve_backward(const std::vector<cpu::ThroughStatistics>& gradients, at::TensorList maps,
-                                        const std::vector<std::optional<Affine>>& affines, const at::Tensor& weights,
-                                        const std::vector<ConvolutionPlan>& plans, bool of_x);
+cpu::SharedGradients convolve_backward(const std::vector<cpu::ThroughStatistics>& gradients, at::TensorList maps,
+                                       const std::vector<std::optional<Affine>>& affines, const at::Tensor& weights,
+                                       const std::vector<ConvolutionPlan>& plans, bool of_x);
 
 }  // namespace osprey::kernels

@@ -185,7 +185,7 @@ TEST(AmxProducts, OfNormalizedMapsAreTheStepsOneByOne) {
       if (!pending) {
         expect_near(found.x, exact.grad(), 0x1p-8, "x");
         EXPECT_FALSE(found.moments.defined());
-        const SlidingGradients without = normalized_sliding_backward(through, x, {affine}, weights, /*of_x=*/false);
+        const SharedGradients without = normalized_sliding_backward(through, x, {affine}, weights, /*of_x=*/false);
         EXPECT_FALSE(without.maps.front().x.defined());
         EXPECT_TRUE(at::equal(without.weights, of_weights));
         continue;

@@ -65,6 +65,14 @@ void expect_gradient(const at::Tensor& ours, const at::Tensor& leaf, const std::
   if (leaf.defined()) expect_close(ours, leaf.grad().to(at::kFloat), 2e-4, 2e-5, what);
 }
 
+/// As rounding leaves it: errors as large as a part of the root of the mean square.
+void expect_within(double part, const at::Tensor& ours, const at::Tensor& exact, const std::string& what) {
+  ASSERT_EQ(ours.defined(), exact.defined()) << what;
+  if (!ours.defined()) return;
+  const at::Tensor error = (ours.to(at::kDouble) - exact).norm();
+  EXPECT_LE(error.item<double>(), part * exact.norm().item<double>()) << what;
+}
+
 void expect_as_defined(const PendingMap& input, const at::Tensor& weights, const SlidingWindow& window,
                        const std::string& what) {
   const Composed composed(input, weights, window);
@@ -128,6 +136,89 @@ TEST(NormalizedConvolution, OfAllChannelsIsWhatItIsMadeOf) {
       expect_as_defined(pending(x, {.curve = Epilogue::Curve::kSwish}, false), weights, window, what + ", swish");
       expect_as_defined({.x = x}, weights, window, what + ", nothing pending");
     }
+}
+
+/// Windows of 3 x 3 that move by one over maps with many channels: in Winograd's tiles where those fit.
+TEST(NormalizedConvolution, InTilesIsWhatItIsMadeOf) {
+  at::manual_seed(31);
+  const SlidingWindow around{1, {1, 1, 1, 1}};
+  // Tiles that fill the picture, that end beyond it at either side, and of both sizes; more than a task takes.
+  for (const auto& [batch, height, width] :
+       {std::tuple<int64_t, int64_t, int64_t>{2, 5, 7}, {1, 16, 16}, {2, 19, 22}, {1, 33, 50}, {1, 1, 40}})
+    for (const auto& [in, out] : {std::pair<int64_t, int64_t>{16, 48}, {64, 16}})
+      for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+        const double part = type == at::kFloat ? 3e-6 : 1e-2;
+        const at::Tensor weights = at::randn({out, in, 3, 3}) * 0.1;
+        const auto expect = [&](PendingMap input, const std::string& kind) {
+          const std::string what =
+              fmt::format("{} {} x {} x {}, {} to {}, {}", c10::toString(type), batch, height, width, in, out, kind);
+          input.x = input.x.to(type);
+          const Composed composed(input, weights, around);
+          const MapWithStatistics result = normalized_convolution(input, weights, around, kEpsilon);
+          expect_within(part, result.y, composed.y.detach(), what);
+          const at::Tensor values = result.y.to(at::kDouble);
+          expect_close(result.mean, values.mean({0, 2, 3}).to(at::kFloat), 1e-5, 1e-5, what + ", mean");
+          expect_close(result.inverse_deviation,
+                       (values.var(at::IntArrayRef{0, 2, 3}, /*unbiased=*/false) + kEpsilon).rsqrt().to(at::kFloat),
+                       1e-5, 1e-5, what + ", inverse deviation");
+          const MapWithStatistics gradient{at::randn_like(result.y), at::randn_like(result.mean),
+                                           at::randn_like(result.mean)};
+          ((composed.y * gradient.y).sum() + (composed.y_mean * gradient.mean).sum() +
+           (composed.y_inverse_deviation * gradient.inverse_deviation).sum())
+              .backward();
+          const NormalizedConvolutionGradients ours =
+              normalized_convolution_backward(gradient, result, input, weights, around);
+          const auto expect_of = [&](const at::Tensor& own, const at::Tensor& leaf, const char* name) {
+            const double times = leaf.defined() && leaf.dim() == 1 ? 4 : 2;  // sums over places cancel
+            expect_within(times * part, own, leaf.defined() ? leaf.grad() : leaf, what + name);
+          };
+          expect_of(ours.x, composed.x, ", x");
+          expect_of(ours.weights, composed.weights, ", weights");
+          expect_of(ours.mean, composed.mean, ", mean of x");
+          expect_of(ours.inverse_deviation, composed.inverse_deviation, ", inverse deviation of x");
+          if (input.gamma.defined()) expect_of(ours.gamma, composed.gamma, ", gamma");
+          if (input.beta.defined()) expect_of(ours.beta, composed.beta, ", beta");
+        };
+        const at::Tensor x = map({batch, in, height, width});
+        expect(pending(x, {.low = 0}), "ReLU");
+        expect(pending(x, relu6()), "ReLU6");
+        expect(pending(x, {}, false), "no activation");
+        expect(pending(x, {.curve = Epilogue::Curve::kSwish}), "swish");
+        expect({.x = x}, "nothing pending");
+      }
+}
+
+TEST(NormalizedConvolution, InTilesIsTheSameByAnyNumberOfThreads) {
+  if (device::Emulation::active()) GTEST_SKIP() << "convolutions are libtorch's there";
+  at::manual_seed(32);
+  const int before = at::get_num_threads();
+  const SlidingWindow around{1, {1, 1, 1, 1}};
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const at::Tensor weights = at::randn({64, 32, 3, 3}) * 0.1;
+    std::vector<PendingMap> inputs;
+    for (const int64_t side : {41, 20, 3}) {
+      inputs.push_back(pending(map({2, 32, side, side}), relu6()));
+      inputs.back().x = inputs.back().x.to(type);
+    }
+    at::set_num_threads(1);
+    const std::vector<MapWithStatistics> alone = normalized_convolution(inputs, weights, around, kEpsilon);
+    const SharedConvolutionGradients gradients = normalized_convolution_backward(alone, alone, inputs, weights, around);
+    for (const int threads : {2, 3, 7}) {
+      at::set_num_threads(threads);
+      const std::vector<MapWithStatistics> made = normalized_convolution(inputs, weights, around, kEpsilon);
+      const SharedConvolutionGradients again = normalized_convolution_backward(alone, alone, inputs, weights, around);
+      EXPECT_TRUE(at::equal(again.weights, gradients.weights)) << threads << " threads, weights";
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        EXPECT_TRUE(at::equal(made[i].y, alone[i].y)) << threads << " threads, y of map " << i;
+        EXPECT_TRUE(at::equal(made[i].mean, alone[i].mean)) << threads << " threads, mean of map " << i;
+        EXPECT_TRUE(at::equal(made[i].inverse_deviation, alone[i].inverse_deviation)) << threads << " threads, " << i;
+        EXPECT_TRUE(at::equal(again.inputs[i].x, gradients.inputs[i].x)) << threads << " threads, x of map " << i;
+        EXPECT_TRUE(at::equal(again.inputs[i].gamma, gradients.inputs[i].gamma)) << threads << " threads, gamma " << i;
+        EXPECT_TRUE(at::equal(again.inputs[i].mean, gradients.inputs[i].mean)) << threads << " threads, mean " << i;
+      }
+    }
+  }
+  at::set_num_threads(before);
 }
 
 TEST(NormalizedConvolution, MultipliesByMoreWeightsThanGroupsOfPlacesHaveRoomFor) {
@@ -302,6 +393,9 @@ TEST(NormalizedConvolution, IsTakenWhereItPays) {
   EXPECT_EQ(taken({2, 3, 9, 9}, {32, 3, 3, 3}, jumping), on_loops);
   EXPECT_FALSE(taken({2, 3, 9, 9}, {31, 3, 3, 3}, jumping)) << "few channels";
   EXPECT_FALSE(taken({2, 3, 9, 9}, {32, 3, 3, 3}, beside)) << "libtorch does well";
+  EXPECT_EQ(taken({2, 32, 9, 9}, {16, 32, 3, 3}, beside), on_loops) << "in tiles";
+  EXPECT_FALSE(taken({2, 32, 9, 9}, {17, 32, 3, 3}, beside)) << "channels that do not fill panels";
+  EXPECT_FALSE(taken({2, 32, 9, 9}, {16, 32, 5, 5}, {1, {2, 2, 2, 2}})) << "no tiles for those windows";
   EXPECT_FALSE(taken({2, 3, 19, 19}, {32, 3, 9, 9}, jumping)) << "a large kernel";
   EXPECT_FALSE(takes_normalized_convolution(at::empty({2, 3, 9, 9}), at::empty({32, 3, 3, 3}), jumping))
       << "not channels_last";

@@ -135,6 +135,37 @@ void add_samples_of_every_kernel(std::vector<Sample>& all) {
                                 true,
                                 0.5};
                  }});
+  // Windows of 3 x 3 over two maps with channels that fill panels.
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const auto maps = [=](int64_t depth) {
+      const auto one = [=](int64_t height, int64_t width) {
+        return at::randn({2, depth, height, width}).contiguous(at::MemoryFormat::ChannelsLast).to(type);
+      };
+      return IValue(tensors({one(9, 18), one(5, 4)}));
+    };
+    const auto channels = [](int64_t depth) {
+      return IValue(tensors({at::rand({depth}) + 0.5, at::rand({depth}) + 0.5}));
+    };
+    const std::vector<int64_t> around = {1, 1, 1, 1};
+    const double distance = std::max(of_products(type), 1e-5);
+    all.push_back({"normalized_convolution",
+                   [=] {
+                     return Stack{maps(32),     channels(32), channels(32),
+                                  channels(32), channels(32), 0.0,
+                                  6.0,          int64_t{0},   at::randn({48, 32, 3, 3}) * 0.1,
+                                  int64_t{1},   around,       1e-3};
+                   },
+                   1e-5, 1e-5, distance});
+    all.push_back({"normalized_convolution_backward",
+                   [=] {
+                     return Stack{maps(48),     channels(48), channels(48), tensors({}),
+                                  maps(48),     channels(48), channels(48), maps(32),
+                                  channels(32), channels(32), channels(32), channels(32),
+                                  0.0,          6.0,          int64_t{0},   at::randn({48, 32, 3, 3}) * 0.1,
+                                  int64_t{1},   around,       true};
+                   },
+                   1e-5, 1e-5, 4 * distance});  // sums over places cancel
+  }
 }
 
 /// At least one of each operator.

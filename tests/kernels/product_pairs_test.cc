@@ -88,6 +88,12 @@ TEST(ProductPairs, ArePackedWithZerosWhereThereIsNothing) {
       }
 }
 
+/// Of a tile with none after it.
+template <class T>
+TilePlaces<T> of(const std::vector<const T*>& places) {
+  return {places.data(), places.data()};
+}
+
 /// The transforms of Winograd's tiles of bfloat16 numbers are those of the same floats, rounded.
 TEST(ProductPairs, OfTilesAreThoseOfFloatsRounded) {
   at::manual_seed(55);
@@ -106,8 +112,9 @@ TEST(ProductPairs, OfTilesAreThoseOfFloatsRounded) {
             << what << ", " << channels << " channels, " << results << " results";
       };
       at::Tensor found = at::empty_like(places), expected = at::empty_like(floats);
-      transform_seen(results, halves.data(), channels, device::data<Bfloat16>(found), kPanelColumns, channels);
-      transform_seen(results, singles.data(), channels, expected.mutable_data_ptr<float>(), kPanelColumns, channels);
+      transform_seen(results, of(halves), nullptr, channels, device::data<Bfloat16>(found), kPanelColumns, channels);
+      transform_seen(results, of(singles), nullptr, channels, expected.mutable_data_ptr<float>(), kPanelColumns,
+                     channels);
       expect_rounded(found, expected, "seen");
 
       const at::Tensor biases = at::randn({channels}), plain = at::empty({results * results, channels}),
@@ -148,14 +155,15 @@ TEST(ProductPairs, OfTwoTilesAreThoseOfTheirFloatsRounded) {
       }
       at::Tensor found = at::empty({transformed, channels}), expected = at::empty({2, transformed, channels});
       auto* const to = found.mutable_data_ptr<float>();
-      transform_seen_to_pairs(results, halves[0].data(), halves[1].data(), channels, to, kPanelColumns, channels);
+      transform_seen_to_pairs(results, of(halves[0]), nullptr, of(halves[1]), nullptr, channels, to, kPanelColumns,
+                              channels);
       for (size_t i = 0; i < 2; ++i)
-        transform_seen(results, singles[i].data(), channels, expected.mutable_data_ptr<float>() + i * found.numel(),
-                       kPanelColumns, channels);
+        transform_seen(results, of(singles[i]), nullptr, channels,
+                       expected.mutable_data_ptr<float>() + i * found.numel(), kPanelColumns, channels);
       expect_pairs(found, expected[0], expected[1], "seen");
-      transform_wanted_to_pairs(results, halves[0].data(), halves[1].data(), channels, to, channels);
+      transform_wanted_to_pairs(results, of(halves[0]), of(halves[1]), channels, to, channels);
       for (size_t i = 0; i < 2; ++i)
-        transform_wanted(results, singles[i].data(), channels, expected.mutable_data_ptr<float>() + i * found.numel(),
+        transform_wanted(results, of(singles[i]), channels, expected.mutable_data_ptr<float>() + i * found.numel(),
                          channels);
       expect_pairs(found, expected[0], expected[1], "wanted");
     }

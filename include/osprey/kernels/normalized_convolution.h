@@ -21,7 +21,9 @@ struct NormalizedConvolutionGradients : PendingGradients {
 
 /// Whether `normalized_convolution` is the faster way: for maps in channels_last on a CPU and float32 weights of a
 /// depthwise convolution of at most 7 x 7, of one of 1 x 1, of one whose window jumps, of at most 7 x 7 and with at
-/// least 32 channels of the result, or of one that keeps the size of bfloat16 maps and slides over them by AMX.
+/// least 32 channels of the result, or of one whose window slides over maps and keeps their size: of bfloat16 maps by
+/// AMX; or of 3 x 3 by Winograd's tiles, with channels in multiples of 16, of float32 maps, or of bfloat16 ones that
+/// the machine has instructions for.
 bool takes_normalized_convolution(const at::Tensor& x, const at::Tensor& weights, const SlidingWindow& window);
 
 /// A convolution that normalises and activates the map as it reads it, and gathers the statistics of its result as it

@@ -2,6 +2,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <optional>
+#include <vector>
 
 #include "kernels/batch_norm_steps.h"
 #include "kernels/cpu/sides.h"
@@ -27,6 +28,12 @@ struct MapGradient {
 };
 
 struct ConvolvedGradients : MapGradient {
+  at::Tensor weights;  ///< float32
+};
+
+/// Of several maps by the same weights.
+struct SharedGradients {
+  std::vector<MapGradient> maps;
   at::Tensor weights;  ///< float32
 };
 

@@ -160,9 +160,9 @@ std::vector<Convolved> normalized_sliding(at::TensorList maps, const std::vector
   return results;
 }
 
-SlidingGradients normalized_sliding_backward(const std::vector<ThroughStatistics>& gradients, at::TensorList maps,
-                                             const std::vector<std::optional<Affine>>& affines,
-                                             const at::Tensor& weights, bool of_x) {
+SharedGradients normalized_sliding_backward(const std::vector<ThroughStatistics>& gradients, at::TensorList maps,
+                                            const std::vector<std::optional<Affine>>& affines,
+                                            const at::Tensor& weights, bool of_x) {
   const std::vector<TallMap> lines = tall(maps, taps_of(weights));
   const int64_t O = weights.size(0), I = weights.size(1);
   std::optional<SlidingProducts> products;
@@ -171,7 +171,7 @@ SlidingGradients normalized_sliding_backward(const std::vector<ThroughStatistics
   const std::vector<StripOfMap> strips = strips_of(lines, wanted_size + I);
   std::vector<SlidingSums::Places> places;
   for (const auto& [map, number, strip] : strips) places.push_back({strip.lines(), lines[map].width()});
-  SlidingGradients result;
+  SharedGradients result;
   for (const at::Tensor& x : maps) result.maps.push_back({of_x ? empty_map(x.sizes(), x) : at::Tensor(), at::Tensor()});
   std::vector<TaskSums> moments = sums_of(strips, maps.size(), I);
   SlidingSums sums(O, I, taps_of(weights));

@@ -28,12 +28,8 @@ at::Tensor sliding_weight_gradient(at::TensorList gradients, at::TensorList maps
 std::vector<Convolved> normalized_sliding(at::TensorList maps, const std::vector<std::optional<Affine>>& affines,
                                           const at::Tensor& weights);
 
-struct SlidingGradients {
-  std::vector<MapGradient> maps;
-  at::Tensor weights;
-};
-SlidingGradients normalized_sliding_backward(const std::vector<ThroughStatistics>& gradients, at::TensorList maps,
-                                             const std::vector<std::optional<Affine>>& affines,
-                                             const at::Tensor& weights, bool of_x);
+SharedGradients normalized_sliding_backward(const std::vector<ThroughStatistics>& gradients, at::TensorList maps,
+                                            const std::vector<std::optional<Affine>>& affines,
+                                            const at::Tensor& weights, bool of_x);
 
 }  // namespace osprey::kernels::cpu

@@ -1,6 +1,10 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <optional>
+#include <vector>
+
+#include "kernels/cpu/normalized_convolution.h"
 #include "osprey/kernels/epilogue.h"
 
 /// Convolutions of 3 x 3, stride 1 and padding 1 by tiles of several places; see loops/winograd_rows.h. Maps are
@@ -32,5 +36,20 @@ void convolve_by_packed(const at::Tensor& map, const at::Tensor& packed, const a
 /// The gradient of the weights, [O, 3, 3, I] float32.
 /// gradients  [B, O, H, W] each      maps  [B, I, H, W], of the same type
 at::Tensor weight_gradient_in_tiles(at::TensorList gradients, at::TensorList maps);
+
+/// Whether tiles take windows of 3 x 3 over maps that are normalised as they are read: maps that are multiplied as they
+/// are, with channels that fill panels.
+bool normalizes_in_tiles(at::ScalarType maps, int64_t O, int64_t I);
+
+/// See normalized_convolution.h; of several maps by the same weights of 3 x 3.
+std::vector<Convolved> normalized_in_tiles(at::TensorList maps, const std::vector<std::optional<Affine>>& affines,
+                                           const at::Tensor& weights);
+SharedGradients normalized_in_tiles_backward(const std::vector<ThroughStatistics>& gradients, at::TensorList maps,
+                                             const std::vector<std::optional<Affine>>& affines,
+                                             const at::Tensor& weights, bool of_x);
+
+/// The gradient of the weights alone.      affines  clamps
+at::Tensor normalized_weight_gradient_in_tiles(at::TensorList gradients, at::TensorList maps,
+                                               const std::vector<std::optional<Affine>>& affines);
 
 }  // namespace osprey::kernels::cpu

@@ -1,7 +1,10 @@
 #include "kernels/cpu/loops/winograd_rows.h"
 
+#include <type_traits>
+
 #include "kernels/cpu/loops/dispatch.h"
 #include "kernels/cpu/loops/factors.h"
+#include "kernels/cpu/loops/lanes.h"
 #include "kernels/cpu/loops/product_panels.h"
 #include "kernels/cpu/loops/winograd_transforms.h"
 
@@ -53,35 +56,117 @@ OSPREY_INLINE void put_pairs(const Transform& transform, float* to, int64_t step
       });
 }
 
-template <class Tile, class Numbers, class Put>
-OSPREY_INLINE void seen_at(const typename Numbers::Element* const* seen, int64_t c, const Put& put) {
+/// The batch norm of some channels.
+template <class Numbers>
+struct Normalized {
+  using Single = Singles<Numbers::kLanes>;
+  using V = typename Single::Floats;
+
+  OSPREY_INLINE Normalized(const PendingPlaces& pending, int64_t c)
+      : mean(Single::get(pending.mean + c)),
+        scale(Single::get(pending.scale + c)),
+        shift(Single::get(pending.shift + c)) {}
+  V mean, scale, shift;
+};
+
+/// Limits in registers.
+template <class Numbers>
+struct SameLimits {
   using V = typename Numbers::Floats;
+  OSPREY_INLINE explicit SameLimits(const PendingPlaces& pending)
+      : low_(V{} + pending.clamp.low), high_(V{} + pending.clamp.high) {}
+  OSPREY_INLINE V low(int) const { return low_; }
+  OSPREY_INLINE V high(int) const { return high_; }
+  V low_, high_;
+};
+
+/// Those of each place.
+template <class Numbers>
+struct LimitsOfPlaces {
+  using V = typename Numbers::Floats;
+  OSPREY_INLINE explicit LimitsOfPlaces(const PendingPlaces& pending) : clamps(pending.clamps.data()) {}
+  OSPREY_INLINE V low(int i) const { return V{} + clamps[i].low; }
+  OSPREY_INLINE V high(int i) const { return V{} + clamps[i].high; }
+  const Clamp* clamps;
+};
+
+/// Numbers as they are.
+template <class Numbers>
+struct AsTheyAre {
+  OSPREY_INLINE AsTheyAre(const PendingPlaces*, int64_t) {}
+  OSPREY_INLINE typename Numbers::Floats at(const typename Numbers::Element* from, int) const {
+    return Numbers::get(from);
+  }
+};
+
+/// Normalised and clamped.
+template <class Numbers, class Limits>
+struct AsPending {
+  using V = typename Numbers::Floats;
+  OSPREY_INLINE AsPending(const PendingPlaces* pending, int64_t c) : of(*pending, c), limits(*pending) {}
+  OSPREY_INLINE V at(const typename Numbers::Element* from, int i) const {
+    const V low = limits.low(i), high = limits.high(i);
+    V number = (Numbers::get(from) - of.mean) * of.scale + of.shift;
+    number = number < low ? low : number;
+    return number > high ? high : number;
+  }
+  Normalized<Numbers> of;
+  Limits limits;
+};
+
+/// Calls `work` with a null pointer to what makes numbers of some channels of what tiles see.
+/// whole  whether all places of these have the same limits
+template <class Numbers, class Work>
+OSPREY_INLINE void with_reading(bool pending, bool whole, const Work& work) {
+  if (!pending) return work(static_cast<AsTheyAre<Numbers>*>(nullptr));
+  if (whole) return work(static_cast<AsPending<Numbers, SameLimits<Numbers>>*>(nullptr));
+  work(static_cast<AsPending<Numbers, LimitsOfPlaces<Numbers>>*>(nullptr));
+}
+
+/// Brings to the core what a tile needs next at some channels: of lines of `kSide` places those from `kFirst` on.
+/// kCache  1 to 3: how near
+template <int kSide, int kFirst, bool kWritten, int kCache, class Element>
+OSPREY_INLINE void fetch_places(const Element* const* places, int64_t c) {
+  constexpr int64_t kOfALine = 64 / sizeof(Element);
+  if (c % kOfALine != 0) return;
+  for (int i = 0; i < kSide; ++i)
+    for (int j = kFirst; j < kSide; ++j) __builtin_prefetch(places[i * kSide + j] + c, kWritten ? 1 : 0, kCache);
+}
+
+template <class Tile, class Numbers, class Reading, class Put>
+OSPREY_INLINE void seen_at(const TilePlaces<typename Numbers::Element>& seen, const PendingPlaces* pending, int64_t c,
+                           const Put& put) {
+  using V = typename Numbers::Floats;
+  const Reading reading(pending, c);
+  fetch_places<Tile::kSides, /*kFirst=*/2, /*kWritten=*/false, /*kCache=*/2>(seen.next, c);  // this one sees the others
   transform_both<V, Tile::kSides, Tile::kSides>(
-      [&](int i) __attribute__((always_inline)) { return Numbers::get(seen[i] + c); },
+      [&](int i) __attribute__((always_inline)) { return reading.at(seen.places[i] + c, i); },
       [](const V* from, V* made) __attribute__((always_inline)) { Tile::seen(from, made); }, put);
 }
 
-template <class Tile, class Numbers>
-OSPREY_INLINE void seen_of(const typename Numbers::Element* const* seen, int64_t channels,
-                           typename Numbers::Element* to, int64_t panel_step, int64_t step) {
+template <class Tile, class Numbers, class Reading>
+OSPREY_INLINE void seen_of(const TilePlaces<typename Numbers::Element>& seen, const PendingPlaces* pending,
+                           int64_t channels, typename Numbers::Element* to, int64_t panel_step, int64_t step) {
   for_channels<Numbers::kLanes>(
       channels, [&](int64_t c) __attribute__((always_inline)) {
         auto* const first = to + c / kPanelColumns * panel_step + c % kPanelColumns;
-        seen_at<Tile, Numbers>(
-            seen, c, [&](const typename Numbers::Floats& number, int i) __attribute__((always_inline)) {
+        seen_at<Tile, Numbers, Reading>(
+            seen, pending, c, [&](const typename Numbers::Floats& number, int i) __attribute__((always_inline)) {
               Numbers::put(number, first + i * step);
             });
       });
 }
 
-template <class Tile, class Pairs>
-OSPREY_INLINE void seen_pairs_of(const Bfloat16* const* seen, const Bfloat16* const* other, int64_t channels, float* to,
-                                 int64_t panel_step, int64_t step) {
+template <class Tile, class Pairs, class Reading>
+OSPREY_INLINE void seen_pairs_of(const TilePlaces<Bfloat16>& seen, const PendingPlaces* pending,
+                                 const TilePlaces<Bfloat16>& other, const PendingPlaces* other_pending,
+                                 int64_t channels, float* to, int64_t panel_step, int64_t step) {
   for_channels<Pairs::kLanes>(
       channels, [&](int64_t c) __attribute__((always_inline)) {
         put_pairs<Pairs, Tile::kSides * Tile::kSides>(
-            [&](int which, const auto& put)
-                __attribute__((always_inline)) { seen_at<Tile, Pairs>(which == 0 ? seen : other, c, put); },
+            [&](int which, const auto& put) __attribute__((always_inline)) {
+              seen_at<Tile, Pairs, Reading>(which == 0 ? seen : other, which == 0 ? pending : other_pending, c, put);
+            },
             to + c / kPanelColumns * panel_step + c % kPanelColumns, step);
       });
 }
@@ -120,37 +205,131 @@ OSPREY_INLINE void tap_pairs_of(const float* taps, int64_t tap_step, int64_t row
           to + c, step);
 }
 
-/// end  (number) -> what becomes of it at last
-template <class Tile, class Numbers, class End>
-OSPREY_INLINE void results_of(const float* products, int64_t step, int64_t channels, const float* biases,
-                              const End& end, typename Numbers::Element* const* made,
-                              const typename Numbers::Element* const* next) {
-  using Singles = Singles<Numbers::kLanes>;
-  using V = typename Singles::Floats;
-  constexpr int64_t kOfALine = 64 / sizeof(typename Numbers::Element);
+/// What becomes of results of some channels at last: the number that is put at each place in turn; then `done`.
+template <class Numbers>
+struct Biased {
+  using Single = Singles<Numbers::kLanes>;
+  using V = typename Single::Floats;
+
+  OSPREY_INLINE V at(const V& number, int) const { return number + bias; }
+  OSPREY_INLINE void done() const {}
+  V bias;
+};
+
+template <class Numbers>
+struct Clamped {
+  using V = typename Biased<Numbers>::V;
+
+  OSPREY_INLINE V at(const V& number, int i) const {
+    V result = biased.at(number, i);
+    result = result < low ? low : result;
+    return result > high ? high : result;
+  }
+  OSPREY_INLINE void done() const {}
+  Biased<Numbers> biased;
+  V low, high;
+};
+
+/// kWhole  all results are inside of the picture
+template <class Numbers, bool kWhole>
+class Summed {
+ public:
+  using Single = Singles<Numbers::kLanes>;
+  using V = typename Single::Floats;
+
+  OSPREY_INLINE Summed(const ResultSums& sums, int64_t c) : sums_(sums), c_(c), center_(Single::get(sums.center + c)) {}
+  OSPREY_INLINE V at(const V& number, int i) {
+    V result = number;
+    if constexpr (!std::is_same_v<typename Numbers::Element, float>)
+      result = Numbers::pairs(typename Numbers::Halves{}, Numbers::halves(number));
+    if (i == 0 && sums_.first) {
+      center_ = result;
+      Single::put(center_, sums_.center + c_);
+    }
+    V difference = result - center_;
+    if constexpr (!kWhole) difference = difference * sums_.inside[i];
+    sum_[i % 2] += difference;
+    square_[i % 2] += difference * difference;
+    return result;
+  }
+  OSPREY_INLINE void done() const {
+    Single::put(Single::get(sums_.sum + c_) + (sum_[0] + sum_[1]), sums_.sum + c_);
+    Single::put(Single::get(sums_.square + c_) + (square_[0] + square_[1]), sums_.square + c_);
+  }
+
+ private:
+  const ResultSums& sums_;
+  int64_t c_;
+  V center_, sum_[2] = {}, square_[2] = {};
+};
+
+template <class Numbers, class Limits>
+class TakenBack {
+ public:
+  using Single = Singles<Numbers::kLanes>;
+  using V = typename Single::Floats;
+
+  OSPREY_INLINE TakenBack(const typename Numbers::Element* const* x, const PendingPlaces& pending,
+                          const GradientSums& sums, int64_t c)
+      : x_(x), sums_(sums), c_(c), of_(pending, c), limits_(pending) {}
+  OSPREY_INLINE V at(const V& number, int i) {
+    const V centered = Numbers::get(x_[i] + c_) - of_.mean;
+    const Few<Single> normalized(centered * of_.scale + of_.shift), low(limits_.low(i)), high(limits_.high(i)),
+        gradient(number);
+    Few<Single> taken;
+    each<Single>([&](int lane) __attribute__((always_inline)) {
+      taken[lane] = Clamp{low[lane], high[lane]}.back(normalized[lane], gradient[lane]);
+    });
+    const V g = taken.all();
+    sum_[i % 2] += g;
+    product_[i % 2] += g * centered;
+    return of_.scale * g;
+  }
+  OSPREY_INLINE void done() const {
+    Single::put(Single::get(sums_.sum + c_) + (sum_[0] + sum_[1]), sums_.sum + c_);
+    Single::put(Single::get(sums_.product + c_) + (product_[0] + product_[1]), sums_.product + c_);
+  }
+
+ private:
+  const typename Numbers::Element* const* x_;
+  const GradientSums& sums_;
+  int64_t c_;
+  Normalized<Numbers> of_;
+  Limits limits_;
+  V sum_[2] = {}, product_[2] = {};
+};
+
+/// of_channels  (first channel) -> what becomes of their results, as above
+template <class Tile, class Numbers, class OfChannels>
+OSPREY_INLINE void results_of(const float* products, int64_t step, int64_t channels,
+                              typename Numbers::Element* const* made, const typename Numbers::Element* const* next,
+                              const OfChannels& of_channels) {
+  using Single = Singles<Numbers::kLanes>;
+  using V = typename Single::Floats;
   for_channels<Numbers::kLanes>(
       channels, [&](int64_t c) __attribute__((always_inline)) {
-        if (c % kOfALine == 0)
-          for (int i = 0; i < Tile::kResults * Tile::kResults; ++i) __builtin_prefetch(next[i] + c, 1, 3);
-        const V bias = biases != nullptr ? Singles::get(biases + c) : V{};
+        fetch_places<Tile::kResults, /*kFirst=*/0, /*kWritten=*/true, /*kCache=*/3>(next, c);
+        auto last = of_channels(c);
         transform_both<V, Tile::kSides, Tile::kResults>(
-            [&](int i) __attribute__((always_inline)) { return Singles::get(products + i * step + c); },
+            [&](int i) __attribute__((always_inline)) { return Single::get(products + i * step + c); },
             [](const V* from, V* results) __attribute__((always_inline)) { Tile::results(from, results); },
             [&](const V& number, int i)
-                __attribute__((always_inline)) { Numbers::put(end(V(number + bias)), made[i] + c); });
+                __attribute__((always_inline)) { Numbers::put(last.at(number, i), made[i] + c); });
+        last.done();
       });
 }
 
 template <class Tile, class Numbers, class Put>
-OSPREY_INLINE void wanted_at(const typename Numbers::Element* const* wanted, int64_t c, const Put& put) {
+OSPREY_INLINE void wanted_at(const TilePlaces<typename Numbers::Element>& wanted, int64_t c, const Put& put) {
   using V = typename Numbers::Floats;
+  fetch_places<Tile::kResults, /*kFirst=*/0, /*kWritten=*/false, /*kCache=*/2>(wanted.next, c);
   transform_both<V, Tile::kResults, Tile::kSides>(
-      [&](int i) __attribute__((always_inline)) { return Numbers::get(wanted[i] + c); },
+      [&](int i) __attribute__((always_inline)) { return Numbers::get(wanted.places[i] + c); },
       [](const V* from, V* made) __attribute__((always_inline)) { Tile::wanted(from, made); }, put);
 }
 
 template <class Tile, class Numbers>
-OSPREY_INLINE void wanted_of(const float* const* wanted, int64_t channels, float* to, int64_t step) {
+OSPREY_INLINE void wanted_of(const TilePlaces<float>& wanted, int64_t channels, float* to, int64_t step) {
   for_channels<Numbers::kLanes>(
       channels, [&](int64_t c) __attribute__((always_inline)) {
         wanted_at<Tile, Numbers>(
@@ -161,8 +340,8 @@ OSPREY_INLINE void wanted_of(const float* const* wanted, int64_t channels, float
 }
 
 template <class Tile, class Pairs>
-OSPREY_INLINE void wanted_pairs_of(const Bfloat16* const* wanted, const Bfloat16* const* other, int64_t channels,
-                                   float* to, int64_t step) {
+OSPREY_INLINE void wanted_pairs_of(const TilePlaces<Bfloat16>& wanted, const TilePlaces<Bfloat16>& other,
+                                   int64_t channels, float* to, int64_t step) {
   for_channels<Pairs::kLanes>(
       channels, [&](int64_t c) __attribute__((always_inline)) {
         put_pairs<Pairs, Tile::kSides * Tile::kSides>(
@@ -196,19 +375,30 @@ OSPREY_INLINE void with_tile(int64_t results, const Work& work) {
 }
 
 template <class Numbers>
-OSPREY_INLINE void seen_to_factors(int64_t results, const typename Numbers::Element* const* seen, int64_t channels,
-                                   typename Numbers::Element* to, int64_t panel_step, int64_t step) {
+OSPREY_INLINE void seen_to_factors(int64_t results, const TilePlaces<typename Numbers::Element>& seen,
+                                   const PendingPlaces* pending, int64_t channels, typename Numbers::Element* to,
+                                   int64_t panel_step, int64_t step) {
   with_tile(
-      results, [&]<class Tile>(Tile)
-                   __attribute__((always_inline)) { seen_of<Tile, Numbers>(seen, channels, to, panel_step, step); });
+      results, [&]<class Tile>(Tile) __attribute__((always_inline)) {
+        with_reading<Numbers>(
+            pending != nullptr,
+            pending != nullptr && pending->whole, [&]<class Reading>(Reading*) __attribute__((always_inline)) {
+              seen_of<Tile, Numbers, Reading>(seen, pending, channels, to, panel_step, step);
+            });
+      });
 }
 
 template <class Pairs>
-OSPREY_INLINE void seen_to_pairs(int64_t results, const Bfloat16* const* seen, const Bfloat16* const* other,
+OSPREY_INLINE void seen_to_pairs(int64_t results, const TilePlaces<Bfloat16>& seen, const PendingPlaces* pending,
+                                 const TilePlaces<Bfloat16>& other, const PendingPlaces* other_pending,
                                  int64_t channels, float* to, int64_t panel_step, int64_t step) {
   with_tile(
       results, [&]<class Tile>(Tile) __attribute__((always_inline)) {
-        seen_pairs_of<Tile, Pairs>(seen, other, channels, to, panel_step, step);
+        with_reading<Pairs>(
+            pending != nullptr, pending != nullptr && pending->whole && other_pending->whole,
+            [&]<class Reading>(Reading*) __attribute__((always_inline)) {
+              seen_pairs_of<Tile, Pairs, Reading>(seen, pending, other, other_pending, channels, to, panel_step, step);
+            });
       });
 }
 
@@ -234,28 +424,60 @@ template <class Numbers>
 OSPREY_INLINE void products_to_results(int64_t results, const float* products, int64_t step, int64_t channels,
                                        const float* biases, const Clamp* clamp, typename Numbers::Element* const* made,
                                        const typename Numbers::Element* const* next) {
-  using V = typename Singles<Numbers::kLanes>::Floats;
+  using Biased = Biased<Numbers>;
+  using V = typename Biased::V;
+  const auto biased = [&](int64_t c) __attribute__((always_inline)) {
+    return Biased{biases != nullptr ? Biased::Single::get(biases + c) : V{}};
+  };
   with_tile(
       results, [&]<class Tile>(Tile) __attribute__((always_inline)) {
-        if (clamp == nullptr) {
-          results_of<Tile, Numbers>(
-              products, step, channels, biases, [](const V& number) __attribute__((always_inline)) { return number; },
-              made, next);
-        } else {
-          const V low = V{} + clamp->low, high = V{} + clamp->high;
-          results_of<Tile, Numbers>(
-              products, step, channels, biases,
-              [&](V number) __attribute__((always_inline)) {
-                number = number < low ? low : number;
-                return number > high ? high : number;
-              },
-              made, next);
-        }
+        if (clamp == nullptr) return results_of<Tile, Numbers>(products, step, channels, made, next, biased);
+        const V low = V{} + clamp->low, high = V{} + clamp->high;
+        results_of<Tile, Numbers>(
+            products, step, channels, made, next, [&](int64_t c) __attribute__((always_inline)) {
+              return Clamped<Numbers>{biased(c), low, high};
+            });
       });
 }
 
 template <class Numbers>
-OSPREY_INLINE void wanted_to_factors(int64_t results, const float* const* wanted, int64_t channels, float* to,
+OSPREY_INLINE void products_to_summed_results(int64_t results, const float* products, int64_t step, int64_t channels,
+                                              const ResultSums& sums, typename Numbers::Element* const* made,
+                                              const typename Numbers::Element* const* next) {
+  with_tile(
+      results, [&]<class Tile>(Tile) __attribute__((always_inline)) {
+        if (sums.inside == nullptr)
+          return results_of<Tile, Numbers>(
+              products, step, channels, made,
+              next, [&](int64_t c) __attribute__((always_inline)) { return Summed<Numbers, true>(sums, c); });
+        results_of<Tile, Numbers>(
+            products, step, channels, made,
+            next, [&](int64_t c) __attribute__((always_inline)) { return Summed<Numbers, false>(sums, c); });
+      });
+}
+
+template <class Numbers>
+OSPREY_INLINE void products_taken_back(int64_t results, const float* products, int64_t step, int64_t channels,
+                                       const TilePlaces<typename Numbers::Element>& x, const PendingPlaces& pending,
+                                       const GradientSums& sums, typename Numbers::Element* const* made,
+                                       const typename Numbers::Element* const* next) {
+  using Single = Singles<Numbers::kLanes>;
+  with_tile(
+      results, [&]<class Tile>(Tile) __attribute__((always_inline)) {
+        const auto take = [&]<class Limits>(Limits*) __attribute__((always_inline)) {
+          results_of<Tile, Numbers>(
+              products, step, channels, made, next, [&](int64_t c) __attribute__((always_inline)) {
+                fetch_places<Tile::kResults, /*kFirst=*/0, /*kWritten=*/false, /*kCache=*/3>(x.next, c);
+                return TakenBack<Numbers, Limits>(x.places, pending, sums, c);
+              });
+        };
+        pending.whole ? take(static_cast<SameLimits<Single>*>(nullptr))
+                      : take(static_cast<LimitsOfPlaces<Single>*>(nullptr));
+      });
+}
+
+template <class Numbers>
+OSPREY_INLINE void wanted_to_factors(int64_t results, const TilePlaces<float>& wanted, int64_t channels, float* to,
                                      int64_t step) {
   with_tile(
       results, [&]<class Tile>(Tile)
@@ -263,8 +485,8 @@ OSPREY_INLINE void wanted_to_factors(int64_t results, const float* const* wanted
 }
 
 template <class Pairs>
-OSPREY_INLINE void wanted_to_pairs(int64_t results, const Bfloat16* const* wanted, const Bfloat16* const* other,
-                                   int64_t channels, float* to, int64_t step) {
+OSPREY_INLINE void wanted_to_pairs(int64_t results, const TilePlaces<Bfloat16>& wanted,
+                                   const TilePlaces<Bfloat16>& other, int64_t channels, float* to, int64_t step) {
   with_tile(
       results, [&]<class Tile>(Tile)
                    __attribute__((always_inline)) { wanted_pairs_of<Tile, Pairs>(wanted, other, channels, to, step); });
@@ -282,14 +504,23 @@ OSPREY_INLINE void sums_to_taps(int64_t results, const float* sums, int64_t step
 }  // namespace
 
 // NOLINTBEGIN(bugprone-macro-parentheses): T is a type
-#define OSPREY_DISPATCH_CONVOLVED(dispatch, T)                                                                 \
-  dispatch(transform_seen, seen_to_factors,                                                                    \
-           (int64_t results, const T* const* seen, int64_t channels, T* to, int64_t panel_step, int64_t step), \
-           results, seen, channels, to, panel_step, step)                                                      \
-      dispatch(transform_products, products_to_results,                                                        \
-               (int64_t results, const float* products, int64_t step, int64_t channels, const float* biases,   \
-                const Clamp* clamp, T* const* made, const T* const* next),                                     \
-               results, products, step, channels, biases, clamp, made, next)
+#define OSPREY_DISPATCH_CONVOLVED(dispatch, T)                                                                      \
+  dispatch(transform_seen, seen_to_factors,                                                                         \
+           (int64_t results, const TilePlaces<T>& seen, const PendingPlaces* pending, int64_t channels, T* to,      \
+            int64_t panel_step, int64_t step),                                                                      \
+           results, seen, pending, channels, to, panel_step,                                                        \
+           step) dispatch(transform_products, products_to_results,                                                  \
+                          (int64_t results, const float* products, int64_t step, int64_t channels,                  \
+                           const float* biases, const Clamp* clamp, T* const* made, const T* const* next),          \
+                          results, products, step, channels, biases, clamp, made, next)                             \
+      dispatch(transform_products, products_to_summed_results,                                                      \
+               (int64_t results, const float* products, int64_t step, int64_t channels, const ResultSums& sums,     \
+                T* const* made, const T* const* next),                                                              \
+               results, products, step, channels, sums, made, next)                                                 \
+          dispatch(transform_products_back, products_taken_back,                                                    \
+                   (int64_t results, const float* products, int64_t step, int64_t channels, const TilePlaces<T>& x, \
+                    const PendingPlaces& pending, const GradientSums& sums, T* const* made, const T* const* next),  \
+                   results, products, step, channels, x, pending, sums, made, next)
 // NOLINTEND(bugprone-macro-parentheses)
 
 OSPREY_DISPATCH_CONVOLVED(OSPREY_DISPATCH_SINGLES, float)
@@ -305,17 +536,18 @@ OSPREY_DISPATCH_WEIGHTS(OSPREY_DISPATCH_SINGLES, transform_weights, taps_to_fact
 OSPREY_DISPATCH_WEIGHTS(OSPREY_DISPATCH_PAIRS, transform_weights_to_pairs, taps_to_pairs)
 
 OSPREY_DISPATCH_PAIRS(transform_seen_to_pairs, seen_to_pairs,
-                      (int64_t results, const Bfloat16* const* seen, const Bfloat16* const* other, int64_t channels,
+                      (int64_t results, const TilePlaces<Bfloat16>& seen, const PendingPlaces* pending,
+                       const TilePlaces<Bfloat16>& other, const PendingPlaces* other_pending, int64_t channels,
                        float* to, int64_t panel_step, int64_t step),
-                      results, seen, other, channels, to, panel_step, step)
+                      results, seen, pending, other, other_pending, channels, to, panel_step, step)
 
 OSPREY_DISPATCH_SINGLES(transform_wanted, wanted_to_factors,
-                        (int64_t results, const float* const* wanted, int64_t channels, float* to, int64_t step),
+                        (int64_t results, const TilePlaces<float>& wanted, int64_t channels, float* to, int64_t step),
                         results, wanted, channels, to, step)
 
 OSPREY_DISPATCH_PAIRS(transform_wanted_to_pairs, wanted_to_pairs,
-                      (int64_t results, const Bfloat16* const* wanted, const Bfloat16* const* other, int64_t channels,
-                       float* to, int64_t step),
+                      (int64_t results, const TilePlaces<Bfloat16>& wanted, const TilePlaces<Bfloat16>& other,
+                       int64_t channels, float* to, int64_t step),
                       results, wanted, other, channels, to, step)
 
 OSPREY_DISPATCH_SINGLES(transform_sums, sums_to_taps,
