@@ -29,6 +29,16 @@ bool slides_over(const at::Tensor& x, const at::Tensor& weights, const cpu::Side
           (three_by_three && cpu::normalizes_in_tiles(x.scalar_type(), weights.size(0), weights.size(1))));
 }
 
+struct WayOfSliding {
+  decltype(&cpu::normalized_sliding) forward;
+  decltype(&cpu::normalized_sliding_backward) backward;
+};
+/// Of windows that `slides_over` says slide.
+WayOfSliding way_of_sliding(const at::Tensor& x, const at::Tensor& weights) {
+  if (slides_by_amx(x, weights)) return {&cpu::normalized_sliding, &cpu::normalized_sliding_backward};
+  return {&cpu::normalized_in_tiles, &cpu::normalized_in_tiles_backward};
+}
+
 /// Whether windows slide over all maps in one go.
 bool slide_together(const std::vector<ConvolutionPlan>& plans, const at::Tensor& x) {
   return device::takes_loops(x) && std::ranges::all_of(plans, &ConvolutionPlan::slides);
@@ -112,9 +122,7 @@ bool takes_windows(const at::Tensor& x, const at::Tensor& weights, const Sliding
 
 std::vector<cpu::Convolved> convolve(at::TensorList maps, const std::vector<std::optional<Affine>>& affines,
                                      const at::Tensor& weights, const std::vector<ConvolutionPlan>& plans) {
-  if (slide_together(plans, maps[0]))
-    return (slides_by_amx(maps[0], weights) ? cpu::normalized_sliding : cpu::normalized_in_tiles)(maps, affines,
-                                                                                                  weights);
+  if (slide_together(plans, maps[0])) return way_of_sliding(maps[0], weights).forward(maps, affines, weights);
   std::vector<cpu::Convolved> results;
   for (size_t i = 0; i < maps.size(); ++i) {
     const auto way = !plans[i].takes_loops(maps[i]) ? nullptr
@@ -144,8 +152,7 @@ cpu::SharedGradients convolve_backward(const std::vector<cpu::ThroughStatistics>
                                        const std::vector<std::optional<Affine>>& affines, const at::Tensor& weights,
                                        const std::vector<ConvolutionPlan>& plans, bool of_x) {
   if (slide_together(plans, maps[0]))
-    return (slides_by_amx(maps[0], weights) ? cpu::normalized_sliding_backward : cpu::normalized_in_tiles_backward)(
-        gradients, maps, affines, weights, of_x);
+    return way_of_sliding(maps[0], weights).backward(gradients, maps, affines, weights, of_x);
   cpu::SharedGradients results;
   for (size_t i = 0; i < maps.size(); ++i) {
     const auto way = !plans[i].takes_loops(maps[i]) ? nullptr

@@ -104,11 +104,15 @@ const ActivatedKind kActivatedKinds[] = {{{47, 19, 1, 1}, {1, 19, 13, 11}, {}},
                                          {{20, 19, 1, 1}, {2, 19, 2, 3}, {}},
                                          {{33, 19, 3, 3}, {2, 19, 9, 14}, {2, {0, 1, 0, 1}}},
                                          {{19, 1, 3, 3}, {1, 19, 9, 14}, {1, {1, 1, 1, 1}}}};
+/// By Winograd's tiles.
+const ActivatedKind kActivatedInTiles{{32, 16, 3, 3}, {1, 16, 17, 20}, {1, {1, 1, 1, 1}}};
 const Epilogue kOwnClamps[] = {{}, {.low = 0}, {.low = 0, .high = 6}};
 
 TEST(ActivatedConvolution, IsWhatItIsMadeOf) {
   at::manual_seed(31);
-  for (const ActivatedKind& kind : kActivatedKinds)
+  std::vector<ActivatedKind> kinds(std::begin(kActivatedKinds), std::end(kActivatedKinds));
+  kinds.push_back(kActivatedInTiles);
+  for (const ActivatedKind& kind : kinds)
     for (const Epilogue& clamp : kOwnClamps)
       for (const bool pending : {true, false}) {
         const std::string what = fmt::format("weights {}, to {} .. {}, pending: {}", fmt::join(kind.weights, " x "),

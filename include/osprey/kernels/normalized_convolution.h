@@ -31,6 +31,7 @@ bool takes_normalized_convolution(const at::Tensor& x, const at::Tensor& weights
 /// they overlap), instead of twice and three times, and only what the convolutions make is kept for the gradients.
 /// Maps may have half the bits of a float32; all arithmetic is in float32, but for what is multiplied by instructions
 /// for bfloat16 numbers (docs/precision.md), and the statistics are those of y as it is after it has been rounded.
+/// Errors of Winograd's tiles, and numbers that are none, are as in `sliding_convolution`.
 ///
 /// input    B C H W: of at least one value
 /// weights  [C, 1, kernel height, kernel width]: depthwise; [O, C, kernel height, kernel width]: of all channels;

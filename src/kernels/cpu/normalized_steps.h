@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <type_traits>
+#include <vector>
 
 #include "kernels/arithmetic/moments.h"
 #include "kernels/cpu/floats_of_map.h"
@@ -38,6 +39,17 @@ class TaskMoments {
   Scratch<> scratch_;
   TaskSums::Sums sums_;  ///< of differences, of their squares
 };
+
+/// Sums for every map, gathered by pieces of them.
+/// pieces  each has the number of its map, `map`
+template <class Piece>
+std::vector<TaskSums> sums_of(const std::vector<Piece>& pieces, size_t maps, int64_t depth) {
+  std::vector<int64_t> counts(maps);
+  for (const Piece& piece : pieces) ++counts[piece.map];
+  std::vector<TaskSums> result;
+  for (const int64_t count : counts) result.emplace_back(count, depth);
+  return result;
+}
 
 /// Rows of the total gradient from element `first` on.
 /// total  of float32, or as the numbers of the map are

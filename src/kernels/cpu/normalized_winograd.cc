@@ -1,7 +1,9 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <tuple>
 #include <vector>
 
 #include "kernels/arithmetic/moments.h"
@@ -15,31 +17,57 @@
 namespace osprey::kernels::cpu {
 namespace {
 
-/// Of the tiles whose sums are floats, before they join the doubles of a channel.
-constexpr int64_t kOfASum = kLeastRows;
+constexpr int64_t kOfAGroup = 24;          // tiles whose sums lie together
+constexpr int64_t kOfFloats = kLeastRows;  // of these, tiles that are summed as floats before they join the doubles
 
-std::vector<TaskSums> sums_of(const std::vector<TileGroup>& groups, size_t maps, int64_t depth) {
-  std::vector<int64_t> counts(maps);
-  for (const TileGroup& group : groups) ++counts[group.map];
-  std::vector<TaskSums> result;
-  for (const int64_t count : counts) result.emplace_back(count, depth);
-  return result;
-}
+/// Floats to which tiles add up what joins the doubles of their group.
+class FloatSums {
+ public:
+  explicit FloatSums(int64_t channels) : channels_(channels), floats_(scratch(2 * channels)) { clear(); }
+
+  void begin(const TaskSums::Sums& own) { own_ = own; }
+  float* first() const { return floats_.get(); }
+  float* second() const { return floats_.get() + channels_; }
+  /// Another tile has been added.
+  void next() {
+    if (++tiles_ == kOfFloats) join();
+  }
+  /// All tiles have been.
+  TaskSums::Sums end() {
+    join();
+    return own_;
+  }
+
+ private:
+  void join() {
+    for (int64_t c = 0; c < channels_; ++c) {
+      own_.first[c] += first()[c];
+      own_.second[c] += second()[c];
+    }
+    clear();
+  }
+  void clear() {
+    std::fill_n(floats_.get(), 2 * channels_, 0.0f);
+    tiles_ = 0;
+  }
+
+  int64_t channels_, tiles_ = 0;
+  Scratch<> floats_;
+  TaskSums::Sums own_{};
+};
 
 /// Results with the moments of each group.
 template <class T>
 class SummedResults {
  public:
   SummedResults(const WinogradPanels<T>& weights, std::vector<TaskSums>& sums)
-      : weights_(weights), sums_(sums), scratch_(scratch(3 * weights.columns)) {}
+      : weights_(weights), sums_(sums), center_(scratch(weights.columns)), floats_(weights.columns) {}
 
   void begin(const TileGroup& group) {
-    own_ = sums_[group.map].begin(group.number);
+    floats_.begin(sums_[group.map].begin(group.number));
     count_ = 0;
-    std::fill_n(scratch_.get(), 3 * weights_.columns, 0.0f);
   }
   void add(const MadeTile<T>& made, const MadeTile<T>& next, const float* products, int64_t product_step) {
-    const int64_t columns = weights_.columns;
     const bool first = count_ == 0;
     const auto all = static_cast<size_t>(weights_.tile.results * weights_.tile.results);
     std::array<float, kMostResults * kMostResults> inside;
@@ -49,28 +77,23 @@ class SummedResults {
       own += made.places[i] >= 0 ? 1 : 0;
     }
     count_ += own;
-    transform_products(weights_.tile.results, products, product_step, columns,
-                       {center(), center() + columns, center() + 2 * columns,
-                        own == static_cast<int64_t>(all) ? nullptr : inside.data(), first},
+    const bool whole = own == static_cast<int64_t>(all);
+    transform_products(weights_.tile.results, products, product_step, weights_.columns,
+                       {center_.get(), floats_.first(), floats_.second(), whole ? nullptr : inside.data(), first},
                        made.made.data(), next.made.data());
+    floats_.next();
   }
-  void end() const {
-    const int64_t columns = weights_.columns;
-    const float *const sum = center() + columns, *const square = sum + columns;
-    for (int64_t c = 0; c < columns; ++c) {
-      own_.first[c] = sum[c];
-      own_.second[c] = square[c];
-      moments_from(center()[c], count_, own_.first[c], own_.second[c]);
-    }
+  void end() {
+    const auto [sum, square] = floats_.end();
+    for (int64_t c = 0; c < weights_.columns; ++c)
+      moments_from(center_[static_cast<size_t>(c)], count_, sum[c], square[c]);
   }
 
  private:
-  float* center() const { return scratch_.get(); }
-
   const WinogradPanels<T>& weights_;
   std::vector<TaskSums>& sums_;
-  Scratch<> scratch_;  ///< center, sums of differences from it and of their squares
-  TaskSums::Sums own_{};
+  Scratch<> center_;  ///< what is summed are differences from it
+  FloatSums floats_;
   int64_t count_ = 0;  ///< results inside of the picture
 };
 
@@ -82,22 +105,16 @@ class TakenBackResults {
   /// begin, end  tiles that are added
   TakenBackResults(const WinogradPanels<T>& weights, const Places<T, T>& x, int64_t begin, int64_t end,
                    std::vector<TaskSums>& sums)
-      : weights_(weights), x_(x, begin, end, kNothing), sums_(sums), scratch_(scratch(2 * weights.columns)) {}
+      : weights_(weights), x_(x, begin, end, kNothing), sums_(sums), floats_(weights.columns) {}
 
-  void begin(const TileGroup& group) {
-    own_ = sums_[group.map].begin(group.number);
-    std::fill_n(scratch_.get(), 2 * weights_.columns, 0.0f);
-  }
+  void begin(const TileGroup& group) { floats_.begin(sums_[group.map].begin(group.number)); }
   void add(const MadeTile<T>& made, const MadeTile<T>& next, const float* products, int64_t product_step) {
-    const int64_t columns = weights_.columns;
     const auto x = x_.next();
-    transform_products_back(weights_.tile.results, products, product_step, columns, x.places(), *x.pending(),
-                            {scratch_.get(), scratch_.get() + columns}, made.made.data(), next.made.data());
+    transform_products_back(weights_.tile.results, products, product_step, weights_.columns, x.places(), *x.pending(),
+                            {floats_.first(), floats_.second()}, made.made.data(), next.made.data());
+    floats_.next();
   }
-  void end() const {
-    std::copy_n(scratch_.get(), weights_.columns, own_.first);
-    std::copy_n(scratch_.get() + weights_.columns, weights_.columns, own_.second);
-  }
+  void end() { floats_.end(); }
 
  private:
   /// Limits between which there is no number.
@@ -106,33 +123,19 @@ class TakenBackResults {
   const WinogradPanels<T>& weights_;
   TileByTile<T, T> x_;
   std::vector<TaskSums>& sums_;
-  Scratch<> scratch_;  ///< sums of g and of g * (x - mean)
-  TaskSums::Sums own_{};
-};
-
-/// Weights for tiles of such maps, and where they lie.
-template <class T>
-struct PackedWeights {
-  PackedWeights(at::TensorList maps, const at::Tensor& weights, bool transposed)
-      : panels(weights.size(transposed ? 0 : 1), weights.size(transposed ? 1 : 0),
-               tile_for_normalized(maps, kPairs<T>)),
-        numbers(scratch(panels.floats())) {
-    panels.pack(weights, transposed, numbers.get());
-  }
-  WinogradPanels<T> panels;
-  Scratch<> numbers;
+  FloatSums floats_;
 };
 
 template <class T>
 std::vector<Convolved> convolve_and_sum(at::TensorList maps, const Affines& affines, const at::Tensor& weights) {
-  const PackedWeights<T> packed(maps, weights, /*transposed=*/false);
+  const PackedWeights<T> packed(weights, /*transposed=*/false, tile_for_normalized(maps, kPairs<T>));
   const WinogradPanels<T>& panels = packed.panels;
   std::vector<at::Tensor> made;
   for (const at::Tensor& x : maps) made.push_back(empty_map({x.size(0), panels.columns, x.size(2), x.size(3)}, x));
   const Places<T, T> places(maps, affines, panels.tile, panels.tile.sides(), 1);
-  const std::vector<TileGroup> groups = groups_of(places.tiles(), kOfASum);
+  const std::vector<TileGroup> groups = groups_of(places.tiles(), kOfAGroup);
   std::vector<TaskSums> sums = sums_of(groups, maps.size(), panels.columns);
-  convolve(places, panels, packed.numbers.get(), first_places<T>(made), groups, kOfASum,
+  convolve(places, panels, packed.numbers.get(), first_places<T>(made), groups,
            [&](int64_t, int64_t) { return SummedResults<T>(panels, sums); });
   std::vector<Convolved> results;
   for (size_t map = 0; map < maps.size(); ++map) results.push_back({made[map], sums[map].total()});
@@ -143,7 +146,7 @@ std::vector<Convolved> convolve_and_sum(at::TensorList maps, const Affines& affi
 template <class T>
 std::vector<MapGradient> gradients_of_maps(at::TensorList gradients, at::TensorList maps, const Affines& affines,
                                            const at::Tensor& weights) {
-  const PackedWeights<T> packed(maps, weights, /*transposed=*/true);
+  const PackedWeights<T> packed(weights, /*transposed=*/true, tile_for_normalized(maps, kPairs<T>));
   const WinogradPanels<T>& panels = packed.panels;
   std::vector<at::Tensor> of_maps;
   for (const at::Tensor& x : maps) of_maps.push_back(empty_map(x.sizes(), x));
@@ -155,9 +158,9 @@ std::vector<MapGradient> gradients_of_maps(at::TensorList gradients, at::TensorL
   }
   const Places<T, T> places(gradients, /*affines=*/{}, panels.tile, panels.tile.sides(), 1),
       x(maps, affines, panels.tile, panels.tile.results, 0);
-  const std::vector<TileGroup> groups = groups_of(places.tiles(), kOfASum);
+  const std::vector<TileGroup> groups = groups_of(places.tiles(), kOfAGroup);
   std::vector<TaskSums> sums = sums_of(groups, maps.size(), panels.columns);
-  convolve(places, panels, packed.numbers.get(), first_places<T>(of_maps), groups, kOfASum,
+  convolve(places, panels, packed.numbers.get(), first_places<T>(of_maps), groups,
            [&](int64_t begin, int64_t end) { return TakenBackResults<T>(panels, x, begin, end, sums); });
   for (size_t map = 0; map < maps.size(); ++map) results.push_back({of_maps[map], sums[map].total()});
   return results;

@@ -59,15 +59,6 @@ Scratch<Bfloat16> seen_of(const at::Tensor& map, const TallMap& lines, const Tal
   return result;
 }
 
-/// Two sums per channel for every map, gathered strip by strip.
-std::vector<TaskSums> sums_of(const std::vector<StripOfMap>& strips, size_t maps, int64_t depth) {
-  std::vector<int64_t> counts(maps);
-  for (const StripOfMap& strip : strips) ++counts[strip.map];
-  std::vector<TaskSums> result;
-  for (const int64_t count : counts) result.emplace_back(count, depth);
-  return result;
-}
-
 /// Makes the lines of a strip, some that follow each other in the map at a time.
 ///
 /// to    (number of the first of them among those of all pictures, count): where they are made,

@@ -27,6 +27,7 @@ at::Tensor weight_gradient(at::TensorList gradients, at::TensorList maps, const 
   const int64_t at_once = std::max(kChannelsAtOnce / (O + I), kLeast) / kTogether * kTogether,
                 most = device::blocks_for(std::min(at_once, tiles), kTogether), seen_step = apart(most, I),
                 row_step = row_step_for(O), wanted_step = apart(most, row_step);
+  TORCH_INTERNAL_ASSERT(tiles > 0);
   const auto sums = scratch(transformed * sum_size), of_x = scratch(transformed * seen_step),
              of_gradient = scratch(transformed * wanted_step);
   // About as many tasks for each thread. (A sum is the same whoever makes it.)
@@ -87,12 +88,9 @@ void convolve_in_tiles(at::TensorList maps, const at::Tensor& weights, const at:
                        at::TensorList results) {
   with_factors(maps[0].scalar_type(), [&](auto* type, auto* factor) {
     using Factor = std::remove_pointer_t<decltype(factor)>;
-    const WinogradPanels<Factor> panels(weights.size(transposed ? 0 : 1), weights.size(transposed ? 1 : 0),
-                                        tile_for(maps, kPairs<Factor>));
-    const auto packed = scratch(panels.floats());
-    panels.pack(weights, transposed, packed.get());
+    const PackedWeights<Factor> packed(weights, transposed, tile_for(maps, kPairs<Factor>));
     convolve_plainly<std::remove_pointer_t<decltype(type)>>(
-        maps, panels, packed.get(), device::data<const float>(biases), /*clamp=*/nullptr, results);
+        maps, packed.panels, packed.numbers.get(), device::data<const float>(biases), /*clamp=*/nullptr, results);
   });
 }
 

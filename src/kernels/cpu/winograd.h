@@ -48,7 +48,8 @@ SharedGradients normalized_in_tiles_backward(const std::vector<ThroughStatistics
                                              const std::vector<std::optional<Affine>>& affines,
                                              const at::Tensor& weights, bool of_x);
 
-/// The gradient of the weights alone.      affines  clamps
+/// The gradient of the weights alone.
+/// affines  of what is pending, which may only be clamped
 at::Tensor normalized_weight_gradient_in_tiles(at::TensorList gradients, at::TensorList maps,
                                                const std::vector<std::optional<Affine>>& affines);
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <ATen/Parallel.h>
 
+#include "kernels/cpu/winograd_panels.h"
 #include "kernels/cpu/winograd_tiles.h"
 
 /// A convolution by tiles, whatever is done with its results.
@@ -15,10 +16,11 @@ struct TileGroup {
 
 /// Groups of at most so many tiles. They do not depend on the number of threads.
 inline std::vector<TileGroup> groups_of(const Tiles& tiles, int64_t most) {
-  constexpr int64_t kGroups = 64;  // of a map, at least, if there are as many tiles
+  constexpr size_t kGroups = 64;  // of a map, at least, if there are as many tiles
   std::vector<TileGroup> result;
+  result.reserve(static_cast<size_t>(tiles.count() / most) + kGroups * tiles.maps());
   for (size_t map = 0; map < tiles.maps(); ++map) {
-    const int64_t all = tiles.count_of(map), size = std::clamp<int64_t>(all / kGroups, 1, most);
+    const int64_t all = tiles.count_of(map), size = std::clamp<int64_t>(all / static_cast<int64_t>(kGroups), 1, most);
     for (int64_t first = 0; first < all; first += size)
       result.push_back({map, first / size, tiles.first_of(map) + first, std::min(size, all - first)});
   }
@@ -28,9 +30,8 @@ inline std::vector<TileGroup> groups_of(const Tiles& tiles, int64_t most) {
 /// Into how many tasks tiles are divided, if there are enough as many for each thread. What one has at a time should
 /// lie in the core's own cache, of a MiB or more; but the fewer tiles, the more often the matrices pass by, so wide
 /// maps take more room than that. A result is the same whatever task makes it.
-/// group  tiles that belong together, at most
 template <class Factor>
-int64_t tasks_for(int64_t tiles, int64_t group, const WinogradPanels<Factor>& weights) {
+int64_t tasks_for(int64_t tiles, const WinogradPanels<Factor>& weights) {
   const TileSize& tile = weights.tile;
   constexpr int64_t kFloats = 200 << 10, kLeast = 24, kMost = 96;
   constexpr int64_t kPlaces = 96;  // worth a thread's while
@@ -38,7 +39,7 @@ int64_t tasks_for(int64_t tiles, int64_t group, const WinogradPanels<Factor>& we
                 size = std::clamp(fit / kLeastRows * kLeastRows, kLeast, kMost);
   const int64_t threads = std::clamp<int64_t>(tiles * tile.results * tile.results / kPlaces, 1, at::get_num_threads());
   return std::clamp<int64_t>(device::blocks_for(device::blocks_for(tiles, size), threads) * threads, 1,
-                             std::max<int64_t>(tiles / (kLeastRows + group - 1), 1));
+                             std::max<int64_t>(tiles / kLeastRows, 1));
 }
 
 /// Where the results of a tile are made.
@@ -50,20 +51,19 @@ struct MadeTile {
 
 /// Products of what tiles see with the weights.
 ///
-/// groups   of all tiles, of at most `most` each
+/// groups   of all tiles
 /// results  first places of each map of them; null where they are made aside
 /// finish   finish(first tile, last + 1) makes what a task finishes results with: begin(group), then for each of its
 ///          tiles add(where it is made, where the next is made, products, from one matrix of them to the next), then
 ///          end()
 template <class T, class Factor, class Finish>
 void convolve(const Places<T, Factor>& places, const WinogradPanels<Factor>& weights, const float* panels,
-              const std::vector<Factor*>& results, const std::vector<TileGroup>& groups, int64_t most,
-              const Finish& finish) {
+              const std::vector<Factor*>& results, const std::vector<TileGroup>& groups, const Finish& finish) {
   const TileSize& size = weights.tile;
   const Tiles& tiles = places.tiles();
   const int64_t transformed = size.transformed(), depth = weights.depth, steps = weights.steps,
                 columns = weights.columns, matrix = weights.matrix();
-  const int64_t tasks = tasks_for(tiles.count(), most, weights);
+  const int64_t tasks = tasks_for(tiles.count(), weights);
   const auto group_from = [&](int64_t task) {
     return std::ranges::lower_bound(groups, task * tiles.count() / tasks, {}, &TileGroup::first);
   };
@@ -72,7 +72,7 @@ void convolve(const Places<T, Factor>& places, const WinogradPanels<Factor>& wei
     if (first_group == last_group) return;
     const int64_t begin = first_group->first,
                   count = (last_group == groups.end() ? tiles.count() : last_group->first) - begin;
-    const int64_t multiplied = std::max(count, kLeastRows);
+    const int64_t multiplied = std::max(count, kLeastRows);  // with zeros for tiles that are missing
     const int64_t factor_step = apart(multiplied, steps), product_step = apart(multiplied, columns),
                   row = steps * kOfAStep<Factor>;
     const auto factors = scratch(transformed * factor_step), products = scratch(transformed * product_step),
@@ -160,7 +160,7 @@ void convolve_plainly(at::TensorList maps, const WinogradPanels<Factor>& weights
   const std::vector<T*> y = first_places<T>(results);
   std::vector<Factor*> made(maps.size());  // what has to be rounded is made aside
   if constexpr (std::is_same_v<T, Factor>) made = y;
-  convolve(places, weights, panels, made, groups_of(places.tiles(), 1), 1,
+  convolve(places, weights, panels, made, groups_of(places.tiles(), 1),
            [&](int64_t, int64_t) { return PlainResults<T, Factor>(weights, biases, clamp, y); });
 }
 

@@ -84,7 +84,7 @@ struct GradientSums {
   float *sum, *product;  ///< [channels], to which g and g * (x - mean) are added
 };
 /// The same as gradients of what was pending: with g such a result where nothing has been clamped, else 0, scale * g.
-/// pending  of these places; nothing is within limits that have changed places, which those beyond the picture have
+/// pending  of these places; those beyond the picture have a low limit above the high one, which nothing is within
 void transform_products_back(int64_t results, const float* products, int64_t step, int64_t channels,
                              const TilePlaces<float>& x, const PendingPlaces& pending, const GradientSums& sums,
                              float* const* made, const float* const* next);
