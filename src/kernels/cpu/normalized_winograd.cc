@@ -17,8 +17,10 @@
 namespace osprey::kernels::cpu {
 namespace {
 
-constexpr int64_t kOfAGroup = 24;          // tiles whose sums lie together
-constexpr int64_t kOfFloats = kLeastRows;  // of these, tiles that are summed as floats before they join the doubles
+constexpr int64_t kOfAGroup =
+    24;  // tiles whose sums lie together: few beside the results, and enough groups for threads
+constexpr int64_t kOfFloats =
+    8;  // of these, whose up to 128 results are summed as floats, as many as in channel_rows.h
 
 /// Floats to which tiles add up what joins the doubles of their group.
 class FloatSums {
@@ -231,7 +233,7 @@ SharedGradients normalized_in_tiles_backward(const std::vector<ThroughStatistics
     using T = std::remove_pointer_t<decltype(type)>;
     const std::vector<at::Tensor> totals = totals_of<T>(gradients);
     result.maps = of_x ? gradients_of_maps<T>(totals, maps, affines, weights) : std::vector<MapGradient>(maps.size());
-    result.weights = normalized_weight_gradient_in_tiles(totals, maps, affines).permute({0, 3, 1, 2});
+    result.weights = weight_gradient_in_tiles(totals, maps, affines).permute({0, 3, 1, 2});
   });
   return result;
 }

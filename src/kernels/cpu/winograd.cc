@@ -125,22 +125,13 @@ void convolve_by_packed(const at::Tensor& map, const at::Tensor& packed, const a
   });
 }
 
-at::Tensor weight_gradient_in_tiles(at::TensorList gradients, at::TensorList maps) {
+at::Tensor weight_gradient_in_tiles(at::TensorList gradients, at::TensorList maps, const Affines& affines) {
   at::Tensor result;
   with_factors(maps[0].scalar_type(), [&](auto* type, auto* factor) {
     using Factor = std::remove_pointer_t<decltype(factor)>;
-    result = weight_gradient<std::remove_pointer_t<decltype(type)>, Factor>(gradients, maps, /*affines=*/{},
-                                                                            tile_for(maps, kPairs<Factor>));
-  });
-  return result;
-}
-
-at::Tensor normalized_weight_gradient_in_tiles(at::TensorList gradients, at::TensorList maps, const Affines& affines) {
-  at::Tensor result;
-  with_factors(maps[0].scalar_type(), [&](auto* type, auto* factor) {
-    using Factor = std::remove_pointer_t<decltype(factor)>;
+    const auto tile = affines.empty() ? &tile_for : &tile_for_normalized;
     result = weight_gradient<std::remove_pointer_t<decltype(type)>, Factor>(gradients, maps, affines,
-                                                                            tile_for_normalized(maps, kPairs<Factor>));
+                                                                            tile(maps, kPairs<Factor>));
   });
   return result;
 }

@@ -35,7 +35,9 @@ void convolve_by_packed(const at::Tensor& map, const at::Tensor& packed, const a
 
 /// The gradient of the weights, [O, 3, 3, I] float32.
 /// gradients  [B, O, H, W] each      maps  [B, I, H, W], of the same type
-at::Tensor weight_gradient_in_tiles(at::TensorList gradients, at::TensorList maps);
+/// affines    of a convolution that normalises: clamps pending of each map, or none of any; empty: of one that does not
+at::Tensor weight_gradient_in_tiles(at::TensorList gradients, at::TensorList maps,
+                                    const std::vector<std::optional<Affine>>& affines = {});
 
 /// Whether tiles take windows of 3 x 3 over maps that are normalised as they are read: maps that are multiplied as they
 /// are, with channels that fill panels.
@@ -47,10 +49,5 @@ std::vector<Convolved> normalized_in_tiles(at::TensorList maps, const std::vecto
 SharedGradients normalized_in_tiles_backward(const std::vector<ThroughStatistics>& gradients, at::TensorList maps,
                                              const std::vector<std::optional<Affine>>& affines,
                                              const at::Tensor& weights, bool of_x);
-
-/// The gradient of the weights alone.
-/// affines  of what is pending, which may only be clamped
-at::Tensor normalized_weight_gradient_in_tiles(at::TensorList gradients, at::TensorList maps,
-                                               const std::vector<std::optional<Affine>>& affines);
 
 }  // namespace osprey::kernels::cpu

@@ -69,25 +69,37 @@ struct Normalized {
   V mean, scale, shift;
 };
 
+template <class V>
+OSPREY_INLINE V clamped(V number, const V& low, const V& high) {
+  number = number < low ? low : number;
+  return number > high ? high : number;
+}
+
 /// Limits in registers.
 template <class Numbers>
-struct SameLimits {
+class SameLimits {
+ public:
   using V = typename Numbers::Floats;
   OSPREY_INLINE explicit SameLimits(const PendingPlaces& pending)
       : low_(V{} + pending.clamp.low), high_(V{} + pending.clamp.high) {}
   OSPREY_INLINE V low(int) const { return low_; }
   OSPREY_INLINE V high(int) const { return high_; }
+
+ private:
   V low_, high_;
 };
 
 /// Those of each place.
 template <class Numbers>
-struct LimitsOfPlaces {
+class LimitsOfPlaces {
+ public:
   using V = typename Numbers::Floats;
-  OSPREY_INLINE explicit LimitsOfPlaces(const PendingPlaces& pending) : clamps(pending.clamps.data()) {}
-  OSPREY_INLINE V low(int i) const { return V{} + clamps[i].low; }
-  OSPREY_INLINE V high(int i) const { return V{} + clamps[i].high; }
-  const Clamp* clamps;
+  OSPREY_INLINE explicit LimitsOfPlaces(const PendingPlaces& pending) : clamps_(pending.clamps.data()) {}
+  OSPREY_INLINE V low(int i) const { return V{} + clamps_[i].low; }
+  OSPREY_INLINE V high(int i) const { return V{} + clamps_[i].high; }
+
+ private:
+  const Clamp* clamps_;
 };
 
 /// Numbers as they are.
@@ -105,10 +117,7 @@ struct AsPending {
   using V = typename Numbers::Floats;
   OSPREY_INLINE AsPending(const PendingPlaces* pending, int64_t c) : of(*pending, c), limits(*pending) {}
   OSPREY_INLINE V at(const typename Numbers::Element* from, int i) const {
-    const V low = limits.low(i), high = limits.high(i);
-    V number = (Numbers::get(from) - of.mean) * of.scale + of.shift;
-    number = number < low ? low : number;
-    return number > high ? high : number;
+    return clamped(V((Numbers::get(from) - of.mean) * of.scale + of.shift), limits.low(i), limits.high(i));
   }
   Normalized<Numbers> of;
   Limits limits;
@@ -220,16 +229,34 @@ template <class Numbers>
 struct Clamped {
   using V = typename Biased<Numbers>::V;
 
-  OSPREY_INLINE V at(const V& number, int i) const {
-    V result = biased.at(number, i);
-    result = result < low ? low : result;
-    return result > high ? high : result;
-  }
+  OSPREY_INLINE V at(const V& number, int i) const { return clamped(biased.at(number, i), low, high); }
   OSPREY_INLINE void done() const {}
   Biased<Numbers> biased;
   V low, high;
 };
 
+/// Two sums over the places of a tile, of some channels. (Places take turns with two of each: a sum waits for the
+/// last.)
+template <class Numbers>
+class TwoSums {
+ public:
+  using Single = Singles<Numbers::kLanes>;
+  using V = typename Single::Floats;
+
+  OSPREY_INLINE void add(int place, const V& one, const V& other) {
+    one_[place % 2] += one;
+    other_[place % 2] += other;
+  }
+  OSPREY_INLINE void join(float* one, float* other) const {
+    Single::put(Single::get(one) + (one_[0] + one_[1]), one);
+    Single::put(Single::get(other) + (other_[0] + other_[1]), other);
+  }
+
+ private:
+  V one_[2] = {}, other_[2] = {};
+};
+
+/// Summed for the moments.
 /// kWhole  all results are inside of the picture
 template <class Numbers, bool kWhole>
 class Summed {
@@ -248,21 +275,19 @@ class Summed {
     }
     V difference = result - center_;
     if constexpr (!kWhole) difference = difference * sums_.inside[i];
-    sum_[i % 2] += difference;
-    square_[i % 2] += difference * difference;
+    own_.add(i, difference, difference * difference);
     return result;
   }
-  OSPREY_INLINE void done() const {
-    Single::put(Single::get(sums_.sum + c_) + (sum_[0] + sum_[1]), sums_.sum + c_);
-    Single::put(Single::get(sums_.square + c_) + (square_[0] + square_[1]), sums_.square + c_);
-  }
+  OSPREY_INLINE void done() const { own_.join(sums_.sum + c_, sums_.square + c_); }
 
  private:
   const ResultSums& sums_;
   int64_t c_;
-  V center_, sum_[2] = {}, square_[2] = {};
+  V center_;
+  TwoSums<Numbers> own_;
 };
 
+/// Taken back through clamp and batch norm, and summed.
 template <class Numbers, class Limits>
 class TakenBack {
  public:
@@ -276,19 +301,16 @@ class TakenBack {
     const V centered = Numbers::get(x_[i] + c_) - of_.mean;
     const Few<Single> normalized(centered * of_.scale + of_.shift), low(limits_.low(i)), high(limits_.high(i)),
         gradient(number);
-    Few<Single> taken;
+    Few<Single>
+        taken;  // one by one, see lanes.h: of a choice between vectors and zeros the compiler makes single numbers
     each<Single>([&](int lane) __attribute__((always_inline)) {
       taken[lane] = Clamp{low[lane], high[lane]}.back(normalized[lane], gradient[lane]);
     });
     const V g = taken.all();
-    sum_[i % 2] += g;
-    product_[i % 2] += g * centered;
+    own_.add(i, g, g * centered);
     return of_.scale * g;
   }
-  OSPREY_INLINE void done() const {
-    Single::put(Single::get(sums_.sum + c_) + (sum_[0] + sum_[1]), sums_.sum + c_);
-    Single::put(Single::get(sums_.product + c_) + (product_[0] + product_[1]), sums_.product + c_);
-  }
+  OSPREY_INLINE void done() const { own_.join(sums_.sum + c_, sums_.product + c_); }
 
  private:
   const typename Numbers::Element* const* x_;
@@ -296,7 +318,7 @@ class TakenBack {
   int64_t c_;
   Normalized<Numbers> of_;
   Limits limits_;
-  V sum_[2] = {}, product_[2] = {};
+  TwoSums<Numbers> own_;
 };
 
 /// of_channels  (first channel) -> what becomes of their results, as above
