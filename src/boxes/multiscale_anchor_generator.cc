@@ -31,6 +31,17 @@ class MultiscaleAnchorGenerator final : public AnchorGenerator {
 
   at::Tensor generate(const std::vector<FeatureMapShape>& shapes, int64_t image_height,
                       int64_t image_width) const override {
+    return generate(shapes, image_height, image_width, /*any_size=*/false);
+  }
+  /// Centres always lie in the middle of the cells.
+  at::Tensor generate_for_any_size(const std::vector<FeatureMapShape>& shapes, int64_t image_height,
+                                   int64_t image_width) const override {
+    return generate(shapes, image_height, image_width, /*any_size=*/true);
+  }
+
+ private:
+  at::Tensor generate(const std::vector<FeatureMapShape>& shapes, int64_t image_height, int64_t image_width,
+                      bool any_size) const {
     check_feature_maps(shapes, num_levels());
     std::vector<at::Tensor> grids;
     for (size_t i = 0; i < shapes.size(); ++i) {
@@ -39,15 +50,14 @@ class MultiscaleAnchorGenerator final : public AnchorGenerator {
       spec.anchors = cross(options_.scales, options_.aspect_ratios);
       spec.base_height = spec.base_width = static_cast<float>(static_cast<double>(stride) * options_.anchor_scale);
       spec.y_stride = spec.x_stride = static_cast<float>(stride);
-      spec.y_offset = offset(stride, image_height);
-      spec.x_offset = offset(stride, image_width);
+      spec.y_offset = offset(stride, any_size ? stride : image_height);
+      spec.x_offset = offset(stride, any_size ? stride : image_width);
       grids.push_back(anchor_grid(shapes[i], spec));
     }
     const at::Tensor anchors_px = at::cat(grids);
     return options_.normalize_coordinates ? normalized(anchors_px, image_height, image_width) : anchors_px;
   }
 
- private:
   size_t num_levels() const { return static_cast<size_t>(options_.max_level - options_.min_level + 1); }
 
   /// Centres lie in the middle of the cells only where the cells divide the image evenly; otherwise the original puts

@@ -49,18 +49,20 @@ class Report {
   }
 
   void check_resizer(const std::string& path, const proto::ImageResizer& resizer) {
-    const char* const kFixed = "fixed_shape_resizer { height: 640 width: 640 }";
+    const auto add_resizer = [&](const char* choice, const char* why,
+                                 const char* substitute = "fixed_shape_resizer { height: 640 width: 640 }") {
+      add(path + choice, why, substitute, /*in_step=*/true);
+    };
     if (resizer.has_keep_aspect_ratio_resizer()) {
-      const auto& keep = resizer.keep_aspect_ratio_resizer();
-      if (!keep.pad_to_max_dimension())
-        add(path + ".keep_aspect_ratio_resizer", "the image size follows each image's aspect ratio",
-            "pad_to_max_dimension: true");
+      if (!resizer.keep_aspect_ratio_resizer().pad_to_max_dimension())
+        add_resizer(".keep_aspect_ratio_resizer", "the image size follows each image's aspect ratio",
+                    "pad_to_max_dimension: true");
     } else if (resizer.has_identity_resizer()) {
-      add(path + ".identity_resizer", "images keep their own size", kFixed);
+      add_resizer(".identity_resizer", "images keep their own size");
     } else if (resizer.has_conditional_shape_resizer()) {
-      add(path + ".conditional_shape_resizer", "the image size depends on the image", kFixed);
+      add_resizer(".conditional_shape_resizer", "the image size depends on the image");
     } else if (resizer.has_pad_to_multiple_resizer()) {
-      add(path + ".pad_to_multiple_resizer", "the image size depends on the image", kFixed);
+      add_resizer(".pad_to_multiple_resizer", "the image size depends on the image");
     }
   }
 

@@ -25,27 +25,6 @@ void put_size(at::Tensor& sizes, int64_t row, ImageSize size) {
   row_of<int64_t>(sizes, row)[1] = size.width;
 }
 
-void put_picture(Batch& batch, int64_t row, const at::Tensor& picture, const BatchShape& shape,
-                 const ImageResizer& resizer) {
-  if (shape.own_size) {
-    batch.images = picture.permute({2, 0, 1}).unsqueeze(0);
-    put_size(batch.true_shapes, row, {picture.size(0), picture.size(1)});
-    return;
-  }
-  const at::Tensor canvas = batch.images.permute({0, 2, 3, 1})[row];
-  const ImageSize size{picture.size(0), picture.size(1)};
-  const bool fits = size.height <= shape.image.height && size.width <= shape.image.width;
-  if (shape.resize_later && fits) {
-    resize_into(picture, canvas.narrow(0, 0, size.height).narrow(1, 0, size.width));  // which is a copy
-    put_size(batch.source_shapes, row, size);
-    put_size(batch.true_shapes, row, resizer.content_size(size));
-    return;
-  }
-  const ImageSize content = resizer.resize_into(picture, canvas);
-  put_size(batch.true_shapes, row, content);
-  if (shape.resize_later) put_size(batch.source_shapes, row, content);
-}
-
 void put_objects(Batch& batch, int64_t row, const Example& example, int64_t count) {
   static_assert(sizeof(Box) == 4 * sizeof(float));
   if (count > 0) std::memcpy(row_of<float>(batch.boxes, row), example.boxes.data(), count * sizeof(Box));
@@ -99,17 +78,25 @@ void put_k_hot(Batch& batch, int64_t row, const Example& example, const MergedBo
     if (confidences != nullptr) confidences[at] = confidence_of(example, static_cast<int64_t>(i));
   }
 }
-}  // namespace
+ImageSize size_of(const at::Tensor& picture) { return {picture.size(0), picture.size(1)}; }
 
+at::ScalarType image_type(const BatchShape& shape) { return shape.float_images ? at::kFloat : at::kByte; }
+
+at::Tensor host_zeros(const BatchShape& shape, at::IntArrayRef sizes, at::ScalarType type) {
+  return at::zeros(sizes, at::TensorOptions().dtype(type).pinned_memory(shape.pin_memory));
+}
+
+at::Tensor empty_images(const BatchShape& shape, ImageSize canvas) {
+  return host_zeros(shape, {shape.batch_size, canvas.height, canvas.width, shape.channels}, image_type(shape))
+      .permute({0, 3, 1, 2});
+}
+
+/// A batch of padding.
 Batch empty_batch(const BatchShape& shape) {
   const int64_t size = shape.batch_size, boxes = shape.max_boxes;
-  const auto zeros = [&](at::IntArrayRef sizes, at::ScalarType type) {
-    return at::zeros(sizes, at::TensorOptions().dtype(type).pinned_memory(shape.pin_memory));
-  };
+  const auto zeros = [&](at::IntArrayRef sizes, at::ScalarType type) { return host_zeros(shape, sizes, type); };
   Batch batch;
-  batch.images =
-      zeros({size, shape.image.height, shape.image.width, shape.channels}, shape.float_images ? at::kFloat : at::kByte)
-          .permute({0, 3, 1, 2});
+  if (shape.image) batch.images = empty_images(shape, *shape.image);
   batch.true_shapes = zeros({size, 2}, at::kLong);
   if (shape.resize_later) batch.source_shapes = zeros({size, 2}, at::kLong);
   batch.boxes = zeros({size, boxes, 4}, at::kFloat);
@@ -132,37 +119,93 @@ Batch empty_batch(const BatchShape& shape) {
   return batch;
 }
 
-int64_t put(Batch& batch, int64_t row, const Example& example, int64_t key, const BatchShape& shape,
-            const ImageResizer& resizer) {
-  put_picture(batch, row, example.image, shape, resizer);
+}  // namespace
+
+Collation::Collation(const BatchShape& shape, std::shared_ptr<const ImageResizer> resizer)
+    : shape_(shape), resizer_(std::move(resizer)), batch_(empty_batch(shape)) {
+  if (!shape.image) pictures_.resize(static_cast<size_t>(shape.batch_size));
+}
+
+int64_t Collation::put(int64_t row, const Example& example, int64_t key) {
+  put_picture(row, example.image);
 
   int64_t found = static_cast<int64_t>(example.boxes.size());
-  if (shape.multi_label) {
-    const auto* const picture = row_of<int64_t>(batch.true_shapes, row);
-    const ImageSize canvas = resizer.static_size().value_or(shape.image);  // of the network, whoever resizes
+  if (shape_.multi_label) {
+    const auto* const picture = row_of<int64_t>(batch_.true_shapes, row);
+    const ImageSize canvas = resizer_->canvas_size(size_of(example.image));  // of the network, whoever resizes
     const MergedBoxes merged = merge_boxes(example, {picture[0], picture[1]}, canvas);
     found = static_cast<int64_t>(merged.first.size());
-    const int64_t count = std::min(found, shape.max_boxes);
+    const int64_t count = std::min(found, shape_.max_boxes);
     Example rows = example;
     rows.image = at::Tensor();
     select(rows, merged.first);
-    put_objects(batch, row, rows, count);
-    put_k_hot(batch, row, example, merged, count, shape.num_classes);
+    put_objects(batch_, row, rows, count);
+    put_k_hot(batch_, row, example, merged, count, shape_.num_classes);
   } else {
-    const int64_t count = std::min(found, shape.max_boxes);
-    put_objects(batch, row, example, count);
-    if (shape.class_scores)
-      put_scores(batch, row, example, count, shape.num_classes);
+    const int64_t count = std::min(found, shape_.max_boxes);
+    put_objects(batch_, row, example, count);
+    if (shape_.class_scores)
+      put_scores(batch_, row, example, count, shape_.num_classes);
     else
-      put_labels(batch, row, example, count);
+      put_labels(batch_, row, example, count);
   }
 
-  put_image_classes(batch, row, example);
-  batch.image_weights.data_ptr<float>()[row] = 1;
-  batch.example_keys.data_ptr<int64_t>()[row] = key;
-  put_size(batch.original_sizes, row, {example.original_height, example.original_width});
-  batch.ids[row] = example.id;
-  return std::max<int64_t>(0, found - shape.max_boxes);
+  put_image_classes(batch_, row, example);
+  batch_.image_weights.data_ptr<float>()[row] = 1;
+  batch_.example_keys.data_ptr<int64_t>()[row] = key;
+  put_size(batch_.original_sizes, row, {example.original_height, example.original_width});
+  batch_.ids[row] = example.id;
+  return std::max<int64_t>(0, found - shape_.max_boxes);
+}
+
+void Collation::put_picture(int64_t row, const at::Tensor& picture) {
+  const ImageSize size = size_of(picture);
+  if (!shape_.image) {
+    pictures_[static_cast<size_t>(row)] = on_canvas_of_its_own(picture);
+    put_size(batch_.true_shapes, row, resizer_->content_size(size));
+    return;
+  }
+  const at::Tensor canvas = batch_.images.permute({0, 2, 3, 1})[row];
+  const bool fits = size.height <= shape_.image->height && size.width <= shape_.image->width;
+  if (shape_.resize_later && fits) {
+    resize_into(picture, canvas.narrow(0, 0, size.height).narrow(1, 0, size.width));  // which is a copy
+    put_size(batch_.source_shapes, row, size);
+    put_size(batch_.true_shapes, row, resizer_->content_size(size));
+    return;
+  }
+  const ImageSize content = resizer_->resize_into(picture, canvas);
+  put_size(batch_.true_shapes, row, content);
+  if (shape_.resize_later) put_size(batch_.source_shapes, row, content);
+}
+
+at::Tensor Collation::on_canvas_of_its_own(const at::Tensor& picture) const {
+  const ImageSize size = size_of(picture), canvas = resizer_->canvas_size(size);
+  const at::ScalarType type = image_type(shape_);
+  const bool stays = resizer_->content_size(size) == size && canvas == size;
+  if (stays && picture.scalar_type() == type && picture.size(2) == shape_.channels) return picture;
+  at::Tensor result = at::zeros({canvas.height, canvas.width, shape_.channels}, type);
+  resizer_->resize_into(picture, result);
+  return result;
+}
+
+Batch Collation::finish() {
+  if (shape_.image) return std::move(batch_);
+  ImageSize canvas{0, 0};
+  for (const at::Tensor& picture : pictures_)
+    if (picture.defined()) canvas = {std::max(canvas.height, picture.size(0)), std::max(canvas.width, picture.size(1))};
+  if (canvas.height == 0) canvas = resizer_->usual_size();  // none of the records could be used
+  if (pictures_.size() == 1 && pictures_[0].defined()) {
+    batch_.images = pictures_[0].permute({2, 0, 1}).unsqueeze(0);
+    return std::move(batch_);
+  }
+  batch_.images = empty_images(shape_, canvas);
+  for (size_t row = 0; row < pictures_.size(); ++row) {
+    const at::Tensor& picture = pictures_[row];
+    if (!picture.defined()) continue;
+    const at::Tensor place = batch_.images[static_cast<int64_t>(row)].permute({1, 2, 0});
+    place.narrow(0, 0, picture.size(0)).narrow(1, 0, picture.size(1)).copy_(picture);
+  }
+  return std::move(batch_);
 }
 
 void drop_unusable_objects(Example& example) {

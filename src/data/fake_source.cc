@@ -38,23 +38,27 @@ Example fake_example(int64_t index, const SourceOptions& options, ImageSize size
   return example;
 }
 
+/// Lying and standing in turn, for networks that take pictures of any size.
+ImageSize fake_size(int64_t index) { return index % 2 == 0 ? ImageSize{480, 640} : ImageSize{640, 480}; }
+
 class FakeSource final : public BatchSource {
  public:
   FakeSource(const SourceOptions& options, int64_t num_examples)
       : options_(options), order_{num_examples, 1, options.training, options.seed} {
-    TORCH_CHECK(options.resizer && options.resizer->static_size(), "a source needs a resizer with a static size");
+    TORCH_CHECK(options.resizer, "a source needs a resizer");
     shape_ = shape_of(options);
     shape_.pin_memory = options.pin_memory;
     if (shape_.max_boxes == 0) shape_.max_boxes = 4 * pictures_of(options);
     shape_.num_classes = std::max<int64_t>(1, options.num_classes);
-    for (int64_t i = 0; i < num_examples; ++i) examples_.push_back(fake_example(i, options, shape_.image));
+    for (int64_t i = 0; i < num_examples; ++i)
+      examples_.push_back(fake_example(i, options, shape_.image.value_or(fake_size(i))));
   }
 
   std::optional<Batch> next() override {
     const int64_t size = shape_.batch_size, first = options_.first_of(position_);
     const int64_t rows = options_.training ? size : std::min(size, order_.size() - first);
     if (rows <= 0) return std::nullopt;
-    Batch batch = empty_batch(shape_);
+    Collation collation(shape_, options_.resizer);
     for (int64_t row = 0; row < rows; ++row) {
       const EpochOrder::Place place = order_.place(first + row);
       const int64_t record = order_.record_of(order_.draw(place));
@@ -62,10 +66,10 @@ class FakeSource final : public BatchSource {
       if (options_.training && options_.augmenter)
         options_.augmenter->apply(example, {options_.seed, place.epoch, static_cast<uint64_t>(record), 0},
                                   [&](RandomDraws& draws) { return examples_[draws.integer(0, order_.size())]; });
-      put(batch, row, example, first + row, shape_, *options_.resizer);
+      collation.put(row, example, first + row);
     }
     ++position_;
-    return batch;
+    return collation.finish();
   }
   void seek(int64_t index) override { position_ = index; }
   int64_t position() const override { return position_; }

@@ -82,10 +82,11 @@ int64_t rows_for_all_boxes(const ExampleIndex& index, int64_t pictures, const st
   return most * pictures;
 }
 
-/// Bytes of a batch in the memory of the host; pinned memory is given in powers of two.
-int64_t host_bytes(BatchShape shape) {
+/// Bytes of a batch in the memory of the host, a usual one where they differ; pinned memory is given in powers of two.
+int64_t host_bytes(BatchShape shape, const std::shared_ptr<const ImageResizer>& resizer) {
   const bool pinned = std::exchange(shape.pin_memory, false);
-  const Batch batch = empty_batch(shape);
+  shape.image = shape.image.value_or(resizer->usual_size());
+  const Batch batch = Collation(shape, resizer).finish();
   const auto images = static_cast<uint64_t>(batch.images.nbytes());
   return bytes_of(batch) + (pinned ? static_cast<int64_t>(std::bit_ceil(images) - images) : 0);
 }
@@ -98,11 +99,10 @@ int64_t batches_ahead(const proto::InputReader& reader) {
 
 /// How many batches to make ahead: as many as are wanted and fit, beside the pictures that are kept. The start says
 /// what they take.
-int64_t planned_batches(int64_t wanted, const BatchShape& shape, const config::ConfigNode<proto::InputReader>& reader,
+int64_t planned_batches(int64_t wanted, int64_t batch, const config::ConfigNode<proto::InputReader>& reader,
                         const std::string& name, int64_t cache_bytes) {
-  if (shape.own_size) return wanted;  // of sizes that nobody knows
   const auto mib = [](int64_t bytes) { return (bytes + (1 << 20) - 1) >> 20; };
-  const int64_t batch = host_bytes(shape), limit = static_cast<int64_t>(reader->max_host_memory_mb()) << 20;
+  const int64_t limit = static_cast<int64_t>(reader->max_host_memory_mb()) << 20;
   const int64_t planned = limit > 0 ? std::clamp<int64_t>(limit / batch - 1, 1, wanted) : wanted;
   const int64_t needed = batch * (planned + 1), available = available_bytes();  // one is in use
   if (available > 0 && needed > available)
@@ -124,14 +124,6 @@ int64_t planned_batches(int64_t wanted, const BatchShape& shape, const config::C
 void check_source(const config::ConfigNode<proto::InputReader>& reader, const SourceOptions& options) {
   TORCH_CHECK(options.resizer, "a source needs a resizer");
   TORCH_CHECK(options.batch_size > 0, "batch size must be > 0");
-  TORCH_CHECK(!options.own_sizes || (options.batch_size == 1 && !options.training),
-              "pictures of their own sizes come one by one, for an evaluation");
-  if (options.own_sizes && reader->has_custom())
-    reader.fail("custom", "gives pictures of the network's size, and tiles are cut from whole ones");
-  if (!options.own_sizes && !options.resizer->static_size())
-    reader.fail("",
-                "batches need pictures of one size: use fixed_shape_resizer, or keep_aspect_ratio_resizer with "
-                "pad_to_max_dimension: true");
   if (reader->has_custom() && pictures_of(options) > 1)
     reader.fail("custom",
                 "gives one example at a time, and data_augmentation_options has a step that takes several "
@@ -171,7 +163,7 @@ std::unique_ptr<RecordSource> make_source(const config::ConfigNode<proto::InputR
   LoaderParts parts;
   parts.index = open_examples(reader, label_map);
   DecoderOptions decoding = decoder_options(reader, options.num_classes);
-  if (reader->decode_reduced() && !options.own_sizes) decoding.reduce_for = options.resizer;
+  if (reader->decode_reduced()) decoding.reduce_for = options.resizer;
   parts.decoder = std::make_unique<ExampleDecoder>(decoding, label_map);
   parts.options = options;
   parts.reader = name;
@@ -216,7 +208,7 @@ std::unique_ptr<RecordSource> make_source(const config::ConfigNode<proto::InputR
   const int64_t wanted =
       options.num_workers > 0 ? options.num_workers : std::max<int64_t>(1, std::thread::hardware_concurrency());
   const int64_t ahead = options.prefetch_batches > 0 ? options.prefetch_batches : batches_ahead(*reader);
-  const int64_t planned = planned_batches(ahead, shape, reader, name, parts.cache_bytes);
+  const int64_t planned = planned_batches(ahead, host_bytes(shape, options.resizer), reader, name, parts.cache_bytes);
   const int64_t rows = (planned + 1) * options.batch_size;  // that may be made at a time
   return start_loader(std::move(parts), std::min(wanted, rows), planned);
 }

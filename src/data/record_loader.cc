@@ -40,7 +40,7 @@ struct RowReport {
   std::string id;
 };
 struct Loaded {
-  Batch batch;
+  Collation collation;
   std::vector<RowReport> rows;
 };
 
@@ -69,7 +69,7 @@ class Loader final : public RecordSource {
       return std::nullopt;
     }
     tell(*loaded);
-    return std::move(loaded->batch);
+    return loaded->collation.finish();
   }
   void seek(int64_t index) override {
     prefetcher_.seek(index);
@@ -87,7 +87,8 @@ class Loader final : public RecordSource {
   Prefetcher<Loaded>::Work work() {
     Prefetcher<Loaded>::Work work;
     work.begin = [this](int64_t index) {
-      return Loaded{empty_batch(parts_.shape), std::vector<RowReport>(static_cast<size_t>(rows_of(index)))};
+      return Loaded{Collation(parts_.shape, parts_.options.resizer),
+                    std::vector<RowReport>(static_cast<size_t>(rows_of(index)))};
     };
     work.num_rows = [this](int64_t index) { return rows_of(index); };
     work.fill = [this](Loaded& loaded, int64_t index, int64_t row) { fill(loaded, index, row); };
@@ -127,7 +128,7 @@ class Loader final : public RecordSource {
     Timed timed(collate_);
     report.id = example.id;
     report.boxes = static_cast<int64_t>(example.boxes.size());
-    report.dropped = put(loaded.batch, row, example, running, parts_.shape, *parts_.options.resizer);
+    report.dropped = loaded.collation.put(row, example, running);
   }
 
   struct Drawn {

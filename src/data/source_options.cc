@@ -57,8 +57,7 @@ std::optional<ImageSize> device_canvas(const config::ConfigNode<proto::TrainConf
 BatchShape shape_of(const SourceOptions& options) {
   BatchShape shape;
   shape.batch_size = options.batch_size;
-  shape.own_size = options.own_sizes;
-  if (!options.own_sizes) shape.image = options.canvas.value_or(*options.resizer->static_size());
+  shape.image = options.canvas ? options.canvas : options.resizer->static_size();
   shape.resize_later = options.canvas.has_value();
   shape.channels = options.resizer->channels();
   shape.max_boxes = options.max_boxes;

@@ -19,6 +19,13 @@ config::ConfigNode<proto::InputReader> reader_of(const Root& root, int index) {
   return root.child("eval_input_reader", index, root->eval_input_reader(index));
 }
 
+/// Leaves pictures as they are.
+std::shared_ptr<const data::ImageResizer> identity_resizer() {
+  proto::ImageResizer config;
+  config.mutable_identity_resizer();
+  return data::build_image_resizer(config);
+}
+
 }  // namespace
 
 config::ConfigNode<proto::InputReader> naming_reader(const Root& root, int index) {
@@ -69,7 +76,9 @@ CheckpointEvaluator::CheckpointEvaluator(const Root& root, const CheckpointEvalu
     options_.tiled = {*options.tiles, data::shape_of(source), source.resizer};
     options_.detections_file.clear();
     options_.visualization_dir.clear();
-    source.own_sizes = true;
+    if (reader->has_custom())
+      reader.fail("custom", "gives pictures of the network's size, and tiles are cut from whole ones");
+    source.resizer = identity_resizer();
     source.batch_size = source.prefetch_batches = 1;
     source.pin_memory = false;
   }

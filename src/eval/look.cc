@@ -29,14 +29,14 @@ class Shown {
     std::vector<std::vector<Detection>> result;
     const auto size = static_cast<size_t>(tiled_.shape.batch_size);
     for (size_t begin = 0; begin < pictures.size(); begin += size) {
-      Batch batch = data::empty_batch(tiled_.shape);
+      data::Collation collation(tiled_.shape, tiled_.resizer);
       const size_t end = std::min(begin + size, pictures.size());
       for (size_t i = begin; i < end; ++i) {
         Example part;
         part.image = pictures[i];
-        data::put(batch, static_cast<int64_t>(i - begin), part, static_cast<int64_t>(i), tiled_.shape, *tiled_.resizer);
+        collation.put(static_cast<int64_t>(i - begin), part, static_cast<int64_t>(i));
       }
-      const Look look = look_at(model_, to(batch, device_));
+      const Look look = look_at(model_, to(collation.finish(), device_));
       is_broken_ = is_broken_ || look.broken_images > 0;
       for (size_t i = begin; i < end; ++i)
         result.push_back(finite_of(look.detections, static_cast<int64_t>(i - begin)));

@@ -39,9 +39,11 @@ ServedResize resize_of(const config::ConfigNode<proto::Ssd>& ssd, const data::Im
   const auto node = ssd.child("image_resizer", ssd->image_resizer());
   const auto canvas = resizer.static_size();
   if (!canvas)
-    node.fail("",
-              "cannot be exported: the size of the canvas depends on the picture; set pad_to_max_dimension, or use "
-              "fixed_shape_resizer");
+    node.fail("", node->has_keep_aspect_ratio_resizer()
+                      ? fmt::format("cannot be exported: the size of the canvas depends on the picture; with --set "
+                                    "{}=true every picture is padded to the largest",
+                                    node.path_of("keep_aspect_ratio_resizer.pad_to_max_dimension"))
+                      : "cannot be exported: the size of the canvas depends on the picture; use fixed_shape_resizer");
   if (resizer.method() != data::ResizeMethod::kBilinear)
     node.unsupported(node->has_fixed_shape_resizer() ? "fixed_shape_resizer.resize_method"
                                                      : "keep_aspect_ratio_resizer.resize_method");

@@ -66,12 +66,13 @@ std::string model_report(const Summary& summary) {
     maps += fmt::format("{}{}x{}x{}", maps.empty() ? "" : ", ", map[0], map[1], map[2]);
   return fmt::format(
       "\n# Model\ntrainable parameters:    {}\nall variables:           {}\n"
-      "multiplications (convolutions, one image): {:.3f} G\ninput (height x width):  {}x{}\n"
+      "multiplications (convolutions, one image): {:.3f} G\ninput (height x width):  {}x{}{}\n"
       "feature maps (h x w x d): {}\nanchors:                 {}\nbox encodings:           [{}]\nclass predictions:    "
       "   [{}]\n",
       summary.trainable_parameters, summary.total_parameters, static_cast<double>(summary.multiply_adds) * 1e-9,
-      summary.input_size[0], summary.input_size[1], maps, summary.num_anchors,
-      fmt::join(summary.box_encodings_shape, ", "), fmt::join(summary.class_predictions_shape, ", "));
+      summary.input_size[0], summary.input_size[1], summary.any_input_size ? " for a picture of 480x640" : "", maps,
+      summary.num_anchors, fmt::join(summary.box_encodings_shape, ", "),
+      fmt::join(summary.class_predictions_shape, ", "));
 }
 
 std::string inspection_json(const Pipeline& pipeline, const Summary& summary) {
@@ -80,6 +81,7 @@ std::string inspection_json(const Pipeline& pipeline, const Summary& summary) {
                                    {"total_parameters", summary.total_parameters},
                                    {"multiply_adds", summary.multiply_adds},
                                    {"input_size", summary.input_size},
+                                   {"any_input_size", summary.any_input_size},
                                    {"feature_maps", summary.feature_maps},
                                    {"num_anchors", summary.num_anchors},
                                    {"box_encodings_shape", summary.box_encodings_shape},

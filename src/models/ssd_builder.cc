@@ -28,16 +28,12 @@ bool leaves_padding(const data::ImageResizer& resizer) {
 
 void read_input(const SsdNode& cfg, SsdOptions& options) {
   const auto resizer = data::build_image_resizer(cfg.child("image_resizer", cfg->image_resizer()));
-  const auto size = resizer->static_size();
-  if (!size)
-    cfg.fail("image_resizer",
-             "gives no fixed size (with pad_to_max_dimension: true keep_aspect_ratio_resizer does), so this is not "
-             "supported yet: " +
-                 cfg.path_of("image_resizer"));
+  const data::ImageSize size = resizer->usual_size();
   if (resizer->channels() != 3)
     cfg.fail("image_resizer", "convert_to_grayscale is not supported yet: " + cfg.path_of("image_resizer"));
-  options.input_size = {size->height, size->width};
-  options.has_padding = leaves_padding(*resizer);
+  options.input_size = {size.height, size.width};
+  options.any_input_size = !resizer->static_size();
+  options.has_padding = options.any_input_size || leaves_padding(*resizer);
   for (const float value : resizer->pad_value())
     if (value != 0) options.pad_value = resizer->pad_value();
 }

@@ -5,9 +5,11 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 #include <vector>
 
+#include "osprey/base/error.h"
 #include "osprey/core/constant.h"
 #include "osprey/kernels/preprocess.h"
 #include "osprey/nn/batch_norm.h"
@@ -57,13 +59,25 @@ at::Tensor SsdMetaArch::preprocess_fused(const Batch& batch) const {
   }
   const at::DeviceType device = batch.images.device().type();
   if (at::autocast::is_autocast_enabled(device)) options.type = at::autocast::get_autocast_dtype(device);
+  const auto [height, width] = input_size_for(batch.images);
   const bool as_it_is = batch.images.scalar_type() == at::kByte || batch.images.scalar_type() == at::kFloat;
   return kernels::preprocess(as_it_is ? batch.images : batch.images.to(at::kFloat),
                              options_.has_padding ? batch.true_shapes.to(batch.images.device()) : at::Tensor(), options,
-                             {batch.source_shapes, options_.input_size[0], options_.input_size[1]});
+                             {batch.source_shapes, height, width});
+}
+
+void SsdMetaArch::check_size(const Batch& batch) const {
+  const auto [height, width] = input_size_for(batch.images);
+  const int64_t least = parts_.feature_extractor->min_image_side();
+  if (std::min(height, width) >= least) return;
+  throw DataError(
+      fmt::format("image '{}' comes from the image_resizer with {} x {} pixels (height x width), and the "
+                  "network needs at least {} a side",
+                  batch.ids.empty() ? "" : batch.ids.front(), height, width, least));
 }
 
 ModelInput SsdMetaArch::preprocess(const Batch& batch) {
+  check_size(batch);
   const at::Tensor keys = is_training() ? batch.example_keys : at::Tensor();
   if (!at::tracer::impl::is_dispatch_enabled()) return {preprocess_fused(batch), batch.true_shapes, keys};
   // An exported model has to do with the operations of libtorch.
@@ -98,24 +112,36 @@ std::vector<at::Tensor> SsdMetaArch::feature_maps(const ModelInput& input) {
 Predictions SsdMetaArch::predict(const ModelInput& input) {
   const std::vector<at::Tensor> maps = feature_maps(input);
   const nn::BoxPredictor::Output output = parts_.box_predictor->forward(maps, {input.example_keys});
-  const at::Tensor& anchors = anchors_of(maps);
+  const std::array<int64_t, 2> input_size = input_size_for(input.images);
+  const at::Tensor& anchors = anchors_of(maps, input_size);
   // Losses can do with logits of half the bits.
   return {output.box_encodings.to(at::kFloat), is_training() ? output.class_logits : output.class_logits.to(at::kFloat),
-          anchors, anchor_shapes_};
+          anchors, anchor_shapes_, input_size};
 }
 
-const at::Tensor& SsdMetaArch::anchors_of(const std::vector<at::Tensor>& feature_maps) {
+std::array<int64_t, 2> SsdMetaArch::input_size_for(const at::Tensor& images) const {
+  if (!options_.any_input_size) return options_.input_size;
+  return {images.size(2), images.size(3)};
+}
+
+const at::Tensor& SsdMetaArch::anchors_of(const std::vector<at::Tensor>& feature_maps,
+                                          const std::array<int64_t, 2>& input_size) {
   std::vector<std::array<int64_t, 2>> shapes;
   for (const at::Tensor& map : feature_maps) shapes.push_back({map.size(2), map.size(3)});
-  if (shapes != anchor_shapes_ || anchors_.device() != feature_maps[0].device()) {
-    anchors_ = parts_.anchor_generator->generate(shapes, options_.input_size[0], options_.input_size[1])
-                   .to(feature_maps[0].device());
+  const c10::Device device = feature_maps[0].device();
+  if (shapes != anchor_shapes_ || input_size != anchor_input_size_ || anchors_.device() != device) {
+    const auto& [height, width] = input_size;
+    const boxes::AnchorGenerator& generator = *parts_.anchor_generator;
+    anchors_ = (options_.any_input_size ? generator.generate_for_any_size(shapes, height, width)
+                                        : generator.generate(shapes, height, width))
+                   .to(device);
     anchor_shapes_ = shapes;
+    anchor_input_size_ = input_size;
   }
   return anchors_;
 }
 
-Targets SsdMetaArch::assign_targets(const at::Tensor& anchors, const Batch& batch, bool encode) const {
+Targets SsdMetaArch::assign_targets(const Predictions& predictions, const Batch& batch, bool encode) const {
   // Boxes of the batch are fractions of the picture, anchors are fractions of the padded canvas.
   targets::Groundtruth truth;
   truth.boxes = batch.boxes;
@@ -123,7 +149,7 @@ Targets SsdMetaArch::assign_targets(const at::Tensor& anchors, const Batch& batc
   truth.valid = batch.valid;
   truth.weights = batch.weights;
   if (options_.has_padding) {
-    const auto& [height, width] = options_.input_size;
+    const auto& [height, width] = predictions.input_size;
     // Divided twice, as the original does: the last bit of a box decides about matches at a threshold.
     const at::Tensor shapes = batch.true_shapes.to(batch.boxes.device(), at::kFloat);
     const auto share = [&](int64_t side, int64_t canvas) {
@@ -135,13 +161,13 @@ Targets SsdMetaArch::assign_targets(const at::Tensor& anchors, const Batch& batc
   }
   if (options_.use_confidences && (is_training() || options_.evaluates_confidences))
     truth.confidences = batch.confidences;
-  return parts_.target_assigner->assign(anchors, truth, encode);
+  return parts_.target_assigner->assign(predictions.anchors, truth, encode);
 }
 
 at::Tensor SsdMetaArch::box_losses(const Predictions& predictions, const Targets& targets) const {
   const losses::LocalizationLoss& loss = *parts_.losses.localization;
   const boxes::BoxCoder& coder = parts_.target_assigner->coder();
-  const auto& [codes, logits, anchors, shapes] = predictions;
+  const auto& [codes, logits, anchors, shapes, input_size] = predictions;
   if (!targets.boxes.defined())
     return loss.of_boxes(codes, {targets.truth, targets.match.box, anchors, *coder.center_size_scales()},
                          targets.box_weights);
@@ -168,7 +194,7 @@ Losses SsdMetaArch::loss(const Predictions& predictions, const Batch& batch) {
       parts_.losses;
   const boxes::BoxCoder& coder = parts_.target_assigner->coder();
   const bool loss_encodes = localization->encodes() && coder.center_size_scales() != nullptr;
-  Targets targets = assign_targets(predictions.anchors, batch, !loss_encodes);
+  Targets targets = assign_targets(predictions, batch, !loss_encodes);
   if (sampler) keep_sampled(targets, batch.example_keys);
   const int64_t images = predictions.box_encodings.size(0), anchors = predictions.box_encodings.size(1);
   const at::Tensor image_weights =
@@ -199,10 +225,9 @@ Losses SsdMetaArch::loss(const Predictions& predictions, const Batch& batch) {
 
 Detections SsdMetaArch::postprocess(const Predictions& predictions, const at::Tensor& true_shapes) {
   at::NoGradGuard no_grad;
-  const auto& [codes, logits, anchors, shapes] = predictions;
+  const auto& [codes, logits, anchors, shapes, input_size] = predictions;
   const boxes::BoxCoder& coder = parts_.target_assigner->coder();
-  const at::Tensor windows =
-      boxes::true_image_windows(true_shapes, options_.input_size[0], options_.input_size[1]).to(codes.device());
+  const at::Tensor windows = boxes::true_image_windows(true_shapes, input_size[0], input_size[1]).to(codes.device());
   if (coder.center_size_scales() == nullptr)
     return parts_.post_processor(coder.decode(codes, anchors), logits, has_background_column(), windows);
   const boxes::BoxCoding coding{anchors, *coder.center_size_scales()};

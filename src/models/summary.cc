@@ -16,6 +16,7 @@ Summary summarize_model(const config::ConfigNode<proto::TrainEvalPipelineConfig>
   summary.total_parameters = summary.trainable_parameters;
   for (const at::Tensor& buffer : model->buffers()) summary.total_parameters += buffer.numel();
   summary.input_size = model->input_size();
+  summary.any_input_size = model->any_input_size();
   const auto image =
       at::empty({1, 3, summary.input_size[0], summary.input_size[1]}, at::TensorOptions(at::kMeta).dtype(at::kFloat));
   const nn::MultiplyAddCounter counter;

@@ -31,7 +31,7 @@ class AnchorReach {
 /// Over what a config's anchors lie, and how well they have to overlap.
 struct AnchorPlaces {
   std::vector<boxes::FeatureMapShape> feature_maps;
-  std::array<int64_t, 2> input_size = {0, 0};  ///< height and width of the network's input
+  std::array<int64_t, 2> input_size = {0, 0};  ///< height and width of the network's input, or of a usual one
   float threshold = 0;                         ///< matched_threshold
 };
 

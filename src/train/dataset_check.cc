@@ -213,7 +213,7 @@ class ReaderPass {
     const data::ImageSize picture{example.original_height, example.original_width};
     const data::ImageResizer& resizer = *source_.resizer;
     return static_cast<int64_t>(
-        data::merge_boxes(example, resizer.content_size(picture), *resizer.static_size()).first.size());
+        data::merge_boxes(example, resizer.content_size(picture), resizer.canvas_size(picture)).first.size());
   }
 
   void add(const Example& example, const data::CheckedRecord& checked, const data::RecordOrigin& origin,

@@ -34,10 +34,11 @@ bool scaled_by_user() {
   return true;
 }
 
-/// Lets libtorch take on GPUs only ways that give the same bits every time, or all again.
-void choose_ways(const config::ConfigNode<proto::TrainConfig>& train) {
+/// Lets libtorch take on GPUs only ways that give the same bits every time, or all again. It tries them out for each
+/// shape, which is not worth it where every batch has another.
+void choose_ways(const config::ConfigNode<proto::TrainConfig>& train, bool one_shape) {
   at::Context& libtorch = at::globalContext();
-  libtorch.setBenchmarkCuDNN(!train->deterministic());
+  libtorch.setBenchmarkCuDNN(one_shape && !train->deterministic());
   libtorch.setDeterministicCuDNN(train->deterministic());
   libtorch.setDeterministicAlgorithms(train->deterministic(), /*warn_only=*/false);
   libtorch.setDeterministicFillUninitializedMemory(false);  // nobody reads what was not written
@@ -67,7 +68,7 @@ Precision precision_of(const Assembly& assembly, const at::Device& device, Repli
   if (device.is_cuda()) {
     at::globalContext().setAllowTF32CuBLAS(shortened);
     at::globalContext().setAllowTF32CuDNN(shortened);
-    choose_ways(train);
+    choose_ways(train, !assembly.state.model->any_input_size());
   }
   if (wanted == proto::TrainConfig::BF16) return Precision::kBfloat16;
   if (wanted == proto::TrainConfig::FP16) return Precision::kFloat16;

@@ -76,6 +76,14 @@ TEST(MultiscaleAnchors, OffsetIsHalfAStrideOnlyWhereTheStrideDividesTheSide) {
   expect_close(anchors[25], at::tensor({-256.0f, -256.0f, 256.0f, 256.0f}), 0, 0, "level 7");
 }
 
+TEST(MultiscaleAnchors, OffsetIsAlwaysHalfAStrideForANetworkThatTakesAnySize) {
+  const auto pyramid = generator(
+      "multiscale_anchor_generator { min_level: 7 max_level: 7 aspect_ratios: 1 scales_per_octave: 1 "
+      "normalize_coordinates: false }");
+  expect_close(pyramid->generate_for_any_size({{3, 3}}, 320, 320)[0], at::tensor({-192.0f, -192.0f, 320.0f, 320.0f}), 0,
+               0, "level 7");
+}
+
 TEST(MultiscaleAnchors, RatiosAreOutsideScalesInside) {
   const auto pyramid = generator(
       "multiscale_anchor_generator { min_level: 3 max_level: 3 aspect_ratios: [1, 4] scales_per_octave: 2 "

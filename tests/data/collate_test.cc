@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-std::unique_ptr<ImageResizer> small_fixed_resizer() {
+std::shared_ptr<const ImageResizer> small_fixed_resizer() {
   const auto text = config::parse<proto::ImageResizer>("fixed_shape_resizer { height: 4 width: 6 }", "test");
   return build_image_resizer(text.node());
 }
@@ -38,10 +38,21 @@ BatchShape shape() {
   return shape;
 }
 
+/// None of whose boxes are left out.
+Batch batch_of(const std::vector<Example>& examples, BatchShape shape,
+               std::shared_ptr<const ImageResizer> resizer = small_fixed_resizer()) {
+  shape.batch_size = static_cast<int64_t>(examples.size());
+  Collation collation(shape, std::move(resizer));
+  for (size_t i = 0; i < examples.size(); ++i)
+    EXPECT_EQ(collation.put(static_cast<int64_t>(i), examples[i], static_cast<int64_t>(i)), 0);
+  return collation.finish();
+}
+
 TEST(Collate, NoBoxesExactlyMAndOneMore) {
   for (int boxes : {0, 3, 4}) {
-    Batch batch = empty_batch(shape());
-    EXPECT_EQ(put(batch, 0, example(boxes), 9, shape(), *small_fixed_resizer()), boxes == 4 ? 1 : 0);
+    Collation collation(shape(), small_fixed_resizer());
+    EXPECT_EQ(collation.put(0, example(boxes), 9), boxes == 4 ? 1 : 0);
+    const Batch batch = collation.finish();
     EXPECT_EQ(batch.valid.sum().item<int64_t>(), std::min(boxes, 3));
     EXPECT_TRUE(at::equal(batch.weights, batch.valid.to(at::kFloat) * 0.5));
     EXPECT_EQ(batch.example_keys[0].item<int64_t>(), 9);
@@ -54,13 +65,10 @@ TEST(Collate, PicturesThatTheDeviceResizesStayAsTheyAreWhereTheyFit) {
   BatchShape later = shape();
   later.image = {5, 8};
   later.resize_later = true;
-  later.batch_size = 2;
-  Batch batch = empty_batch(later);
   Example fits = example(1), large = example(1);
   fits.image = at::arange(2 * 8 * 3).to(at::kByte).view({2, 8, 3});
   large.image = at::full({6, 8, 3}, 9, at::kByte);
-  put(batch, 0, fits, 0, later, *small_fixed_resizer());
-  put(batch, 1, large, 1, later, *small_fixed_resizer());
+  const Batch batch = batch_of({fits, large}, later);
   EXPECT_TRUE(at::equal(batch.source_shapes, at::tensor({2, 8, 4, 6}, at::kLong).view({2, 2})));
   EXPECT_TRUE(at::equal(batch.true_shapes, at::tensor({4, 6, 4, 6}, at::kLong).view({2, 2})));
   EXPECT_TRUE(at::equal(batch.images[0].slice(1, 0, 2), fits.image.permute({2, 0, 1})));
@@ -69,13 +77,50 @@ TEST(Collate, PicturesThatTheDeviceResizesStayAsTheyAreWhereTheyFit) {
   EXPECT_TRUE(at::equal(batch.original_sizes[0], at::tensor({1, 1}, at::kLong))) << "that of the record";
 }
 
+std::shared_ptr<const ImageResizer> resizer_of(const std::string& text) {
+  return build_image_resizer(config::parse<proto::ImageResizer>(text, "test").node());
+}
+
+TEST(Collate, WithoutAStaticSizeTheCanvasIsThatOfTheLargestPicture) {
+  BatchShape own = shape();
+  own.image.reset();
+  Example lying = example(1), standing = example(1);
+  lying.image = at::full({10, 20, 3}, 5, at::kByte);
+  standing.image = at::full({30, 12, 3}, 9, at::kByte);
+  const auto keeping = resizer_of("keep_aspect_ratio_resizer { min_dimension: 5 max_dimension: 20 }");
+  const Batch both = batch_of({lying, standing}, own, keeping);
+  EXPECT_EQ(both.images.sizes(), (std::vector<int64_t>{2, 3, 12, 10}));
+  EXPECT_TRUE(both.images.is_contiguous(at::MemoryFormat::ChannelsLast));
+  EXPECT_TRUE(at::equal(both.true_shapes, at::tensor({5, 10, 12, 5}, at::kLong).view({2, 2})));
+  EXPECT_TRUE((both.images[0].slice(1, 0, 5) == 5).all().item<bool>());
+  EXPECT_EQ(both.images.sum().item<int64_t>(), 3 * (5 * 10 * 5 + 12 * 5 * 9)) << "the rest is zero";
+  EXPECT_EQ(batch_of({lying}, own, keeping).images.sizes(), (std::vector<int64_t>{1, 3, 5, 10}));
+  const Batch padded = batch_of({standing}, own, resizer_of("pad_to_multiple_resizer { multiple: 8 }"));
+  EXPECT_EQ(padded.images.sizes(), (std::vector<int64_t>{1, 3, 32, 16}));
+  EXPECT_TRUE(at::equal(padded.true_shapes, at::tensor({30, 12}, at::kLong).view({1, 2})));
+  EXPECT_EQ(batch_of({standing}, own, resizer_of("identity_resizer {}")).images.data_ptr(), standing.image.data_ptr())
+      << "a picture alone that stays as it is is not copied";
+  own.float_images = true;
+  EXPECT_TRUE(batch_of({standing}, own, resizer_of("identity_resizer {}"))
+                  .images.equal(standing.image.permute({2, 0, 1}).unsqueeze(0).to(at::kFloat)));
+}
+
+TEST(Collate, ABatchOfNoPicturesHasTheUsualSize) {
+  BatchShape own = shape();
+  own.image.reset();
+  own.batch_size = 2;
+  const auto keeping = resizer_of("keep_aspect_ratio_resizer { min_dimension: 6 max_dimension: 20 }");
+  const Batch none = Collation(own, keeping).finish();
+  EXPECT_EQ(none.images.sizes(), (std::vector<int64_t>{2, 3, 6, 8}));
+  EXPECT_EQ(none.image_weights.sum().item<float>(), 0);
+}
+
 TEST(Collate, EqualBoxesBecomeOneRowWithAllTheirClasses) {
   Example two = example(2);
   two.boxes[1] = two.boxes[0];
   BatchShape multi = shape();
   multi.multi_label = true;
-  Batch batch = empty_batch(multi);
-  EXPECT_EQ(put(batch, 0, two, 0, multi, *small_fixed_resizer()), 0);
+  const Batch batch = batch_of({two}, multi);
   EXPECT_EQ(batch.valid.sum().item<int64_t>(), 1);
   EXPECT_TRUE(at::equal(batch.classes[0][0], at::tensor({1.f, 1.f})));
   EXPECT_EQ(batch.classes.sum().item<float>(), 2);
@@ -100,9 +145,7 @@ TEST(Collate, BoxesAreMergedOnTheCanvasOfTheNetworkWhoeverResizes) {
   Example two = example(2);
   two.boxes = {{.10002f, .1f, .5f, .5f}, {.10012f, .1f, .5f, .5f}};  // on a canvas of 40 x 60 one place
   for (const BatchShape& way : {multi, later}) {
-    Batch batch = empty_batch(way);
-    put(batch, 0, two, 0, way, *small_fixed_resizer());
-    EXPECT_EQ(batch.valid.sum().item<int64_t>(), 2);
+    EXPECT_EQ(batch_of({two}, way).valid.sum().item<int64_t>(), 2);
   }
 }
 
@@ -112,8 +155,7 @@ TEST(Collate, RowsOfScoresAreClassesAndConfidencesMakeMultiplesOfThem) {
   two.confidences = {1, .5f};
   BatchShape scored = shape();
   scored.class_scores = scored.confidences = true;
-  Batch batch = empty_batch(scored);
-  put(batch, 0, two, 0, scored, *small_fixed_resizer());
+  const Batch batch = batch_of({two}, scored);
   EXPECT_TRUE(batch.classes[0].narrow(0, 0, 2).equal(two.multiclass_scores));
   EXPECT_TRUE(batch.confidences[0].narrow(0, 0, 2).equal(at::tensor({.75f, .25f, 0.0f, .25f}).view({2, 2})));
   EXPECT_EQ(batch.classes.sum().item<float>(), 1.5f);
@@ -122,8 +164,7 @@ TEST(Collate, RowsOfScoresAreClassesAndConfidencesMakeMultiplesOfThem) {
 TEST(Collate, LabelsOfAWholePictureAreMarked) {
   Example labelled = example(1);
   labelled.image_classes = {1, -1, 7};
-  Batch batch = empty_batch(shape());
-  put(batch, 0, labelled, 0, shape(), *small_fixed_resizer());
+  const Batch batch = batch_of({labelled}, shape());
   EXPECT_TRUE(batch.image_classes[0].equal(at::tensor({0, 1}).to(at::kBool)));
 }
 

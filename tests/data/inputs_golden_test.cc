@@ -34,17 +34,19 @@ TEST(Inputs, AreTransformedAndPaddedAsInTheOriginal) {
       data::drop_unusable_objects(example);
 
       const auto text = config::parse<proto::ImageResizer>(one["resizer"].get<std::string>(), "test");
-      const auto resizer = data::build_image_resizer(text.node());
+      const std::shared_ptr<const data::ImageResizer> resizer = data::build_image_resizer(text.node());
+      const data::ImageSize canvas = *resizer->static_size();
       const json &transformed = one["transformed"], &padded = one["padded_to_6"];
       data::BatchShape shape;
-      shape.image = *resizer->static_size();
+      shape.image = canvas;
       shape.max_boxes = static_cast<int64_t>(padded["groundtruth_boxes"].size());
       shape.float_images = true;
       shape.num_classes = static_cast<int64_t>(padded["groundtruth_classes"][0].size());
       shape.multi_label = true;
       shape.confidences = true;
-      Batch batch = data::empty_batch(shape);
-      data::put(batch, 0, example, 0, shape, *resizer);
+      data::Collation collation(shape, resizer);
+      collation.put(0, example, 0);
+      const Batch batch = collation.finish();
 
       // Values of -1..1 after two lerps in float32.
       expect_close(normalised(batch.images, batch.true_shapes)[0].permute({1, 2, 0}), tensor(transformed["image"]),
@@ -52,7 +54,7 @@ TEST(Inputs, AreTransformedAndPaddedAsInTheOriginal) {
       // The model expresses boxes in the padded canvas, not the loader.
       const at::Tensor content = batch.true_shapes[0].to(at::kFloat);
       const at::Tensor to_canvas =
-          content / at::tensor({static_cast<float>(shape.image.height), static_cast<float>(shape.image.width)});
+          content / at::tensor({static_cast<float>(canvas.height), static_cast<float>(canvas.width)});
       expect_close(batch.boxes[0] * to_canvas.repeat({2}), tensor(padded["groundtruth_boxes"]), 1e-5, 1e-6, "boxes");
       expect_close(batch.classes[0], tensor(padded["groundtruth_classes"]), 0, 0, "classes");
       expect_close(batch.confidences[0], tensor(padded["groundtruth_confidences"]), 0, 0, "confidences");

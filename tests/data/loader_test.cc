@@ -140,6 +140,32 @@ TEST(Loader, ThreadCountNeverChangesABatch) {
   for (int i = 0; i < 9; ++i) expect_equal(*a->next(), *b->next());
 }
 
+TEST(Loader, WithoutAStaticSizeEachBatchIsAsLargeAsItsLargestPictureForAnyNumberOfThreads) {
+  const TempDir dir;
+  const std::string path = write_records(dir, 11);
+  const auto text =
+      config::parse<proto::ImageResizer>("keep_aspect_ratio_resizer { min_dimension: 12 max_dimension: 24 }", "test");
+  SourceOptions one = options(4), many = options(4);
+  one.resizer = many.resizer = build_image_resizer(text.node());
+  one.augmenter = many.augmenter = nullptr;
+  one.num_workers = 1;
+  many.num_workers = 5;
+  const auto a = source(path, one, "shuffle: false"), b = source(path, many, "shuffle: false");
+  for (int i = 0; i < 9; ++i) {
+    const Batch batch = *a->next();
+    expect_equal(batch, *b->next());
+    EXPECT_EQ(batch.images.size(2), batch.true_shapes.select(1, 0).max().item<int64_t>());
+    EXPECT_EQ(batch.images.size(3), batch.true_shapes.select(1, 1).max().item<int64_t>());
+  }
+  // Records of 12 to 16 x 16 pixels: the last batch of an evaluation has three of them, of 15, 16 and 12.
+  one.training = false;
+  const auto evaluation = source(path, one, "shuffle: false");
+  evaluation->seek(2);
+  const Batch last = *evaluation->next();
+  EXPECT_EQ(last.images.sizes(), (at::IntArrayRef{4, 3, 12, 16}));
+  EXPECT_EQ(last.image_weights.sum().item<float>(), 3);
+}
+
 TEST(Loader, SeekEqualsContinuing) {
   TempDir dir;
   const std::string path = write_records(dir, 11);
@@ -547,6 +573,17 @@ TEST(FakeSource, HasScoresWhereTheConfigWantsThem) {
   scored.class_scores = true;
   const Batch batch = *make_fake_source(scored, 6)->next();
   EXPECT_TRUE(at::equal(batch.classes.sum(2), batch.valid.to(at::kFloat)));
+}
+
+TEST(FakeSource, LiesAndStandsInTurnWhereSizesAreNotStatic) {
+  SourceOptions any = options(1, false);
+  any.resizer = build_image_resizer(
+      config::parse<proto::ImageResizer>("keep_aspect_ratio_resizer { min_dimension: 24 max_dimension: 99 }", "test")
+          .node());
+  const auto fake = make_fake_source(any, 2);
+  const Batch first = *fake->next(), second = *fake->next();
+  EXPECT_EQ(first.images.sizes().slice(2), second.images.transpose(2, 3).sizes().slice(2));
+  EXPECT_EQ(first.images.size(2) + first.images.size(3), 24 + 32);
 }
 
 TEST(FakeSource, GivesTheSameBatchesForTheSameSeed) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "osprey/base/error.h"
 #include "osprey/config/pipeline.h"
 #include "osprey/models/builder.h"
 #include "osprey/models/summary.h"
@@ -116,6 +117,61 @@ TEST(BuildModel, ChecksWhatTheFieldsSayOfEachOther) {
       ThrowsMessage<ConfigError>(HasSubstr("at least 33 pixels")));
 }
 
+/// What a model says of a batch: codes, logits, anchors, losses, and what it finds.
+std::vector<at::Tensor> said_of(DetectionModel& model, const Batch& batch) {
+  const Predictions predictions = model.predict(model.preprocess(batch));
+  const Losses losses = model.loss(predictions, batch);
+  const Detections found = model.postprocess(predictions, batch.true_shapes);
+  std::vector<at::Tensor> result = {predictions.box_encodings,
+                                    predictions.class_logits,
+                                    predictions.anchors,
+                                    losses.normalizer,
+                                    found.boxes,
+                                    found.scores,
+                                    found.classes};
+  for (const LossTerm& term : losses.terms) result.push_back(term.sum);
+  return result;
+}
+
+TEST(SsdMetaArch, OfAnySizeIsWhatANetworkOfTheSizeOfTheBatchIs) {
+  const auto any = small({"model.ssd.image_resizer={identity_resizer {}}"});
+  EXPECT_TRUE(any->any_input_size());
+  const Batch square = small_batch();
+  Batch tall = square;
+  tall.images = at::cat({square.images, square.images.slice(2, 0, 37)}, 2).contiguous(at::MemoryFormat::ChannelsLast);
+  tall.true_shapes = at::tensor({101, 60, 90, 64}, at::kLong).view({2, 2});
+  const auto small_square = small();
+  EXPECT_FALSE(small_square->any_input_size());
+  // Padded as well, but with a canvas of 101 x 64: no picture of a square resizer has one, so that of both is 101.
+  Batch wide = tall;
+  wide.images = at::zeros({2, 3, 101, 101}, at::kByte).contiguous(at::MemoryFormat::ChannelsLast);
+  wide.images.slice(3, 0, 64).copy_(tall.images);
+  const std::string keeping = "model.ssd.image_resizer.keep_aspect_ratio_resizer.";
+  const auto small_wide = small({keeping + "max_dimension=101"});
+  for (const bool training : {true, false}) {
+    any->train(training);
+    small_square->train(training);
+    small_wide->train(training);
+    for (const auto& [batch, fixed] : {std::pair(square, small_square), {wide, small_wide}, {square, small_square}}) {
+      const std::vector<at::Tensor> is = said_of(*any, batch), wanted = said_of(*fixed, batch);
+      ASSERT_EQ(is.size(), wanted.size());
+      for (size_t i = 0; i < is.size(); ++i) EXPECT_TRUE(at::equal(is[i], wanted[i])) << i;
+    }
+    const Predictions predictions = any->predict(any->preprocess(tall));
+    EXPECT_EQ(predictions.feature_map_shapes[0], (std::array<int64_t, 2>{7, 4})) << "of 101 x 64 at a stride of 16";
+    EXPECT_EQ(predictions.input_size, (std::array<int64_t, 2>{101, 64}));
+  }
+}
+
+TEST(SsdMetaArch, OfAnySizeNamesAPictureThatIsTooSmall) {
+  const auto any = small({"model.ssd.image_resizer={identity_resizer {}}"});
+  Batch batch = small_batch();
+  batch.images = batch.images.slice(2, 0, 20).contiguous(at::MemoryFormat::ChannelsLast);
+  EXPECT_THAT([&] { any->preprocess(batch); },
+              ThrowsMessage<DataError>(
+                  AllOf(HasSubstr("image 'first'"), HasSubstr("20 x 64 pixels"), HasSubstr("at least 33 a side"))));
+}
+
 TEST(SsdMetaArch, ClearsThePaddingAfterNormalisation) {
   const auto model = small();
   const Batch batch = small_batch();
@@ -186,8 +242,8 @@ TEST(SsdMetaArch, ConfidencesDecideInTrainingAndInKerassEvaluation) {
   for (const std::string type : {"ssd_mobilenet_v1", "ssd_mobilenet_v1_keras"}) {
     const auto model = small({"model.ssd.feature_extractor.type=\"" + type + "\"", confidences});
     const auto weight = [&] {
-      const at::Tensor anchors = model->predict(model->preprocess(batch)).anchors;
-      return dynamic_cast<SsdMetaArch&>(*model).assign_targets(anchors, batch).box_weights.sum().item<float>();
+      const Predictions predictions = model->predict(model->preprocess(batch));
+      return dynamic_cast<SsdMetaArch&>(*model).assign_targets(predictions, batch).box_weights.sum().item<float>();
     };
     model->train();
     EXPECT_EQ(weight(), 0) << "boxes of confidence -1 are negatives";

@@ -78,6 +78,11 @@ TEST(Assembly, ARecordedStepThatCannotBeIsRefusedByName) {
         assembled({on, "model.ssd.loss.hard_example_miner.num_hard_examples=10"});
       },
       ThrowsMessage<ConfigError>(AllOf(HasSubstr(field), HasSubstr("model.ssd.loss.hard_example_miner"))));
+  EXPECT_THAT(
+      [&] {
+        assembled({on, "model.ssd.image_resizer={pad_to_multiple_resizer { multiple: 32 }}"});
+      },
+      ThrowsMessage<ConfigError>(AllOf(HasSubstr(field), HasSubstr("image_resizer.pad_to_multiple_resizer"))));
 }
 
 TEST(Assembly, ThePenaltyOnWeightsIsLeftOutOfLossAndGradientsWhereTheConfigSaysSo) {

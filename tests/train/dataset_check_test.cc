@@ -427,8 +427,6 @@ TEST_F(DatasetCheckTest, WhatALoaderRefusesIsAnErrorOfTheConfig) {
   const auto expect = [&](const config::Pipeline& config, const std::string& words) {
     EXPECT_THAT([&] { check_dataset(config, {}); }, ThrowsMessage<ConfigError>(HasSubstr(words)));
   };
-  const std::string resizer = "model.ssd.image_resizer.keep_aspect_ratio_resizer.";
-  expect(pipeline({resizer + "min_dimension=256", resizer + "max_dimension=512"}), "pictures of one size");
   expect(pipeline({"train_input_reader.sample_from_datasets_weights=[1, 2]"}), "sample_from_datasets_weights");
   expect(pipeline({"train_config.accelerator.resize.max_height=10", "train_config.accelerator.resize.max_width=999"}),
          "must be at least the network's");

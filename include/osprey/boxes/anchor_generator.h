@@ -34,6 +34,12 @@ class AnchorGenerator {
   ///                            size that is not given
   virtual at::Tensor generate(const std::vector<FeatureMapShape>& shapes, int64_t image_height,
                               int64_t image_width) const = 0;
+
+  /// The same for a network that takes pictures of any size, for which the original's multiscale anchors lie elsewhere.
+  virtual at::Tensor generate_for_any_size(const std::vector<FeatureMapShape>& shapes, int64_t image_height,
+                                           int64_t image_width) const {
+    return generate(shapes, image_height, image_width);
+  }
 };
 
 }  // namespace osprey::boxes

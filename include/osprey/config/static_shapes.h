@@ -10,7 +10,7 @@ namespace osprey::config {
 struct DynamicPart {
   Remark remark;           ///< field, and why its shapes vary
   std::string substitute;  ///< config text that is static
-  bool in_step = false;    ///< a training step of ours reads values there, so that it cannot be recorded
+  bool in_step = false;    ///< there a training step of ours reads values, or varies, so that it cannot be recorded
 };
 
 /// Every such part of a pipeline: image sizes that follow the image, boxes without padding, partial batches,

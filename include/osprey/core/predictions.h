@@ -15,6 +15,7 @@ struct Predictions {
   at::Tensor class_logits;
   at::Tensor anchors;                                      ///< [A, 4] float32, normalised to the padded canvas
   std::vector<std::array<int64_t, 2>> feature_map_shapes;  ///< height and width of each feature map, finest first
+  std::array<int64_t, 2> input_size = {0, 0};              ///< height and width of the padded canvas
 };
 
 }  // namespace osprey

@@ -1,6 +1,8 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "osprey/core/batch.h"
@@ -12,9 +14,8 @@ namespace osprey::data {
 /// The shape of every batch of a run.
 struct BatchShape {
   int64_t batch_size = 1;
-  ImageSize image;            ///< of the canvas
-  bool own_size = false;      ///< of a batch of one: its picture stays as it is, and lies in no canvas
-  bool resize_later = false;  ///< pictures that fit stay as they are, and the batch has source_shapes
+  std::optional<ImageSize> image;  ///< of the canvas; none: each batch's is as large as the largest of its pictures
+  bool resize_later = false;       ///< pictures that fit stay as they are, and the batch has source_shapes
   int64_t channels = 3;
   int64_t max_boxes = 100;    ///< M
   int64_t num_classes = 0;    ///< C, for rows of classes
@@ -25,15 +26,30 @@ struct BatchShape {
   bool pin_memory = false;
 };
 
-/// A batch of padding: zeros, valid false, image weights 0. Rows are filled by `put`, from any thread, each once.
-Batch empty_batch(const BatchShape& shape);
+/// A batch in the making. Rows that no example is put into are padding: zeros, valid false, image weight 0.
+class Collation {
+ public:
+  Collation() = default;  ///< of nothing
+  Collation(const BatchShape& shape, std::shared_ptr<const ImageResizer> resizer);
 
-/// Resizes, unless that comes later, and writes an example into row `row` of a batch made by empty_batch.
-/// Boxes beyond max_boxes are left out (the first ones in the record stay).
-/// key      running number of the example in the run
-/// returns  how many boxes were left out
-int64_t put(Batch& batch, int64_t row, const Example& example, int64_t key, const BatchShape& shape,
-            const ImageResizer& resizer);
+  /// Resizes, unless that comes later, and writes an example into a row: each row once, from any thread.
+  /// Boxes beyond max_boxes are left out (the first ones in the record stay).
+  /// key      running number of the example in the run
+  /// returns  how many boxes were left out
+  int64_t put(int64_t row, const Example& example, int64_t key);
+
+  /// The batch, when all rows are in it; to be called once.
+  Batch finish();
+
+ private:
+  void put_picture(int64_t row, const at::Tensor& picture);
+  at::Tensor on_canvas_of_its_own(const at::Tensor& picture) const;
+
+  BatchShape shape_;
+  std::shared_ptr<const ImageResizer> resizer_;
+  Batch batch_;
+  std::vector<at::Tensor> pictures_;  // [H, W, channels] of each row, until the batch's canvas is known
+};
 
 /// Leaves out the objects whose box has a NaN or whose class is negative, with everything that belongs to them: weights
 /// too, which the original forgets, so that there each later weight belongs to the wrong box (see docs).

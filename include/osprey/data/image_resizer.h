@@ -26,6 +26,8 @@ class ImageResizer {
   virtual ImageSize canvas_size(ImageSize in) const { return content_size(in); }
   /// Size of the canvas where it is the same for every picture; nothing where it is not static.
   virtual std::optional<ImageSize> static_size() const { return std::nullopt; }
+  /// Size of the canvas; where it is not static, that for a picture of 480 x 640.
+  ImageSize usual_size() const { return static_size().value_or(canvas_size({480, 640})); }
 
   ResizeMethod method() const { return options_.method; }
   /// Whether the corner pixels' centres fall together, as only conditional_shape_resizer asks for.

@@ -34,8 +34,7 @@ class RecordSource : public BatchSource {
 
 /// What make_source refuses before it looks at a file.
 ///
-/// throws   ConfigError for readers that are not built yet, for values out of range and for a resizer without static
-///          size
+/// throws   ConfigError for readers that are not built yet and for values out of range
 void check_source(const config::ConfigNode<proto::InputReader>& reader, const SourceOptions& options);
 
 /// Opens the files of a reader and starts the workers; or makes the registered source that `custom` names.

@@ -31,8 +31,7 @@ struct SourceOptions {
   bool strict = false;             ///< boxes beyond max_boxes end the run with a DataError
   bool skip_bad = false;           ///< evaluation: leave out unusable records, counted, instead of a DataError
   bool pin_memory = false;         ///< batches are copied to a GPU: that is faster from pinned memory
-  bool own_sizes = false;          ///< evaluation, batch_size 1: pictures as they are decoded, [1, 3, H, W] of any size
-  std::shared_ptr<const ImageResizer> resizer;  ///< must have a static size
+  std::shared_ptr<const ImageResizer> resizer;  ///< without a static size each batch has a canvas of its own
   std::optional<ImageSize> canvas;              ///< where pictures lie that the device resizes; none: resized here
   std::shared_ptr<const Augmenter> augmenter;   ///< may be null; training only
 

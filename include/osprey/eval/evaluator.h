@@ -48,8 +48,8 @@ struct EvaluationOptions {
   std::string visualization_dir = {};                     ///< pictures as PNG files as well; "" for none
   bool visualization_by_image_id = false;                 ///< names those files by the image's id
   int64_t gallery_images = 0;  ///< of the worst, and as many of the best; needs coco_detection_metrics
-  /// The source gives single pictures of their own size (`data::SourceOptions::own_sizes`), which the model sees in
-  /// tiles; there are no losses. None: the model sees the batches of the source.
+  /// The source gives single pictures of their own size, which the model sees in tiles; there are no losses. None: the
+  /// model sees the batches of the source.
   std::optional<TiledPictures> tiled = {};
   c10::Device device = c10::Device(c10::kCPU);
   std::function<void(int64_t done, int64_t total)> progress = {};  ///< called after each batch

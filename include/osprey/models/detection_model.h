@@ -52,7 +52,7 @@ class DetectionModel : public torch::nn::Module {
   /// Normalises the images and clears the padding. Does not resize: the batch has its fixed shape already.
   virtual ModelInput preprocess(const Batch& batch) = 0;
 
-  /// Gradients flow to the parameters. The anchors are those of the configured image size.
+  /// Gradients flow to the parameters. The anchors are those of the size of the images.
   virtual Predictions predict(const ModelInput& input) = 0;
 
   /// Un-normalised loss sums of the batch; rows of `valid` false and images of weight 0 add nothing.
@@ -84,8 +84,9 @@ class DetectionModel : public torch::nn::Module {
   virtual void discard_statistics() = 0;
 
   virtual int64_t num_classes() const = 0;
-  /// Height and width of the (padded) input images.
+  /// Height and width of the (padded) input images; of usual ones where each batch has a size of its own.
   virtual std::array<int64_t, 2> input_size() const = 0;
+  virtual bool any_input_size() const { return false; }
   /// Channels of each of the maps that predictions are made from, finest first.
   virtual std::vector<int64_t> feature_map_depths() const { return {}; }
 };

@@ -16,7 +16,8 @@ struct Summary {
   int64_t trainable_parameters = 0;
   int64_t total_parameters = 0;                      ///< with the moving averages of batch norm
   int64_t multiply_adds = 0;                         ///< of all convolutions, for one image
-  std::array<int64_t, 2> input_size = {0, 0};        ///< height and width
+  std::array<int64_t, 2> input_size = {0, 0};        ///< height and width; usual ones
+  bool any_input_size = false;                       ///< where each batch has a size of its own
   std::vector<std::array<int64_t, 3>> feature_maps;  ///< height, width, depth; finest first
   int64_t num_anchors = 0;
   std::vector<int64_t> box_encodings_shape;      ///< [1, A, K]
