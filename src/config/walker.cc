@@ -16,8 +16,10 @@ using google::protobuf::Descriptor;
 /// Fields that public configs have from older or later releases of the original than the one whose schema this is.
 const std::map<std::string, const char*> kOfOtherReleases = {
     {"SsdFeatureExtractor.batch_norm_trainable", "train_config.freeze_batchnorm says whether batch norms are trained"},
-    {"SsdFeatureExtractor.spaghettinet_arch_name", "there is no SpaghettiNet"},
     {"SsdFeatureExtractor.use_hardswish", "conv_hyperparams.activation names the activation"},
+    {"TrainConfig.include_global_step", "a run starts at step 0"},
+    {"TrainConfig.load_all_optimizer_checkpoint_vars", "optimizers start anew"},
+    {"TrainConfig.load_all_moving_average_checkpoint_vars", "averages start at the weights"},
     {"BidirectionalFeaturePyramidNetworks.use_native_resize_op", "the result is the same"},
     {"FeaturePyramidNetworks.use_native_resize_op", "the result is the same"},
     {"EvalConfig.image_classes_field_map_empty_to_ones",

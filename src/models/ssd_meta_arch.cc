@@ -20,9 +20,9 @@ namespace {
 const char* const kExtractorScope = "FeatureExtractor";
 
 template <class Action>
-void for_each_batch_norm(const torch::nn::Module& model, Action action) {
+void for_each_layer(const torch::nn::Module& model, Action action) {
   for (const auto& module : model.modules(/*include_self=*/false))
-    if (auto* batch_norm = dynamic_cast<nn::BatchNorm*>(module.get())) action(*batch_norm);
+    if (auto* layer = dynamic_cast<nn::Layer*>(module.get())) action(*layer);
 }
 
 /// One factor per channel, as a number where all are equal.
@@ -263,13 +263,16 @@ std::map<std::string, std::string> SsdMetaArch::restore_map(RestoreType type) co
 }
 
 void SsdMetaArch::commit_statistics(const at::Tensor& proceed) {
-  std::vector<nn::BatchNorm*> layers;
-  for_each_batch_norm(*this, [&](nn::BatchNorm& batch_norm) { layers.push_back(&batch_norm); });
-  nn::BatchNorm::commit(layers, proceed);
+  std::vector<nn::BatchNorm*> batch_norms;
+  for_each_layer(*this, [&](nn::Layer& layer) {
+    if (auto* batch_norm = dynamic_cast<nn::BatchNorm*>(&layer)) batch_norms.push_back(batch_norm);
+    layer.commit_statistics(proceed);
+  });
+  nn::BatchNorm::commit(batch_norms, proceed);
 }
 
 void SsdMetaArch::discard_statistics() {
-  for_each_batch_norm(*this, [](nn::BatchNorm& batch_norm) { batch_norm.discard(); });
+  for_each_layer(*this, [](nn::Layer& layer) { layer.discard_statistics(); });
 }
 
 }  // namespace osprey::models

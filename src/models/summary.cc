@@ -14,7 +14,8 @@ Summary summarize_model(const config::ConfigNode<proto::TrainEvalPipelineConfig>
   Summary summary;
   for (const at::Tensor& parameter : model->parameters()) summary.trainable_parameters += parameter.numel();
   summary.total_parameters = summary.trainable_parameters;
-  for (const at::Tensor& buffer : model->buffers()) summary.total_parameters += buffer.numel();
+  for (const at::Tensor& buffer : model->buffers())
+    if (buffer.is_floating_point()) summary.total_parameters += buffer.numel();  // others count steps
   summary.input_size = model->input_size();
   summary.any_input_size = model->any_input_size();
   const auto image =

@@ -25,7 +25,7 @@ std::string scope_of(const std::string& name) { return name.substr(0, name.find_
 
 void expect_variables(const models::DetectionModel& model, const nlohmann::json& golden) {
   std::map<std::string, std::pair<std::vector<int64_t>, bool>> ours, theirs;
-  for (const auto& [name, tensor] : models::variables(model))
+  for (const auto& [name, tensor] : compared_variables(model))
     ours[original_name(golden, name)] = {nn::tf_shape(name, tensor.sizes()), tensor.requires_grad()};
   for (const auto& variable : golden.at("variables"))
     theirs[variable.at(0)] = {variable.at(1).get<std::vector<int64_t>>(), variable.at(2).get<int>() != 0};

@@ -1,8 +1,10 @@
 // What the fields of a config make of a model, in numbers of the original: those of its own models, built for training
 // (TF1 or, for types that end in _keras, TF2) from the same text.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "osprey/base/error.h"
 #include "osprey/config/pipeline.h"
 #include "osprey/models/builder.h"
 #include "osprey/models/summary.h"
@@ -106,6 +108,19 @@ TEST(Structure, MobiledetKeepsItsOwnHyperparams) {
   expect_numbers(ssd("type: 'ssd_mobiledet_cpu' override_base_feature_extractor_hyperparams: true", convolutional(""),
                      kBatchNorm, /*side=*/256),
                  {5037624, 5071368, 1026, 115});
+}
+
+TEST(Structure, SpaghettinetsAreThoseOfTheirNames) {
+  const auto spaghettinet = [](const std::string& size) {
+    std::string text =
+        ssd("type: 'ssd_spaghettinet' spaghettinet_arch_name: 'spaghettinet_edgetpu_" + size + "'", convolutional(""));
+    return text.replace(text.find("num_layers: 6"), 13, "num_layers: 5");
+  };
+  expect_numbers(spaghettinet("s"), {3156256, 3211290, 726, 118});
+  expect_numbers(spaghettinet("m"), {3847152, 3912316, 726, 130});
+  expect_numbers(spaghettinet("l"), {5453888, 5544602, 726, 140});
+  EXPECT_THAT([&] { expect_numbers(spaghettinet("xl"), {}); },
+              ::testing::ThrowsMessage<ConfigError>(::testing::HasSubstr("spaghettinet_arch_name")));
 }
 
 TEST(Structure, KerasMobilenetsMakeAShortPyramidOfTheirLastBlocks) {

@@ -127,7 +127,7 @@ TEST(BatchNorm, KeepsItsAveragesUntilTheCommit) {
   expect_close(layer.named_buffers()["moving_mean"], at::tensor({1.5f, 10.5f}), 1e-6, 0, "after");
   expect_close(layer.named_buffers()["moving_variance"], at::tensor({1.5f, 100.5f}), 1e-4, 0, "variance");
   layer.forward(x * 100);
-  layer.discard();
+  layer.discard_statistics();
   BatchNorm::commit({&layer});
   expect_close(layer.named_buffers()["moving_mean"], at::tensor({1.5f, 10.5f}), 1e-6, 0, "after a discard");
 }

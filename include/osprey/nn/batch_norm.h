@@ -62,7 +62,7 @@ class BatchNorm : public Layer {
   /// in few launches.
   /// proceed  scalar bool on the device: false, it is thrown away; undefined: true
   static void commit(const std::vector<BatchNorm*>& layers, const at::Tensor& proceed = {});
-  void discard() { passes_.clear(); }
+  void discard_statistics() override { passes_.clear(); }
 
  private:
   /// The statistics of a forward pass.

@@ -34,6 +34,15 @@ OnnxValue clamped(const Operation& o, std::optional<size_t> low, std::optional<s
   return x;
 }
 
+/// x, scale, number of zero, first and last number
+OnnxValue rounded_to_numbers(const Operation& o) {
+  o.expect(3, "another first number than 0", 0);
+  o.expect(4, "another last number than 255", 255);
+  const OnnxValue scale = o.graph.number(o.real(1)),
+                  zero = o.graph.constant(at::scalar_tensor(o.integer(2), at::TensorOptions(at::kByte)));
+  return o.graph.add("DequantizeLinear", {o.graph.add("QuantizeLinear", {o.tensor(0), scale, zero}), scale, zero});
+}
+
 /// The same padding before and behind each dimension.
 Integers on_both_sides(Integers padding) {
   padding.insert(padding.end(), {padding[0], padding[1]});
@@ -243,6 +252,7 @@ const std::map<std::string_view, OnnxRule>& rules() {
       {"clamp", [](const Operation& o) { return clamped(o, 1, 2); }},
       {"clamp_min", [](const Operation& o) { return clamped(o, 1, std::nullopt); }},
       {"clamp_max", [](const Operation& o) { return clamped(o, std::nullopt, 1); }},
+      {"fake_quantize_per_tensor_affine", rounded_to_numbers},
       {"lt", [](const Operation& o) { return o.comparison("Less"); }},
       {"gt", [](const Operation& o) { return o.comparison("Greater"); }},
       {"logical_and",

@@ -16,7 +16,7 @@ int64_t scaled(int64_t filters, double multiplier) {
   return std::max<int64_t>(std::lround(static_cast<double>(filters) * multiplier / 8) * 8, 8);
 }
 
-struct Layer {
+struct LayerSpec {
   enum class Kind {
     kConvolution,
     kNoExpansion,  ///< depthwise, then projection
@@ -34,26 +34,30 @@ struct Layer {
   std::string endpoint = "";                       ///< name of its output, where it has one
 };
 
-using Kind = Layer::Kind;
+using Kind = LayerSpec::Kind;
 
 /// What the tables below are made of.
-Layer first(int64_t depth) { return {Kind::kConvolution, depth, 3, 0, 2, false}; }
-Layer narrow(int64_t depth) { return {Kind::kNoExpansion, depth, 3, 0, 1, false}; }
-Layer ibn(int64_t depth, int64_t expansion, int64_t kernel = 3) { return {Kind::kExpansion, depth, kernel, expansion}; }
-Layer fused(int64_t depth, int64_t expansion, int64_t kernel = 3) { return {Kind::kFused, depth, kernel, expansion}; }
-Layer tucker(int64_t depth, double input_ratio, double output_ratio) {
+LayerSpec first(int64_t depth) { return {Kind::kConvolution, depth, 3, 0, 2, false}; }
+LayerSpec narrow(int64_t depth) { return {Kind::kNoExpansion, depth, 3, 0, 1, false}; }
+LayerSpec ibn(int64_t depth, int64_t expansion, int64_t kernel = 3) {
+  return {Kind::kExpansion, depth, kernel, expansion};
+}
+LayerSpec fused(int64_t depth, int64_t expansion, int64_t kernel = 3) {
+  return {Kind::kFused, depth, kernel, expansion};
+}
+LayerSpec tucker(int64_t depth, double input_ratio, double output_ratio) {
   return {Kind::kTucker, depth, 3, 0, 1, true, output_ratio, input_ratio};
 }
-Layer halving(Layer layer) {
+LayerSpec halving(LayerSpec layer) {
   layer.stride = 2;
   layer.residual = false;
   return layer;
 }
-Layer plain(Layer layer) {
+LayerSpec plain(LayerSpec layer) {
   layer.residual = false;
   return layer;
 }
-Layer named(const std::string& endpoint, Layer layer) {
+LayerSpec named(const std::string& endpoint, LayerSpec layer) {
   layer.endpoint = endpoint;
   return layer;
 }
@@ -61,7 +65,7 @@ Layer named(const std::string& endpoint, Layer layer) {
 /// Full convolution or bottleneck with a smaller depth inside.
 class TuckerConv : public torch::nn::Module {
  public:
-  TuckerConv(int64_t in_depth, int64_t out_depth, const Layer& layer, const Hyperparams& hyperparams)
+  TuckerConv(int64_t in_depth, int64_t out_depth, const LayerSpec& layer, const Hyperparams& hyperparams)
       : residual_(layer.residual) {
     const int64_t in = scaled(in_depth, layer.input_ratio), out = scaled(out_depth, layer.output_ratio);
     const auto add = [&](const char* name, const ConvBlockOptions& block) {
@@ -86,11 +90,11 @@ class TuckerConv : public torch::nn::Module {
 class MobileDet final : public Backbone {
  public:
   /// swish  hard swish and squeeze-and-excitation, instead of relu6 and none
-  MobileDet(const std::string& scope, bool swish, const std::vector<Layer>& layers, const BackboneOptions& options)
+  MobileDet(const std::string& scope, bool swish, const std::vector<LayerSpec>& layers, const BackboneOptions& options)
       : scope_(scope), swish_(swish), hyperparams_(own_hyperparams(options.freeze_batch_norm)) {
     hyperparams_.activation = swish ? Activation::kHardSwish : Activation::kRelu6;
     int64_t depth = 3;
-    for (const Layer& layer : layers) {
+    for (const LayerSpec& layer : layers) {
       const int64_t out = scaled(layer.depth, options.depth_multiplier);
       Step step;
       step.endpoint = layer.endpoint;
@@ -159,7 +163,7 @@ class MobileDet final : public Backbone {
     return number == 0 ? kind : fmt::format("{}_{}", kind, number);
   }
 
-  std::shared_ptr<InvertedResidual> add_bottleneck(const Layer& layer, int64_t depth, int64_t out) {
+  std::shared_ptr<InvertedResidual> add_bottleneck(const LayerSpec& layer, int64_t depth, int64_t out) {
     const bool expands = layer.kind != Kind::kNoExpansion;
     InvertedResidualOptions options{.in_depth = depth,
                                     .expanded_depth = expands ? depth * layer.expansion : depth,
@@ -189,113 +193,113 @@ class MobileDet final : public Backbone {
 
 std::unique_ptr<Backbone> make_cpu(const BackboneOptions& options) {
   return std::make_unique<MobileDet>("MobileDetCPU", /*swish=*/true,
-                                     std::vector<Layer>{first(16),
-                                                        named("C1", narrow(8)),
-                                                        named("C2", halving(ibn(16, 4))),
-                                                        halving(ibn(32, 8)),
-                                                        ibn(32, 4),
-                                                        ibn(32, 4),
-                                                        named("C3", ibn(32, 4)),
-                                                        halving(ibn(72, 8, 5)),
-                                                        ibn(72, 8),
-                                                        ibn(72, 4, 5),
-                                                        ibn(72, 4),
-                                                        plain(ibn(72, 8)),
-                                                        ibn(72, 8),
-                                                        ibn(72, 8),
-                                                        named("C4", ibn(72, 8)),
-                                                        halving(ibn(104, 8, 5)),
-                                                        ibn(104, 4, 5),
-                                                        ibn(104, 4, 5),
-                                                        ibn(104, 4),
-                                                        named("C5", plain(ibn(144, 8)))},
+                                     std::vector<LayerSpec>{first(16),
+                                                            named("C1", narrow(8)),
+                                                            named("C2", halving(ibn(16, 4))),
+                                                            halving(ibn(32, 8)),
+                                                            ibn(32, 4),
+                                                            ibn(32, 4),
+                                                            named("C3", ibn(32, 4)),
+                                                            halving(ibn(72, 8, 5)),
+                                                            ibn(72, 8),
+                                                            ibn(72, 4, 5),
+                                                            ibn(72, 4),
+                                                            plain(ibn(72, 8)),
+                                                            ibn(72, 8),
+                                                            ibn(72, 8),
+                                                            named("C4", ibn(72, 8)),
+                                                            halving(ibn(104, 8, 5)),
+                                                            ibn(104, 4, 5),
+                                                            ibn(104, 4, 5),
+                                                            ibn(104, 4),
+                                                            named("C5", plain(ibn(144, 8)))},
                                      options);
 }
 OSPREY_REGISTER_TYPE(Backbone, "mobiledet_cpu", &make_cpu);
 
 std::unique_ptr<Backbone> make_dsp(const BackboneOptions& options) {
   return std::make_unique<MobileDet>("MobileDetDSP", /*swish=*/false,
-                                     std::vector<Layer>{first(32),
-                                                        named("C1", narrow(24)),
-                                                        halving(fused(32, 4)),
-                                                        fused(32, 4),
-                                                        ibn(32, 4),
-                                                        named("C2", tucker(32, 0.25, 0.75)),
-                                                        halving(fused(64, 8)),
-                                                        ibn(64, 4),
-                                                        fused(64, 4),
-                                                        named("C3", fused(64, 4)),
-                                                        halving(fused(120, 8)),
-                                                        ibn(120, 4),
-                                                        ibn(120, 8),
-                                                        ibn(120, 8),
-                                                        plain(fused(144, 8)),
-                                                        ibn(144, 8),
-                                                        ibn(144, 8),
-                                                        named("C4", ibn(144, 8)),
-                                                        halving(ibn(160, 4)),
-                                                        ibn(160, 4),
-                                                        fused(160, 4),
-                                                        tucker(160, 0.75, 0.75),
-                                                        named("C5", plain(ibn(240, 8)))},
+                                     std::vector<LayerSpec>{first(32),
+                                                            named("C1", narrow(24)),
+                                                            halving(fused(32, 4)),
+                                                            fused(32, 4),
+                                                            ibn(32, 4),
+                                                            named("C2", tucker(32, 0.25, 0.75)),
+                                                            halving(fused(64, 8)),
+                                                            ibn(64, 4),
+                                                            fused(64, 4),
+                                                            named("C3", fused(64, 4)),
+                                                            halving(fused(120, 8)),
+                                                            ibn(120, 4),
+                                                            ibn(120, 8),
+                                                            ibn(120, 8),
+                                                            plain(fused(144, 8)),
+                                                            ibn(144, 8),
+                                                            ibn(144, 8),
+                                                            named("C4", ibn(144, 8)),
+                                                            halving(ibn(160, 4)),
+                                                            ibn(160, 4),
+                                                            fused(160, 4),
+                                                            tucker(160, 0.75, 0.75),
+                                                            named("C5", plain(ibn(240, 8)))},
                                      options);
 }
 OSPREY_REGISTER_TYPE(Backbone, "mobiledet_dsp", &make_dsp);
 
 std::unique_ptr<Backbone> make_edgetpu(const BackboneOptions& options) {
   return std::make_unique<MobileDet>("MobileDetEdgeTPU", /*swish=*/false,
-                                     std::vector<Layer>{first(32),
-                                                        named("C1", plain(tucker(16, 0.25, 0.75))),
-                                                        halving(fused(16, 8)),
-                                                        fused(16, 4),
-                                                        fused(16, 8),
-                                                        named("C2", fused(16, 4)),
-                                                        halving(fused(40, 8, 5)),
-                                                        fused(40, 4),
-                                                        fused(40, 4),
-                                                        named("C3", fused(40, 4)),
-                                                        halving(ibn(72, 8)),
-                                                        ibn(72, 8),
-                                                        fused(72, 4),
-                                                        fused(72, 4),
-                                                        plain(ibn(96, 8, 5)),
-                                                        ibn(96, 8, 5),
-                                                        ibn(96, 8),
-                                                        named("C4", ibn(96, 8)),
-                                                        halving(ibn(120, 8, 5)),
-                                                        ibn(120, 8),
-                                                        ibn(120, 4, 5),
-                                                        ibn(120, 8),
-                                                        named("C5", plain(ibn(384, 8, 5)))},
+                                     std::vector<LayerSpec>{first(32),
+                                                            named("C1", plain(tucker(16, 0.25, 0.75))),
+                                                            halving(fused(16, 8)),
+                                                            fused(16, 4),
+                                                            fused(16, 8),
+                                                            named("C2", fused(16, 4)),
+                                                            halving(fused(40, 8, 5)),
+                                                            fused(40, 4),
+                                                            fused(40, 4),
+                                                            named("C3", fused(40, 4)),
+                                                            halving(ibn(72, 8)),
+                                                            ibn(72, 8),
+                                                            fused(72, 4),
+                                                            fused(72, 4),
+                                                            plain(ibn(96, 8, 5)),
+                                                            ibn(96, 8, 5),
+                                                            ibn(96, 8),
+                                                            named("C4", ibn(96, 8)),
+                                                            halving(ibn(120, 8, 5)),
+                                                            ibn(120, 8),
+                                                            ibn(120, 4, 5),
+                                                            ibn(120, 8),
+                                                            named("C5", plain(ibn(384, 8, 5)))},
                                      options);
 }
 OSPREY_REGISTER_TYPE(Backbone, "mobiledet_edgetpu", &make_edgetpu);
 
 std::unique_ptr<Backbone> make_gpu(const BackboneOptions& options) {
   return std::make_unique<MobileDet>("MobileDetGPU", /*swish=*/false,
-                                     std::vector<Layer>{first(32),
-                                                        named("C1", plain(tucker(16, 0.25, 0.25))),
-                                                        halving(fused(32, 8)),
-                                                        tucker(32, 0.25, 0.25),
-                                                        tucker(32, 0.25, 0.25),
-                                                        named("C2", tucker(32, 0.25, 0.25)),
-                                                        halving(fused(64, 8)),
-                                                        fused(64, 8),
-                                                        fused(64, 8),
-                                                        named("C3", fused(64, 4)),
-                                                        halving(fused(128, 8)),
-                                                        fused(128, 4),
-                                                        fused(128, 4),
-                                                        fused(128, 4),
-                                                        plain(fused(128, 8)),
-                                                        fused(128, 8),
-                                                        fused(128, 8),
-                                                        named("C4", fused(128, 8)),
-                                                        halving(fused(128, 4)),
-                                                        fused(128, 4),
-                                                        fused(128, 4),
-                                                        fused(128, 4),
-                                                        named("C5", plain(ibn(384, 8)))},
+                                     std::vector<LayerSpec>{first(32),
+                                                            named("C1", plain(tucker(16, 0.25, 0.25))),
+                                                            halving(fused(32, 8)),
+                                                            tucker(32, 0.25, 0.25),
+                                                            tucker(32, 0.25, 0.25),
+                                                            named("C2", tucker(32, 0.25, 0.25)),
+                                                            halving(fused(64, 8)),
+                                                            fused(64, 8),
+                                                            fused(64, 8),
+                                                            named("C3", fused(64, 4)),
+                                                            halving(fused(128, 8)),
+                                                            fused(128, 4),
+                                                            fused(128, 4),
+                                                            fused(128, 4),
+                                                            plain(fused(128, 8)),
+                                                            fused(128, 8),
+                                                            fused(128, 8),
+                                                            named("C4", fused(128, 8)),
+                                                            halving(fused(128, 4)),
+                                                            fused(128, 4),
+                                                            fused(128, 4),
+                                                            fused(128, 4),
+                                                            named("C5", plain(ibn(384, 8)))},
                                      options);
 }
 OSPREY_REGISTER_TYPE(Backbone, "mobiledet_gpu", &make_gpu);
