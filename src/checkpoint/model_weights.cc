@@ -20,6 +20,13 @@ std::vector<std::string> original_names(const std::string& name) {
   return names;
 }
 
+/// Counters of steps, which the original keeps under other names, are given what makes no more difference.
+void fill_counters(const models::DetectionModel& model, const std::string& prefix, Checkpoint& result) {
+  constexpr int64_t kMany = 1'000'000;
+  for (const auto& [name, tensor] : models::variables(model))
+    if (!tensor.is_floating_point()) result.tensors.emplace(prefix + name, at::full(tensor.sizes(), kMany, at::kLong));
+}
+
 /// Moves those of the original's tensors that are variables of the model to `result`, in our layouts.
 void take_over(std::map<std::string, at::Tensor>& originals, const models::DetectionModel& model,
                const std::string& prefix, Checkpoint& result) {
@@ -84,6 +91,7 @@ Checkpoint read_for(const models::DetectionModel& model, const std::filesystem::
   result.attributes["step"] = std::to_string(original.step);
   take_over(original.variables, model, "model/", result);
   take_over(original.averages, model, "average/", result);
+  fill_counters(model, "model/", result);
   for (const auto& [name, tensor] : original.variables) {
     const std::string ours = nn::our_name(name);
     result.tensors["other/" + ours] = nn::from_tf_layout(ours, tensor);

@@ -182,7 +182,7 @@ at::Tensor Collation::on_canvas_of_its_own(const at::Tensor& picture) const {
   const ImageSize size = size_of(picture), canvas = resizer_->canvas_size(size);
   const at::ScalarType type = image_type(shape_);
   const bool stays = resizer_->content_size(size) == size && canvas == size;
-  if (stays && picture.scalar_type() == type && picture.size(2) == shape_.channels) return picture;
+  if (stays && picture.scalar_type() == type && picture.size(2) == shape_.channels) return picture.contiguous();
   at::Tensor result = at::zeros({canvas.height, canvas.width, shape_.channels}, type);
   resizer_->resize_into(picture, result);
   return result;

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <set>
 #include <utility>
 #include <vector>
@@ -42,6 +43,8 @@ struct RowReport {
 struct Loaded {
   Collation collation;
   std::vector<RowReport> rows;
+  std::unique_ptr<std::atomic<int64_t>> missing;  // rows that are not made
+  Batch batch;                                    // when all are
 };
 
 class Loader final : public RecordSource {
@@ -69,7 +72,7 @@ class Loader final : public RecordSource {
       return std::nullopt;
     }
     tell(*loaded);
-    return loaded->collation.finish();
+    return std::move(loaded->batch);
   }
   void seek(int64_t index) override {
     prefetcher_.seek(index);
@@ -87,11 +90,17 @@ class Loader final : public RecordSource {
   Prefetcher<Loaded>::Work work() {
     Prefetcher<Loaded>::Work work;
     work.begin = [this](int64_t index) {
-      return Loaded{Collation(parts_.shape, parts_.options.resizer),
-                    std::vector<RowReport>(static_cast<size_t>(rows_of(index)))};
+      const int64_t rows = rows_of(index);
+      return Loaded{Collation(parts_.shape, parts_.options.resizer), std::vector<RowReport>(static_cast<size_t>(rows)),
+                    std::make_unique<std::atomic<int64_t>>(rows), Batch()};
     };
     work.num_rows = [this](int64_t index) { return rows_of(index); };
-    work.fill = [this](Loaded& loaded, int64_t index, int64_t row) { fill(loaded, index, row); };
+    work.fill = [this](Loaded& loaded, int64_t index, int64_t row) {
+      fill(loaded, index, row);
+      if (--*loaded.missing > 0) return;
+      Timed timed(collate_);
+      loaded.batch = loaded.collation.finish();
+    };
     work.enter_thread = &use_one_thread;
     return work;
   }

@@ -34,16 +34,20 @@ namespace fs = std::filesystem;
 namespace osprey {
 namespace {
 
-/// How the served model is to resize. Only resizers with one canvas for all pictures can be served.
+/// How the served model is to resize. Only resizers with one canvas for all pictures can be served, or with a largest
+/// one, which then is that of all.
 ServedResize resize_of(const config::ConfigNode<proto::Ssd>& ssd, const data::ImageResizer& resizer) {
   const auto node = ssd.child("image_resizer", ssd->image_resizer());
-  const auto canvas = resizer.static_size();
+  auto canvas = resizer.static_size();
+  if (!canvas && node->has_keep_aspect_ratio_resizer()) {
+    const int64_t largest = node->keep_aspect_ratio_resizer().max_dimension();
+    canvas = data::ImageSize{largest, largest};
+    SPDLOG_INFO("{}: the exported model pads every picture to {} x {}", node.path(), largest, largest);
+  }
   if (!canvas)
-    node.fail("", node->has_keep_aspect_ratio_resizer()
-                      ? fmt::format("cannot be exported: the size of the canvas depends on the picture; with --set "
-                                    "{}=true every picture is padded to the largest",
-                                    node.path_of("keep_aspect_ratio_resizer.pad_to_max_dimension"))
-                      : "cannot be exported: the size of the canvas depends on the picture; use fixed_shape_resizer");
+    node.fail("",
+              "cannot be exported: the size of the canvas depends on the picture, and there is no largest; use "
+              "keep_aspect_ratio_resizer or fixed_shape_resizer");
   if (resizer.method() != data::ResizeMethod::kBilinear)
     node.unsupported(node->has_fixed_shape_resizer() ? "fixed_shape_resizer.resize_method"
                                                      : "keep_aspect_ratio_resizer.resize_method");

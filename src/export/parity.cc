@@ -9,6 +9,7 @@
 #include <optional>
 #include <tuple>
 
+#include "export/served_module.h"
 #include "osprey/base/error.h"
 #include "osprey/boxes/non_max_suppression.h"
 #include "osprey/boxes/post_processing.h"
@@ -24,9 +25,8 @@ struct Found {
 };
 
 /// A picture on the canvas, as one image.
-Batch batch_of(const models::DetectionModel& model, const data::ImageResizer& resizer, const at::Tensor& image) {
-  const auto [height, width] = model.input_size();
-  at::Tensor canvas = at::zeros({height, width, 3}, at::kByte);
+Batch batch_of(const ServedResize& size, const data::ImageResizer& resizer, const at::Tensor& image) {
+  at::Tensor canvas = at::zeros({size.height, size.width, 3}, at::kByte);
   const data::ImageSize content = resizer.resize_into(image, canvas);
   Batch batch;
   batch.images = canvas.permute({2, 0, 1}).unsqueeze(0);
@@ -147,10 +147,10 @@ bool suppresses_alike(const models::DetectionModel& model, torch::jit::Module& s
   const at::Tensor shape = at::tensor({h.toInt(), w.toInt()}, at::kLong).unsqueeze(0);
   const models::Candidates candidates = served_candidates(served, images.toTensor(), shape.repeat({batch_size, 1}));
   const boxes::NmsOptions& nms = model.nms_options();
-  const auto [height, width] = model.input_size();
+  const ServedResize size = served_resize(served);
   const std::vector<Found> expected =
       listed(boxes::batch_non_max_suppression(candidates.boxes, candidates.scores, nms,
-                                              boxes::true_image_windows(shape, height, width))
+                                              boxes::true_image_windows(shape, size.height, size.width))
                  .detections);
   ExportReport ignored;
   return !unmatched(expected, by_served, nms, kTolerance, ignored) &&
@@ -164,7 +164,7 @@ ExportReport compare(models::DetectionModel& model, const data::ImageResizer& re
   const at::NoGradGuard no_gradients;
   ExportReport report;
   for (size_t picture = 0; picture < images.size(); ++picture) {
-    const Batch batch = batch_of(model, resizer, images[picture]);
+    const Batch batch = batch_of(served_resize(served), resizer, images[picture]);
     const std::vector<Found> by_model = found_by_model(model, batch);
     const std::vector<Found> by_served = found_by_served(served, batch_size, images[picture]);
     ExportReport difference = report;

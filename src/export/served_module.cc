@@ -14,8 +14,9 @@ namespace {
 
 /// The network from normalised canvas to candidates, traced. Its weights need no gradient, so they are constants of the
 /// graph.
-torch::jit::Module traced_network(models::DetectionModel& model, int64_t batch_size, at::MemoryFormat memory_format) {
-  const auto [height, width] = model.input_size();
+torch::jit::Module traced_network(models::DetectionModel& model, const ServedResize& resize, int64_t batch_size,
+                                  at::MemoryFormat memory_format) {
+  const int64_t height = resize.height, width = resize.width;
   const at::Tensor images = at::zeros({batch_size, 3, height, width}).contiguous(at::MemoryFormat::ChannelsLast);
   const at::Tensor shapes = at::tensor({height, width}, at::kLong).repeat({batch_size, 1});
   const auto network = [&](torch::jit::Stack inputs) -> torch::jit::Stack {
@@ -66,7 +67,7 @@ torch::jit::Module served_module(models::DetectionModel& model, const ServedResi
     parameter.set_requires_grad(false);
   }
   torch::jit::Module served("osprey.Detector");
-  served.register_module("net", traced_network(model, batch_size, memory_format));
+  served.register_module("net", traced_network(model, resize, batch_size, memory_format));
   size_t index = 0;
   for (at::Tensor& parameter : model.parameters()) parameter.set_requires_grad(wanted[index++]);
 

@@ -1,10 +1,13 @@
 // From model.ssd to an SsdMetaArch.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
 #include "osprey/boxes/builder.h"
 #include "osprey/data/image_resizer.h"
 #include "osprey/models/ssd_meta_arch.h"
 #include "osprey/nn/builder.h"
+#include "osprey/nn/layer.h"
 #include "osprey/protos/ssd.pb.h"
 #include "osprey/targets/builder.h"
 
@@ -48,6 +51,25 @@ std::shared_ptr<nn::FeatureExtractor> build_extractor(const SsdNode& cfg, const 
   return extractor;
 }
 
+/// throws  ConfigError where maps of the pyramid do not fit together for pictures of some size
+void check_any_size(const SsdNode& cfg) {
+  const auto resizer = data::build_image_resizer(cfg.child("image_resizer", cfg->image_resizer()));
+  if (resizer->static_size()) return;
+  const nn::ShapesOnly shapes_only;
+  const at::NoGradGuard no_gradients;
+  const auto extractor = nn::build_feature_extractor(cfg.child("feature_extractor", cfg->feature_extractor()), {});
+  extractor->eval();
+  for (const data::ImageSize picture : {data::ImageSize{480, 640}, {353, 641}, {641, 353}}) {
+    const data::ImageSize size = resizer->canvas_size(picture);
+    try {
+      extractor->forward(at::empty({1, 3, size.height, size.width}, at::TensorOptions(at::kMeta)), {});
+    } catch (const ConfigError& error) {
+      cfg.fail("image_resizer", fmt::format("does not bring pictures to one size, and with {} x {} {}", size.height,
+                                            size.width, error.what()));
+    }
+  }
+}
+
 std::unique_ptr<DetectionModel> make_ssd(const SsdNode& cfg, const ModelOptions& model) {
   check(cfg);
   const bool keras = cfg->feature_extractor().type().ends_with("_keras");
@@ -62,6 +84,7 @@ std::unique_ptr<DetectionModel> make_ssd(const SsdNode& cfg, const ModelOptions&
   options.detection_restores_heads = model.detection_restores_heads;
 
   auto extractor = build_extractor(cfg, options);
+  check_any_size(cfg);
   auto anchor_generator = boxes::build_anchor_generator(cfg.child("anchor_generator", cfg->anchor_generator()));
   nn::BoxPredictorOptions head;
   head.num_class_slots = options.num_classes + (cfg->add_background_class() ? 1 : 0);

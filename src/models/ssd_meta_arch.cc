@@ -71,7 +71,7 @@ void SsdMetaArch::check_size(const Batch& batch) const {
   const int64_t least = parts_.feature_extractor->min_image_side();
   if (std::min(height, width) >= least) return;
   throw DataError(
-      fmt::format("image '{}' comes from the image_resizer with {} x {} pixels (height x width), and the "
+      fmt::format("a batch with image '{}' is of {} x {} pixels (height x width) after the image_resizer, and the "
                   "network needs at least {} a side",
                   batch.ids.empty() ? "" : batch.ids.front(), height, width, least));
 }

@@ -46,7 +46,7 @@ float overlap(const Box& box, float half_height, float half_width) {
 AnchorFit::AnchorFit(const boxes::AnchorGenerator& generator, const AnchorPlaces& places, const std::vector<Box>& boxes)
     : places_(places) {
   const auto& maps = places.feature_maps;
-  const at::Tensor anchors = generator.generate(maps, places.input_size[0], places.input_size[1]);
+  const at::Tensor anchors = places.anchors_on(maps, generator);
   const std::vector<int64_t> of_cell = generator.num_anchors_per_location();
   int64_t first = 0;
   for (size_t map = 0; map < maps.size(); ++map) {
@@ -65,7 +65,7 @@ AnchorFit::AnchorFit(const boxes::AnchorGenerator& generator, const AnchorPlaces
 
 AnchorFit::Score AnchorFit::of(const boxes::AnchorGenerator& generator) const {
   const std::vector<boxes::FeatureMapShape> cells(places_.feature_maps.size(), {1, 1});
-  const at::Tensor anchors = generator.generate(cells, places_.input_size[0], places_.input_size[1]).contiguous();
+  const at::Tensor anchors = places_.anchors_on(cells, generator).contiguous();
   const auto* row = anchors.const_data_ptr<float>();
   const std::vector<int64_t> of_cell = generator.num_anchors_per_location();
   std::vector<float> best(boxes_.front().size());

@@ -32,6 +32,13 @@ bool AnchorReach::reaches(const Box& box) const {
   return false;
 }
 
+at::Tensor AnchorPlaces::anchors_on(const std::vector<boxes::FeatureMapShape>& maps,
+                                    const boxes::AnchorGenerator& generator) const {
+  const auto& [height, width] = input_size;
+  return any_input_size ? generator.generate_for_any_size(maps, height, width)
+                        : generator.generate(maps, height, width);
+}
+
 std::optional<AnchorPlaces> anchor_places_of(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root) {
   if (!root->model().has_ssd()) return std::nullopt;
   const auto ssd = root.child("model", root->model()).child("ssd", root->model().ssd());
@@ -43,7 +50,7 @@ std::optional<AnchorPlaces> anchor_places_of(const config::ConfigNode<proto::Tra
     if (match == nullptr || !match->use_thresholds || match->matched_threshold <= 0 || !similarity->is_iou())
       return std::nullopt;
     const models::Summary model = models::summarize_model(root);
-    AnchorPlaces places{{}, model.input_size, match->matched_threshold};
+    AnchorPlaces places{{}, model.input_size, match->matched_threshold, model.any_input_size};
     for (const auto& [height, width, depth] : model.feature_maps) places.feature_maps.push_back({height, width});
     return places;
   } catch (const ConfigError&) {  // said by whoever trains it; the records can be looked at nevertheless
@@ -52,7 +59,7 @@ std::optional<AnchorPlaces> anchor_places_of(const config::ConfigNode<proto::Tra
 }
 
 AnchorReach anchor_reach_of(const boxes::AnchorGenerator& generator, const AnchorPlaces& places) {
-  return {generator.generate(places.feature_maps, places.input_size[0], places.input_size[1]), places.threshold};
+  return {places.anchors_on(places.feature_maps, generator), places.threshold};
 }
 
 }  // namespace osprey::train

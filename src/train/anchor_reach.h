@@ -33,6 +33,10 @@ struct AnchorPlaces {
   std::vector<boxes::FeatureMapShape> feature_maps;
   std::array<int64_t, 2> input_size = {0, 0};  ///< height and width of the network's input, or of a usual one
   float threshold = 0;                         ///< matched_threshold
+  bool any_input_size = false;                 ///< each batch of the network has a size of its own
+
+  /// The anchors of a generator on maps in the place of these.
+  at::Tensor anchors_on(const std::vector<boxes::FeatureMapShape>& maps, const boxes::AnchorGenerator& generator) const;
 };
 
 /// Those of a config's model; nothing where it has no anchors that are matched by IoU and a threshold, or is not built

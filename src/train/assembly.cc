@@ -98,7 +98,12 @@ void synchronize_batch_norm(models::DetectionModel& model, Replicas& replicas, b
   const auto over = std::make_shared<const kernels::ReplicaSum>(
       kernels::ReplicaSum{[&replicas](const at::Tensor& numbers) { replicas.sum(numbers); }, replicas.size()});
   for_each_batch_norm(model, [&](nn::BatchNorm& batch_norm) {
-    if (all || batch_norm.wants_replicas()) batch_norm.synchronize(over);
+    if (!all && !batch_norm.wants_replicas()) return;
+    if (model.any_input_size())
+      throw ConfigError(
+          "sync_batch_norm: needs an image_resizer that brings all pictures to one size: the statistics of the "
+          "replicas would be of different numbers of values");
+    batch_norm.synchronize(over);
   });
 }
 

@@ -92,6 +92,13 @@ TEST(TensorFlowCheckpoint, AModelTakesItsWeightsInOurLayout) {
   }
 }
 
+TEST(TensorFlowCheckpoint, ACounterThatItHasUnderAnotherNameHasCountedMany) {
+  const auto model = make_toy_model();
+  const at::Tensor steps = model->register_buffer("local_step", at::zeros({}, at::kLong));
+  EXPECT_NO_THROW(load_model(written(kNames), *model, false));
+  EXPECT_GT(steps.item<int64_t>(), 100'000);
+}
+
 TEST(TensorFlowCheckpoint, WhatAModelLacksIsListedByAWarmStartAndLeftByAnEvaluation) {
   const TempDir folder;
   std::vector<TensorFlowVariable> variables;

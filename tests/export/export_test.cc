@@ -248,6 +248,11 @@ INSTANTIATE_TEST_SUITE_P(
                               {96, 96, 0, 0},
                               1},
                       Variant{"Softmax", {"model.ssd.post_processing.score_converter=SOFTMAX"}, {96, 96, 0, 0}, 1},
+                      Variant{
+                          "AnySize",
+                          {"model.ssd.image_resizer.keep_aspect_ratio_resizer={min_dimension: 64 max_dimension: 96}"},
+                          {96, 96, 64, 96},
+                          1},
                       Variant{"KeepAspectRatio",
                               {"model.ssd.image_resizer.keep_aspect_ratio_resizer={min_dimension: 64 max_dimension: 96 "
                                "pad_to_max_dimension: true}"},

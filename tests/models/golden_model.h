@@ -141,6 +141,7 @@ inline int64_t count_unused(const std::filesystem::path& file) {
 inline void set_formula_values(torch::nn::Module& model, const nlohmann::json& golden) {
   at::NoGradGuard no_grad;
   for (const auto& [name, tensor] : models::variables(model)) {
+    if (name.find(".concat.") != std::string::npos) continue;  // ranges of roundings stay as training finds them
     const at::Tensor values = formula_values(original_name(golden, name), nn::tf_shape(name, tensor.sizes()));
     tensor.copy_(nn::from_tf_layout(name, values));
   }

@@ -148,11 +148,16 @@ TEST(SsdMetaArch, OfAnySizeIsWhatANetworkOfTheSizeOfTheBatchIs) {
   wide.images.slice(3, 0, 64).copy_(tall.images);
   const std::string keeping = "model.ssd.image_resizer.keep_aspect_ratio_resizer.";
   const auto small_wide = small({keeping + "max_dimension=101"});
+  Batch full = tall;
+  full.true_shapes = at::tensor({101, 64, 101, 64}, at::kLong).view({2, 2});
+  const auto small_tall = small({"model.ssd.image_resizer={fixed_shape_resizer { height: 101 width: 64 }}"});
   for (const bool training : {true, false}) {
     any->train(training);
     small_square->train(training);
     small_wide->train(training);
-    for (const auto& [batch, fixed] : {std::pair(square, small_square), {wide, small_wide}, {square, small_square}}) {
+    small_tall->train(training);
+    for (const auto& [batch, fixed] :
+         {std::pair(square, small_square), {wide, small_wide}, {full, small_tall}, {square, small_square}}) {
       const std::vector<at::Tensor> is = said_of(*any, batch), wanted = said_of(*fixed, batch);
       ASSERT_EQ(is.size(), wanted.size());
       for (size_t i = 0; i < is.size(); ++i) EXPECT_TRUE(at::equal(is[i], wanted[i])) << i;
@@ -161,6 +166,18 @@ TEST(SsdMetaArch, OfAnySizeIsWhatANetworkOfTheSizeOfTheBatchIs) {
     EXPECT_EQ(predictions.feature_map_shapes[0], (std::array<int64_t, 2>{7, 4})) << "of 101 x 64 at a stride of 16";
     EXPECT_EQ(predictions.input_size, (std::array<int64_t, 2>{101, 64}));
   }
+}
+
+TEST(BuildModel, APyramidForPicturesOfAnySizeNeedsPaddingToWhatHalves) {
+  const std::vector<std::string> pyramid = {
+      "model.ssd.image_resizer={identity_resizer {}}",
+      "model.ssd.feature_extractor.num_layers=", "model.ssd.feature_extractor.type=ssd_mobilenet_v1_fpn"};
+  EXPECT_THAT([&] { small(pyramid); },
+              ThrowsMessage<ConfigError>(AllOf(HasSubstr("image_resizer"), HasSubstr("353 x 641"),
+                                               HasSubstr("the levels must halve"), HasSubstr("pad_to_multiple"))));
+  std::vector<std::string> padded = pyramid;
+  padded.emplace_back("model.ssd.feature_extractor.pad_to_multiple=32");
+  EXPECT_THAT([&] { small(padded); }, ThrowsMessage<ConfigError>(HasSubstr("anchor_generator"))) << "the next mistake";
 }
 
 TEST(SsdMetaArch, OfAnySizeNamesAPictureThatIsTooSmall) {

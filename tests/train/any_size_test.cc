@@ -3,10 +3,12 @@
 
 #include "osprey/checkpoint/directory.h"
 #include "osprey/data/image_codec.h"
+#include "osprey/export/exporter.h"
 #include "osprey/train/job.h"
 #include "support/golden.h"
 #include "support/pictures.h"
 #include "support/temp_dir.h"
+#include "train/on_replicas.h"
 
 namespace osprey::train {
 namespace {
@@ -51,6 +53,33 @@ TEST(AnySize, ARunLearnsIsEvaluatedAndGoesOnWhereItWas) {
   const nlohmann::json metrics = osprey::testing::read_json(pictures.folder / "whole/eval/metrics_6.json");
   EXPECT_EQ(metrics.at("num_images"), 6);
   EXPECT_GT(metrics.at("metrics").at("Loss/total_loss").get<double>(), 0);
+}
+
+TEST(AnySize, AnExportPadsEveryPictureToTheLargestAndFindsWhatTheCheckpointFindsThere) {
+  const Pictures pictures;
+  const config::Pipeline pipeline = pictures.pipeline(2, 1);
+  train(pipeline, {.model_dir = pictures.folder / "run"});
+  const ExportReport report = export_model(config::load_pipeline(pictures.folder / "run/pipeline.config"),
+                                           pictures.folder / "run", pictures.folder / "exported");
+  EXPECT_TRUE(report.real_images);
+  EXPECT_EQ(report.images, 4);
+  EXPECT_GT(report.detections, 0);
+  const nlohmann::json card = osprey::testing::read_json(pictures.folder / "exported/model_card.json");
+  EXPECT_EQ(card.at("preprocessing").at("height"), 120);
+  EXPECT_EQ(card.at("preprocessing").at("width"), 120);
+}
+
+TEST(AnySize, ReplicasDoNotShareTheStatisticsOfBatchesOfDifferentSizes) {
+  const Pictures pictures;
+  config::Pipeline pipeline = pictures.pipeline(2, 1);
+  pipeline.message->mutable_train_config()->set_sync_batch_norm(true);
+  for (const std::string& error : osprey::testing::on_replicas(2, [&](Replicas& replicas) {
+         JobOptions options;
+         options.model_dir = pictures.folder / ("run" + std::to_string(replicas.place().rank));
+         options.replicas = &replicas;
+         train(config::Pipeline(pipeline), options);
+       }))
+    EXPECT_THAT(error, ::testing::HasSubstr("sync_batch_norm: needs an image_resizer that brings all pictures to one"));
 }
 
 TEST(AnySize, AnEvaluationOfSeveralAtATimePadsThem) {

@@ -7,7 +7,8 @@
 
 namespace osprey {
 
-/// A fixed-shape batch: B, H, W and M never change within a run; what is real is marked by `true_shapes` and `valid`.
+/// A padded batch: what is real is marked by `true_shapes` and `valid`. B and M never change within a run, nor do H and
+/// W but where the image_resizer brings pictures to no common size: then they are those of the batch's largest picture.
 struct Batch {
   at::Tensor images;             ///< [B, 3, H, W] channels_last, RGB in 0..255; uint8, or float32 with `float_images`
   at::Tensor true_shapes;        ///< [B, 2] int64: height and width of the un-padded picture, which lies top left

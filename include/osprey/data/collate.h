@@ -11,7 +11,7 @@
 
 namespace osprey::data {
 
-/// The shape of every batch of a run.
+/// What the batches of a run have in common.
 struct BatchShape {
   int64_t batch_size = 1;
   std::optional<ImageSize> image;  ///< of the canvas; none: each batch's is as large as the largest of its pictures

@@ -49,7 +49,7 @@ class DetectionModel : public torch::nn::Module {
   /// Meta-architectures, by the message that configures them.
   using Registry = config::Registry<DetectionModel, const ModelOptions&>;
 
-  /// Normalises the images and clears the padding. Does not resize: the batch has its fixed shape already.
+  /// Normalises the images and clears the padding. Does not resize, but where the batch leaves that to the device.
   virtual ModelInput preprocess(const Batch& batch) = 0;
 
   /// Gradients flow to the parameters. The anchors are those of the size of the images.
