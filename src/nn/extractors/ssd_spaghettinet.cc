@@ -27,7 +27,7 @@ std::unique_ptr<FeatureExtractor> make_ssd_spaghettinet(const ExtractorNode& nod
   refuse_num_layers(node);
   warn_of_unread(node);
   const std::string name =
-      node->has_spaghettinet_arch_name() ? node->spaghettinet_arch_name() : "spaghettinet_edgetpu_m";
+      node->spaghettinet_arch_name().empty() ? "spaghettinet_edgetpu_m" : node->spaghettinet_arch_name();
   if (name != "spaghettinet_edgetpu_s" && name != "spaghettinet_edgetpu_m" && name != "spaghettinet_edgetpu_l")
     node.fail("spaghettinet_arch_name",
               fmt::format("must be spaghettinet_edgetpu_s, spaghettinet_edgetpu_m or spaghettinet_edgetpu_l, got '{}'",
