@@ -86,6 +86,7 @@ class DetectionModel : public torch::nn::Module {
   virtual int64_t num_classes() const = 0;
   /// Height and width of the (padded) input images; of usual ones where each batch has a size of its own.
   virtual std::array<int64_t, 2> input_size() const = 0;
+  /// Whether each batch has a size of its own: `predict` then takes any from the least of the network on.
   virtual bool any_input_size() const { return false; }
   /// Channels of each of the maps that predictions are made from, finest first.
   virtual std::vector<int64_t> feature_map_depths() const { return {}; }
