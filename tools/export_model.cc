@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
       [&] {
         const auto pipeline = osprey::config::load_pipeline(config.pipeline_config, config.overrides);
         osprey::data::derive_classes(pipeline);
-        osprey::config::check(pipeline, osprey::config::Purpose::kExport);
+        osprey::config::check(pipeline);
         if (memory_format != "channels_last") options.memory_format = at::MemoryFormat::Contiguous;
         const osprey::ExportReport report = osprey::export_model(pipeline, checkpoint, output_dir, options);
         if (report.left_to_rounding > 0)

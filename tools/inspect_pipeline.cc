@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
     if (config::num_classes(*pipeline.message) == 0) data::derive_classes(pipeline);
     config::validate(pipeline);
     if (!json) cli::print(models::config_report(pipeline));
-    config::require_supported(pipeline, config::Purpose::kInspect);
+    config::require_supported(pipeline);
     const auto summary = models::summarize_model(pipeline.root());
     cli::print(json ? models::inspection_json(pipeline, summary) : models::model_report(summary));
   });

@@ -36,7 +36,7 @@ auto after_the_chief(const std::optional<train::ReplicaPlace>& place, Body body)
 int execute(tools::TrainFlags& flags) {
   if (flags.clone_on_cpu) flags.job.device = "cpu";
   config::Pipeline pipeline = tools::pipeline_of(flags);
-  config::check(pipeline, config::Purpose::kTrain);
+  config::check(pipeline);
   if (flags.print_config) {
     cli::print(config::annotated_text(pipeline));
     return static_cast<int>(ExitCode::kDone);

@@ -9,14 +9,16 @@
 #include "osprey/checkpoint/tensorflow_checkpoint.h"
 #include "osprey/nn/keras_names.h"
 #include "osprey/nn/name_map.h"
+#include "osprey/nn/quantization.h"
 
 namespace osprey::checkpoint {
 namespace {
 
-/// What the original may call one of our variables: a slim model, a Keras model.
+/// What the original may call one of our variables: a slim model, a Keras model, a quantized graph.
 std::vector<std::string> original_names(const std::string& name) {
   std::vector<std::string> names = {nn::tf_name(name)};
   if (const auto keras = nn::keras_name(name)) names.push_back(*keras);
+  for (const std::string& quantized : nn::tf_quantizer_names(name)) names.push_back(quantized);
   return names;
 }
 

@@ -9,10 +9,9 @@ namespace {
 
 class Scan {
  public:
-  Scan(const Pipeline& pipeline, Purpose purpose)
+  explicit Scan(const Pipeline& pipeline)
       : config_(*pipeline.message),
         sources_(*pipeline.sources),
-        purpose_(purpose),
         refused_(pipeline.sources),
         listed_(pipeline.sources) {}
 
@@ -53,16 +52,11 @@ class Scan {
   }
 
   void scan_graph_rewriter() {
-    const std::string& type = config_.model().ssd().feature_extractor().type();
-    const int64_t delay = config_.graph_rewriter().quantization().delay(), steps = config_.train_config().num_steps();
-    if (type.ends_with("_keras"))
+    const auto& quantization = config_.graph_rewriter().quantization();
+    if (config_.model().ssd().feature_extractor().type().ends_with("_keras"))
       listed_.add("graph_rewriter", "is ignored: the original quantizes no model of TF2");
-    else if (purpose_ == Purpose::kTrain && steps > 0 && delay >= steps)
-      listed_.add("graph_rewriter", "is ignored: quantization.delay is not before the last step");
-    else if (purpose_ == Purpose::kTrain || purpose_ == Purpose::kExport)
-      refuse("graph_rewriter", "; --set graph_rewriter= works with the float network");
-    else
-      listed_.add("graph_rewriter", "quantization is not supported yet; this is the float network: graph_rewriter");
+    else if (quantization.has_symmetric())
+      listed_.add("graph_rewriter.quantization.symmetric", "is ignored, as the original does");
   }
 
   void scan_reader(const std::string& path, const proto::InputReader& reader) {
@@ -83,7 +77,6 @@ class Scan {
 
   const proto::TrainEvalPipelineConfig& config_;
   const FieldOrigins& sources_;
-  Purpose purpose_;
   Findings refused_, listed_;
 };
 
@@ -95,10 +88,10 @@ void throw_all(const std::vector<Remark>& remarks) {
 
 }  // namespace
 
-Unsupported unsupported_choices(const Pipeline& pipeline, Purpose purpose) { return Scan(pipeline, purpose).run(); }
+Unsupported unsupported_choices(const Pipeline& pipeline) { return Scan(pipeline).run(); }
 
-void require_supported(const Pipeline& pipeline, Purpose purpose) {
-  const Unsupported found = unsupported_choices(pipeline, purpose);
+void require_supported(const Pipeline& pipeline) {
+  const Unsupported found = unsupported_choices(pipeline);
   throw_all(found.refused);
   if (pipeline.message->strict()) throw_all(found.listed);
 }

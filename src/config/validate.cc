@@ -237,11 +237,11 @@ void require_configured_paths(const Pipeline& pipeline, const std::vector<std::s
   findings.throw_if_any();
 }
 
-void check(const Pipeline& pipeline, Purpose purpose) {
+void check(const Pipeline& pipeline) {
   validate(pipeline);
-  require_supported(pipeline, purpose);
+  require_supported(pipeline);
   for (const Remark& remark : deprecated_fields(pipeline)) SPDLOG_INFO("{}", remark.line());
-  for (const Remark& remark : unsupported_choices(pipeline, purpose).listed) SPDLOG_WARN("{}", remark.line());
+  for (const Remark& remark : unsupported_choices(pipeline).listed) SPDLOG_WARN("{}", remark.line());
 }
 
 }  // namespace osprey::config

@@ -183,7 +183,7 @@ std::optional<std::string> onnx_bytes(const torch::jit::Module& served, int64_t 
 ExportReport export_model(const config::Pipeline& pipeline, const std::string& checkpoint,
                           const std::string& output_dir, const ExportOptions& options) {
   const auto root = pipeline.root();
-  config::require_supported(pipeline, config::Purpose::kExport);
+  config::require_supported(pipeline);
   if (!root->model().has_ssd()) root.child("model", root->model()).unsupported("");
   const auto ssd = root.child("model", root->model()).child("ssd", root->model().ssd());
   const std::unique_ptr<data::ImageResizer> resizer =

@@ -14,6 +14,7 @@
 #include "osprey/boxes/non_max_suppression.h"
 #include "osprey/boxes/post_processing.h"
 #include "osprey/core/box.h"
+#include "osprey/nn/fake_quantize.h"
 
 namespace osprey {
 namespace {
@@ -122,8 +123,16 @@ models::Candidates served_candidates(torch::jit::Module& served, const at::Tenso
   return {last(0), last(1)};
 }
 
+/// Whether a network rounds its maps to 8 bits.
+bool rounds_maps(const models::DetectionModel& model) {
+  const auto modules = model.modules();
+  return std::ranges::any_of(
+      modules, [](const auto& module) { return dynamic_cast<const nn::FakeQuantize*>(module.get()) != nullptr; });
+}
+
 /// Whether what the served network makes is no further from what the model makes than the latter is from itself when
-/// noise of 1e-5, some hundred roundings, is added to its normalised pixels.
+/// noise of 1e-5, some hundred roundings, is added to its normalised pixels. Of a network that rounds its maps either
+/// distance is that of the few values that fell to the other side of a border, and so a matter of luck.
 bool differs_by_rounding(models::DetectionModel& model, torch::jit::Module& served_module, int64_t batch_size,
                          const Batch& batch) {
   const models::Candidates served =
@@ -134,8 +143,9 @@ bool differs_by_rounding(models::DetectionModel& model, torch::jit::Module& serv
   auto generator = at::detail::createCPUGenerator(/*seed=*/1);
   input.images = input.images + 1e-5 * at::randn(input.images.sizes(), generator, input.images.options());
   const models::Candidates disturbed = model.candidates(model.predict(input));
-  return distance(served.boxes, plain.boxes) <= distance(disturbed.boxes, plain.boxes) &&
-         distance(served.scores, plain.scores) <= distance(disturbed.scores, plain.scores);
+  const double luck = rounds_maps(model) ? 4 : 1;
+  return distance(served.boxes, plain.boxes) <= luck * distance(disturbed.boxes, plain.boxes) &&
+         distance(served.scores, plain.scores) <= luck * distance(disturbed.scores, plain.scores);
 }
 
 /// Whether the list is what the model's suppression makes of the served network's candidates.

@@ -14,9 +14,9 @@ namespace osprey {
 /// A detection of one side must have a partner on the other with the same class and with score and coordinates within
 /// the tolerance; only what scores no more than the threshold, or than the last of a full list or of a class that is
 /// full, may lack one, to within the tolerance. Where a picture fails, boxes and scores before suppression decide: if
-/// the served ones are no further from the model's than noise of 1e-5 in the normalised pixels moves the model's own,
-/// the network makes rounding that large, and if the model's suppression makes of the served ones what was served, the
-/// picture counts as `left_to_rounding`.
+/// the served ones are no further from the model's than noise of 1e-5 in the normalised pixels moves the model's own
+/// (four times that for a network that rounds its maps to 8 bits), the network makes rounding that large, and if the
+/// model's suppression makes of the served ones what was served, the picture counts as `left_to_rounding`.
 /// images  [H, W, 3] uint8 each
 /// throws  ExportError naming picture and detection for the first that has no partner
 ExportReport compare(models::DetectionModel& model, const data::ImageResizer& resizer, torch::jit::Module& served,

@@ -3,10 +3,10 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/jit/frontend/tracer.h>
-#include <torch/csrc/jit/passes/constant_propagation.h>
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
 #include <torch/csrc/jit/passes/frozen_conv_folding.h>
 
+#include "export/constants.h"
 #include "export/served_script.h"
 
 namespace osprey {
@@ -36,7 +36,7 @@ torch::jit::Module traced_network(models::DetectionModel& model, const ServedRes
       {images, shapes}, network, [](const at::Tensor&) { return ""; },
       /*strict=*/true, /*force_outplace=*/false);
   std::shared_ptr<torch::jit::Graph> graph = traced.first->graph;
-  torch::jit::ConstantPropagation(graph);
+  fold_constants_but_roundings(graph);
   torch::jit::FoldFrozenConvBatchnorm(graph);
   torch::jit::EliminateDeadCode(graph);
   // The constants are the model's own parameters; detached, they stay without gradient when the parameters get it back.

@@ -156,12 +156,6 @@ BatchNormGradients call_backward(const GradientOfResult& of_result, const at::Te
   return {of_x, of_gamma, of_beta, sum.defined() ? of_addend : at::Tensor()};
 }
 
-/// A sum over replicas, as the graph of gradients keeps it.
-struct KeptSum : torch::CustomClassHolder {
-  explicit KeptSum(std::shared_ptr<const ReplicaSum> sum) : over(std::move(sum)) {}
-  std::shared_ptr<const ReplicaSum> over;
-};
-
 /// The node of the graph of gradients. It keeps nothing but the input, and the result where an addend was clamped.
 class Node : public torch::autograd::Function<Node> {
  public:
@@ -175,7 +169,7 @@ class Node : public torch::autograd::Function<Node> {
     context->save_for_backward(
         {x, scale, shift, result.mean, result.inverse_deviation, clamped_sum ? result.y : at::Tensor()});
     keep(context, epilogue);
-    context->saved_data["over"] = c10::IValue::make_capsule(c10::make_intrusive<KeptSum>(over));
+    keep(context, over);
     context->saved_data["added"] = addend.has_value();
     context->mark_non_differentiable({result.mean, result.inverse_deviation});
     if (!clamped_sum) return {result.y, result.mean, result.inverse_deviation};
@@ -190,13 +184,11 @@ class Node : public torch::autograd::Function<Node> {
     const at::NoGradGuard no_gradients;
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &gamma = saved[1], &beta = saved[2], &sum = saved[5];
-    const auto over = context->saved_data["over"].toCapsule();
     GradientOfResult of_result{gradients[0], sum.defined() ? gradients[3] : at::Tensor()};
     if (!of_result.y.defined()) std::swap(of_result.y, of_result.again);
     if (!of_result.y.defined()) of_result.y = at::zeros_like(x);
-    const BatchNormGradients result =
-        call_backward(of_result, x, gamma, beta, {{}, saved[3], saved[4]}, kept_epilogue(context), sum,
-                      static_cast<const KeptSum&>(*over).over.get());
+    const BatchNormGradients result = call_backward(of_result, x, gamma, beta, {{}, saved[3], saved[4]},
+                                                    kept_epilogue(context), sum, kept_sum(context).get());
     at::Tensor of_addend = result.addend;  // where nothing is clamped, all that flows to the sum
     if (!sum.defined() && context->saved_data["added"].toBool()) of_addend = gradients[0];
     return {result.x,

@@ -4,13 +4,27 @@
 #include "osprey/protos/pipeline.pb.h"
 
 namespace osprey::models {
+namespace {
+
+std::optional<nn::Quantization> read_quantization(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root) {
+  if (!root->has_graph_rewriter() || root->model().ssd().feature_extractor().type().ends_with("_keras")) return {};
+  const auto rewriter = root.child("graph_rewriter", root->graph_rewriter());
+  const auto node = rewriter.child("quantization", rewriter->quantization());
+  if (node->weight_bits() != 8) node.fail("weight_bits", "must be 8");
+  if (node->activation_bits() != 8) node.fail("activation_bits", "must be 8");
+  return nn::Quantization{.delay = node->delay()};
+}
+
+}  // namespace
 
 std::shared_ptr<DetectionModel> build_model(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root,
                                             const BuildOptions& options) {
   const auto node = root.child("model", root->model());
   const uint64_t seed = options.seed.value_or(root->train_config().seed());
   const ModelOptions model_options{
-      .detection_restores_heads = root->train_config().load_all_detection_checkpoint_vars(), .seed = seed};
+      .detection_restores_heads = root->train_config().load_all_detection_checkpoint_vars(),
+      .seed = seed,
+      .quantization = read_quantization(root)};
   const auto build = [&] { return DetectionModel::Registry::instance().build(node, "model", model_options); };
   if (options.device.is_meta()) {
     const nn::ShapesOnly shapes_only;

@@ -22,8 +22,7 @@ using config::Remark;
 /// Deprecated fields and choices that are read and ignored.
 std::vector<Remark> remarks_of(const Pipeline& pipeline) {
   std::vector<Remark> remarks = config::deprecated_fields(pipeline);
-  for (const Remark& remark : config::unsupported_choices(pipeline, config::Purpose::kInspect).listed)
-    remarks.push_back(remark);
+  for (const Remark& remark : config::unsupported_choices(pipeline).listed) remarks.push_back(remark);
   return remarks;
 }
 
@@ -67,11 +66,12 @@ std::string model_report(const Summary& summary) {
   return fmt::format(
       "\n# Model\ntrainable parameters:    {}\nall variables:           {}\n"
       "multiplications (convolutions, one image): {:.3f} G\ninput (height x width):  {}x{}{}\n"
-      "feature maps (h x w x d): {}\nanchors:                 {}\nbox encodings:           [{}]\nclass predictions:    "
+      "feature maps (h x w x d): {}\nrounded to 8 bits:       {} tensors\nanchors:                 {}\nbox encodings:  "
+      "         [{}]\nclass predictions:    "
       "   [{}]\n",
       summary.trainable_parameters, summary.total_parameters, static_cast<double>(summary.multiply_adds) * 1e-9,
       summary.input_size[0], summary.input_size[1], summary.any_input_size ? " for a picture of 480x640" : "", maps,
-      summary.num_anchors, fmt::join(summary.box_encodings_shape, ", "),
+      summary.quantizers, summary.num_anchors, fmt::join(summary.box_encodings_shape, ", "),
       fmt::join(summary.class_predictions_shape, ", "));
 }
 
@@ -83,6 +83,7 @@ std::string inspection_json(const Pipeline& pipeline, const Summary& summary) {
                                    {"input_size", summary.input_size},
                                    {"any_input_size", summary.any_input_size},
                                    {"feature_maps", summary.feature_maps},
+                                   {"quantizers", summary.quantizers},
                                    {"num_anchors", summary.num_anchors},
                                    {"box_encodings_shape", summary.box_encodings_shape},
                                    {"class_predictions_shape", summary.class_predictions_shape},

@@ -7,6 +7,7 @@
 #include "osprey/data/image_resizer.h"
 #include "osprey/models/ssd_meta_arch.h"
 #include "osprey/nn/builder.h"
+#include "osprey/nn/convolution.h"
 #include "osprey/nn/layer.h"
 #include "osprey/protos/ssd.pb.h"
 #include "osprey/targets/builder.h"
@@ -41,9 +42,23 @@ void read_input(const SsdNode& cfg, SsdOptions& options) {
     if (value != 0) options.pad_value = resizer->pad_value();
 }
 
-std::shared_ptr<nn::FeatureExtractor> build_extractor(const SsdNode& cfg, const SsdOptions& options) {
-  const auto extractor = nn::build_feature_extractor(cfg.child("feature_extractor", cfg->feature_extractor()),
-                                                     {.freeze_batch_norm = cfg->freeze_batchnorm()});
+/// throws  ConfigError where there are convolutions that the network would leave as they are
+void check_quantized(const SsdNode& cfg, const nn::FeatureExtractor& extractor) {
+  for (const auto& module : extractor.modules()) {
+    const auto* convolution = dynamic_cast<const nn::ConvolutionLayer*>(module.get());
+    if (convolution == nullptr || convolution->is_quantized()) continue;
+    cfg.fail("feature_extractor",
+             "quantization of " + cfg->feature_extractor().type() +
+                 " is not supported yet: graph_rewriter; --set graph_rewriter= works with the float network");
+  }
+}
+
+std::shared_ptr<nn::FeatureExtractor> build_extractor(const SsdNode& cfg, const SsdOptions& options,
+                                                      const std::optional<nn::Quantization>& quantization) {
+  const auto extractor =
+      nn::build_feature_extractor(cfg.child("feature_extractor", cfg->feature_extractor()),
+                                  {.freeze_batch_norm = cfg->freeze_batchnorm(), .quantization = quantization});
+  if (quantization) check_quantized(cfg, *extractor);
   const int64_t smallest = std::min(options.input_size[0], options.input_size[1]);
   if (smallest < extractor->min_image_side())
     cfg.fail("image_resizer", fmt::format("must give at least {} pixels a side for {}, got {}",
@@ -83,7 +98,11 @@ std::unique_ptr<DetectionModel> make_ssd(const SsdNode& cfg, const ModelOptions&
   options.evaluates_confidences = keras;
   options.detection_restores_heads = model.detection_restores_heads;
 
-  auto extractor = build_extractor(cfg, options);
+  std::optional<nn::Quantization> quantization = model.quantization;
+  // The original then takes the identity behind a batch norm for the activation, but in networks whose batch norms have
+  // updates of their own.
+  if (quantization) quantization->before_activation = cfg->inplace_batchnorm_update();
+  auto extractor = build_extractor(cfg, options, quantization);
   check_any_size(cfg);
   auto anchor_generator = boxes::build_anchor_generator(cfg.child("anchor_generator", cfg->anchor_generator()));
   nn::BoxPredictorOptions head;
@@ -92,6 +111,7 @@ std::unique_ptr<DetectionModel> make_ssd(const SsdNode& cfg, const ModelOptions&
   head.anchors_per_location = anchor_generator->num_anchors_per_location();
   head.freeze_batch_norm = cfg->freeze_batchnorm();
   head.keras = keras;
+  head.quantization = quantization;
   if (head.depths.size() != head.anchors_per_location.size())
     cfg.fail("anchor_generator", fmt::format("is made for {} feature maps, but the feature extractor gives {}",
                                              head.anchors_per_location.size(), head.depths.size()));

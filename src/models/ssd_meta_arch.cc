@@ -13,6 +13,7 @@
 #include "osprey/core/constant.h"
 #include "osprey/kernels/preprocess.h"
 #include "osprey/nn/batch_norm.h"
+#include "osprey/nn/quantization.h"
 
 namespace osprey::models {
 namespace {
@@ -251,6 +252,7 @@ std::map<std::string, std::string> SsdMetaArch::restore_map(RestoreType type) co
   if (type == RestoreType::kClassification) {
     // A classifier has no FeatureExtractor scope; a detector whose backbone alone is wanted has.
     for (const std::string& name : parts_.feature_extractor->backbone_variables()) {
+      if (nn::is_of_quantizer(name)) continue;
       result[name] = prefix + name;
       result[prefix + name] = prefix + name;
     }
@@ -258,7 +260,7 @@ std::map<std::string, std::string> SsdMetaArch::restore_map(RestoreType type) co
   }
   const bool all = type == RestoreType::kFull || options_.detection_restores_heads;
   for (const auto& [name, value] : variables(*this))
-    if (all || name.starts_with(prefix)) result[name] = name;
+    if ((all || name.starts_with(prefix)) && !nn::is_of_quantizer(name)) result[name] = name;
   return result;
 }
 

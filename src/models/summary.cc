@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "osprey/models/builder.h"
+#include "osprey/nn/fake_quantize.h"
 #include "osprey/nn/multiply_adds.h"
 
 namespace osprey::models {
@@ -28,6 +29,8 @@ Summary summarize_model(const config::ConfigNode<proto::TrainEvalPipelineConfig>
     const auto& [height, width] = predictions.feature_map_shapes[i];
     summary.feature_maps.push_back({height, width, i < depths.size() ? depths[i] : 0});
   }
+  for (const auto& module : model->modules())
+    summary.quantizers += dynamic_cast<const nn::FakeQuantize*>(module.get()) != nullptr;
   summary.num_anchors = predictions.anchors.size(0);
   summary.box_encodings_shape = predictions.box_encodings.sizes().vec();
   summary.class_predictions_shape = predictions.class_logits.sizes().vec();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "nn/batch_norm_activation.h"
+#include "nn/batch_statistics.h"
 #include "osprey/kernels/activated_convolution.h"
 #include "osprey/kernels/parameter_update.h"
 
@@ -51,6 +52,23 @@ ForkedMap BatchNorm::forward(const kernels::PendingMap& input, const at::Tensor&
       input, weights, window, {gamma_, beta_, options_.epsilon, clamp_of(activation).value()}, addend);
   keep_aside(result.mean, result.inverse_deviation, result.y.numel() / result.y.size(1));
   return {result.y, result.again};
+}
+
+BatchNorm::Folded BatchNorm::fold() const {
+  const at::Tensor inverse_deviation = at::rsqrt(moving_variance_ + options_.epsilon);
+  const at::Tensor factor = gamma_.defined() ? gamma_ * inverse_deviation : inverse_deviation;
+  const at::Tensor offset = -moving_mean_ * factor;
+  return {factor, {}, beta_.defined() ? beta_ + offset : offset};
+}
+
+BatchNorm::Folded BatchNorm::fold(const at::Tensor& y) {
+  const BatchStatistics batch = batch_statistics(y, options_.epsilon, over_);
+  keep_aside(batch.mean, batch.inverse_deviation, (over_ ? over_->replicas : 1) * y.numel() / y.size(1));
+  const at::Tensor deviation = at::sqrt(moving_variance_ + options_.epsilon);
+  const at::Tensor factor = gamma_.defined() ? gamma_ / deviation : deviation.reciprocal();
+  const at::Tensor offset =
+      -batch.mean * (gamma_.defined() ? gamma_ * batch.inverse_deviation : batch.inverse_deviation);
+  return {factor, deviation * batch.inverse_deviation, beta_.defined() ? beta_ + offset : offset};
 }
 
 void BatchNorm::keep_aside(const at::Tensor& mean, const at::Tensor& inverse_deviation, int64_t values_per_channel) {

@@ -7,6 +7,7 @@
 #include "nn/batch_norm_activation.h"
 #include "nn/convolution_operation.h"
 #include "nn/folded_convolution.h"
+#include "nn/quantized_convolution.h"
 #include "osprey/kernels/max_pool.h"
 #include "osprey/nn/multiply_adds.h"
 
@@ -144,20 +145,26 @@ ConvBlock::ConvBlock(const ConvBlockOptions& options, const Hyperparams& hyperpa
                            hyperparams.bias_regularizer);
   if (normalize)
     batch_norm_ = register_module("BatchNorm", std::make_shared<BatchNorm>(out_depth_, *hyperparams.batch_norm));
+  quantizers_ = quantizers_of_maps(*this, "", hyperparams.quantization, options.maps);
 }
 
 at::Tensor ConvBlock::finish(const at::Tensor& y) {
   return batch_norm_ ? batch_norm_->forward(y, activation_) : activate(y, activation_);
 }
 
-at::Tensor ConvBlock::step_by_step(const at::Tensor& x) { return finish(convolve(x, weights_, biases_, convolution_)); }
+at::Tensor ConvBlock::step_by_step(const at::Tensor& x) {
+  if (is_quantized())
+    return quantized_convolve(x, weights_, biases_, convolution_, batch_norm_.get(), activation_, quantizers_.at(0));
+  return finish(convolve(x, weights_, biases_, convolution_));
+}
 
 at::Tensor NormsOfMaps::forward(size_t map, const at::Tensor& y) const {
   return norms.empty() ? activate(y, activation) : norms.at(map)->forward(y, activation);
 }
 
 bool ConvBlock::leaves_batch_norms(const std::vector<FeatureMap>& maps, const NormsOfMaps& behind) const {
-  if (behind.norms.empty() || batch_norm_ || activation_ != Activation::kNone || biases_.defined()) return false;
+  if (is_quantized() || behind.norms.empty() || batch_norm_ || activation_ != Activation::kNone || biases_.defined())
+    return false;
   const kernels::SlidingWindow window = window_over(maps.at(0).pending().x, convolution_);
   return std::ranges::all_of(behind.norms, [&](const auto& norm) { return norm->can_be_left(behind.activation); }) &&
          std::ranges::all_of(maps, [&](const FeatureMap& map) {
@@ -183,6 +190,14 @@ std::vector<FeatureMap> ConvBlock::forward_all(const std::vector<FeatureMap>& ma
     }
     return results;
   }
+  if (is_quantized()) {
+    TORCH_CHECK(!batch_norm_ && activation_ == Activation::kNone,
+                "a layer of several rounded maps has these behind it");
+    for (size_t i = 0; i < maps.size(); ++i)
+      results.emplace_back(quantized_convolve(maps[i].values(), weights_, biases_, convolution_, behind.norm(i),
+                                              behind.activation, quantizers_.at(i)));
+    return results;
+  }
   std::vector<at::Tensor> values;
   for (const FeatureMap& map : maps) values.push_back(map.values());
   const std::vector<at::Tensor> made = convolve_all(values, weights_, biases_, convolution_);
@@ -201,6 +216,10 @@ at::Tensor ConvBlock::forward_last(const FeatureMap& x) {
 ForkedMap ConvBlock::forward_plus(const FeatureMap& x, const at::Tensor& addend, Activation activation) {
   TORCH_CHECK(activation_ == Activation::kNone, "a block with an activation of its own is no end of a residual unit");
   if (clamp_of(activation) && leaves_batch_norm(x)) return in_one(x, addend, activation);
+  if (is_quantized()) {
+    const at::Tensor y = activate(step_by_step(x.values()) + addend, activation);
+    return {y, y};
+  }
   if (batch_norm_)
     return batch_norm_->forward_plus(convolve(x.values(), weights_, biases_, convolution_), addend, activation);
   const at::Tensor y = activate_(step_by_step(x.values()).add_(addend), activation);
@@ -208,7 +227,7 @@ ForkedMap ConvBlock::forward_plus(const FeatureMap& x, const at::Tensor& addend,
 }
 
 bool ConvBlock::leaves_batch_norm(const FeatureMap& x) const {
-  return batch_norm_ && batch_norm_->can_be_left(activation_) && !biases_.defined() &&
+  return !is_quantized() && batch_norm_ && batch_norm_->can_be_left(activation_) && !biases_.defined() &&
          takes_normalized_operation(x.pending().x, weights_, convolution_, window_over(x.pending().x, convolution_));
 }
 

@@ -42,6 +42,7 @@ InvertedResidual::InvertedResidual(const InvertedResidualOptions& options, const
                     hyperparams));
   if (residual_ && options.drop_rate > 0)
     drop_ = register_module("drop", std::make_shared<DropPath>(options.drop_rate));
+  if (residual_) sum_quantizer_ = add_sum_quantizer(*this, "post_activation_bypass_quant", hyperparams.quantization);
 }
 
 at::Tensor InvertedResidual::forward(const FeatureMap& x, const Context& context, at::Tensor* expansion) {
@@ -51,9 +52,10 @@ at::Tensor InvertedResidual::forward(const FeatureMap& x, const Context& context
   if (expansion != nullptr) inner = *expansion = inner.values();
   if (depthwise_) inner = depthwise_->forward(inner);
   if (squeeze_excite_) inner = squeeze_excite_->forward(inner);
-  if (residual_ && !drop_) return project_->forward_plus(inner, given.values(), Activation::kNone).map;
-  const at::Tensor y = project_->forward_last(inner);
-  return residual_ ? drop_->forward(y, context) + given.values() : y;
+  if (!residual_) return project_->forward_last(inner);
+  const at::Tensor sum = drop_ ? drop_->forward(project_->forward_last(inner), context) + given.values()
+                               : project_->forward_plus(inner, given.values(), Activation::kNone).map;
+  return sum_quantizer_ ? sum_quantizer_->forward(sum) : sum;
 }
 
 }  // namespace osprey::nn

@@ -1,5 +1,7 @@
 #include "osprey/nn/separable_convolution.h"
 
+#include "nn/quantized_convolution.h"
+
 namespace osprey::nn {
 
 SeparableConvBlock::SeparableConvBlock(const SeparableConvBlockOptions& options, const Hyperparams& hyperparams)
@@ -23,18 +25,38 @@ SeparableConvBlock::SeparableConvBlock(const SeparableConvBlockOptions& options,
                            hyperparams.bias_regularizer);
   if (normalize)
     batch_norm_ = register_module("BatchNorm", std::make_shared<BatchNorm>(options.out_depth, *hyperparams.batch_norm));
+  depthwise_quantizers_ =
+      quantizers_of_maps(*this, "separable_conv2d/", hyperparams.quantization, {options.maps.count});
+  quantizers_ = quantizers_of_maps(*this, "", hyperparams.quantization, options.maps);
+}
+
+at::Tensor SeparableConvBlock::depthwise_kernels() const {
+  return depthwise_weights_.size(1) == 1 ? depthwise_weights_ : depthwise_weights_.flatten(0, 1).unsqueeze(1);
+}
+
+at::Tensor SeparableConvBlock::quantized(const at::Tensor& x, size_t map, BatchNorm* norm,
+                                         Activation activation) const {
+  const at::Tensor y = quantized_convolve(x, depthwise_kernels(), {}, depthwise_, nullptr, Activation::kNone,
+                                          depthwise_quantizers_.at(map));
+  return quantized_convolve(y, pointwise_weights_, biases_, {}, norm, activation, quantizers_.at(map));
 }
 
 at::Tensor SeparableConvBlock::forward(const at::Tensor& x) {
-  const at::Tensor kernels =
-      depthwise_weights_.size(1) == 1 ? depthwise_weights_ : depthwise_weights_.flatten(0, 1).unsqueeze(1);
-  const at::Tensor y = convolve(convolve(x, kernels, {}, depthwise_), pointwise_weights_, biases_, {});
+  if (is_quantized()) return quantized(x, 0, batch_norm_.get(), activation_);
+  const at::Tensor y = convolve(convolve(x, depthwise_kernels(), {}, depthwise_), pointwise_weights_, biases_, {});
   return batch_norm_ ? batch_norm_->forward(y, activation_) : activate(y, activation_);
 }
 
 std::vector<FeatureMap> SeparableConvBlock::forward_all(const std::vector<FeatureMap>& maps,
                                                         const NormsOfMaps& behind) {
   std::vector<FeatureMap> results;
+  if (is_quantized()) {
+    TORCH_CHECK(!batch_norm_ && activation_ == Activation::kNone,
+                "a layer of several rounded maps has these behind it");
+    for (size_t i = 0; i < maps.size(); ++i)
+      results.emplace_back(quantized(maps[i].values(), i, behind.norm(i), behind.activation));
+    return results;
+  }
   for (size_t i = 0; i < maps.size(); ++i) results.emplace_back(behind.forward(i, forward(maps[i].values())));
   return results;
 }
@@ -62,7 +84,8 @@ std::shared_ptr<ConvolutionLayer> add_convolution(torch::nn::Module& parent, con
                                        .normalize = options.normalize,
                                        .activate = options.activate,
                                        .bias = options.bias,
-                                       .bias_init = options.bias_init};
+                                       .bias_init = options.bias_init,
+                                       .maps = options.maps};
   return add_child(parent, scope, std::make_shared<SeparableConvBlock>(pair, hyperparams));
 }
 

@@ -128,7 +128,7 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
   if (!options.use_fake_data) paths.insert(paths.end(), {"train_input_reader", "eval_input_reader"});
   config::require_configured_paths(result.pipeline, paths);
   config::validate(result.pipeline);
-  config::require_supported(result.pipeline, config::Purpose::kTrain);
+  config::require_supported(result.pipeline);
   check_train_config(result.root());
   if (const std::string scaled = config::scale_to_batch(result.pipeline); !scaled.empty()) SPDLOG_INFO("{}", scaled);
   const at::Device device = device_of(options);

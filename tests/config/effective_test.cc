@@ -177,33 +177,34 @@ TEST(Validate, PlaceholdersAreRefusedByNameInTheGivenParts) {
 
 TEST(Support, AChoiceThatIsNotBuiltEndsWithItsField) {
   try {
-    require_supported(pipeline_of("model {\n  faster_rcnn {}\n}"), Purpose::kInspect);
+    require_supported(pipeline_of("model {\n  faster_rcnn {}\n}"));
     FAIL();
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(), ::testing::EndsWith("is not supported yet: model.faster_rcnn"));
     EXPECT_EQ(error.exit_code(), ExitCode::kUsage);
   }
-  const auto quantized = pipeline_of("graph_rewriter { quantization { delay: 3 } }");
-  EXPECT_THAT(unsupported_choices(quantized, Purpose::kTrain).refused[0].message, HasSubstr("--set graph_rewriter="));
-  EXPECT_THAT(paths(unsupported_choices(quantized, Purpose::kInspect).listed), ElementsAre("graph_rewriter"));
-  EXPECT_NO_THROW(require_supported(quantized, Purpose::kInspect));
-  const auto too_late = pipeline_of("graph_rewriter { quantization { delay: 30 } } train_config { num_steps: 30 }");
-  EXPECT_THAT(unsupported_choices(too_late, Purpose::kTrain).refused, IsEmpty());
-  EXPECT_THAT(unsupported_choices(too_late, Purpose::kExport).refused, ::testing::SizeIs(1));
-  const auto keras = pipeline_of(
-      "graph_rewriter { quantization {} } model { ssd { feature_extractor { type: 'ssd_mobilenet_v2_keras' } } }");
-  EXPECT_THAT(unsupported_choices(keras, Purpose::kExport).refused, IsEmpty());
-  EXPECT_NO_THROW(require_supported(pipeline_of("graph_rewriter {}", {"graph_rewriter="}), Purpose::kTrain));
+}
+
+TEST(Support, WhatOfQuantizationTheOriginalIgnoresIsListed) {
+  const std::string keras =
+      "graph_rewriter { quantization {} } model { ssd { feature_extractor { type: 'ssd_mobilenet_v2_keras' } } }";
+  EXPECT_THAT(unsupported_choices(pipeline_of(keras)).refused, IsEmpty());
+  EXPECT_THAT(paths(unsupported_choices(pipeline_of(keras)).listed), ElementsAre("graph_rewriter"));
+  EXPECT_THAT(paths(unsupported_choices(pipeline_of(keras, {"graph_rewriter="})).listed), IsEmpty());
+  EXPECT_THAT(paths(unsupported_choices(pipeline_of("graph_rewriter { quantization { delay: 3 } }")).listed),
+              IsEmpty());
+  EXPECT_THAT(paths(unsupported_choices(pipeline_of("graph_rewriter { quantization { symmetric: true } }")).listed),
+              ElementsAre("graph_rewriter.quantization.symmetric"));
 }
 
 TEST(Support, StrictRefusesWhatWouldBeIgnored) {
-  const std::string quantized = "graph_rewriter { quantization { delay: 3 } }";
-  EXPECT_NO_THROW(check(pipeline_of(quantized), Purpose::kInspect));
-  EXPECT_NO_THROW(require_supported(pipeline_of(quantized), Purpose::kInspect));
-  EXPECT_THAT([&] { require_supported(pipeline_of(quantized, {"strict=true"}), Purpose::kInspect); },
-              ::testing::ThrowsMessage<ConfigError>(HasSubstr("graph_rewriter")));
-  EXPECT_THAT([&] { check(pipeline_of(quantized, {"strict=true"}), Purpose::kInspect); },
-              ::testing::ThrowsMessage<ConfigError>(HasSubstr("graph_rewriter")));
+  const std::string masks = "train_input_reader { load_instance_masks: true }";
+  EXPECT_NO_THROW(check(pipeline_of(masks)));
+  EXPECT_NO_THROW(require_supported(pipeline_of(masks)));
+  EXPECT_THAT([&] { require_supported(pipeline_of(masks, {"strict=true"})); },
+              ::testing::ThrowsMessage<ConfigError>(HasSubstr("load_instance_masks")));
+  EXPECT_THAT([&] { check(pipeline_of(masks, {"strict=true"})); },
+              ::testing::ThrowsMessage<ConfigError>(HasSubstr("load_instance_masks")));
 }
 
 TEST(Effective, DifferencesNameTheFields) {
@@ -260,10 +261,9 @@ TEST(Deprecated, WhatNothingReadsIsListed) {
 
 TEST(Unsupported, WhatIsReplacedIsListedAndStrictRefusesIt) {
   const std::string twice = "model { ssd {} } train_config { batch_size: 2 batch_size: 4 }";
-  EXPECT_THAT(paths(unsupported_choices(pipeline_of(twice), Purpose::kTrain).listed),
-              ElementsAre("train_config.batch_size"));
-  EXPECT_NO_THROW(check(pipeline_of(twice), Purpose::kInspect));
-  EXPECT_THROW(check(pipeline_of(twice, {"strict=true"}), Purpose::kInspect), ConfigError);
+  EXPECT_THAT(paths(unsupported_choices(pipeline_of(twice)).listed), ElementsAre("train_config.batch_size"));
+  EXPECT_NO_THROW(check(pipeline_of(twice)));
+  EXPECT_THROW(check(pipeline_of(twice, {"strict=true"})), ConfigError);
 }
 
 TEST(Unsupported, WhatWouldChangeNumbersIsRefusedAndTheRestIsListed) {
@@ -272,7 +272,7 @@ TEST(Unsupported, WhatWouldChangeNumbersIsRefusedAndTheRestIsListed) {
       "} }\n"
       "train_input_reader { expand_labels_hierarchy: true keypoint_type_weight: 2 load_instance_masks: true }\n"
       "eval_config { force_no_resize: true keypoint_edge { start: 0 end: 1 } eval_instance_masks: true }\n");
-  const Unsupported found = unsupported_choices(pipeline, Purpose::kTrain);
+  const Unsupported found = unsupported_choices(pipeline);
   EXPECT_THAT(paths(found.refused),
               UnorderedElementsAre("train_input_reader.expand_labels_hierarchy", "eval_config.force_no_resize",
                                    "model.ssd.box_coder.keypoint_box_coder.num_keypoints"));

@@ -261,14 +261,11 @@ TEST(PipelineConfigs, PassTheRangeChecks) {
 
 TEST(PipelineConfigs, WhatIsNotBuiltIsNamedByItsField) {
   for_each_config([](const Pipeline& pipeline, const std::string&) {
-    const auto refused = unsupported_choices(pipeline, Purpose::kTrain).refused;
+    const auto refused = unsupported_choices(pipeline).refused;
     const auto& model = pipeline.message->model();
     EXPECT_EQ(std::any_of(refused.begin(), refused.end(),
                           [](const Remark& remark) { return remark.path.compare(0, 6, "model.") == 0; }),
               model.has_faster_rcnn() || model.has_center_net());
-    EXPECT_EQ(std::any_of(refused.begin(), refused.end(),
-                          [](const Remark& remark) { return remark.path == "graph_rewriter"; }),
-              pipeline.message->has_graph_rewriter());
     for (const auto& part : dynamic_parts(pipeline)) EXPECT_FALSE(part.substitute.empty());
   });
 }

@@ -91,6 +91,52 @@ bool expect_the_same(const config::Pipeline& pipeline) {
   return expected.scores.std().item<float>() > 100 * distance(moved.scores, expected.scores);
 }
 
+/// The quickstart's network, after a step of training that finds the ranges of what is rounded.
+std::shared_ptr<models::DetectionModel> quickstart_model(const std::vector<std::string>& changes) {
+  auto model =
+      models::build_model(config::load_pipeline(OSPREY_SOURCE_DIR "/configs/quickstart.config", changes).root());
+  const at::NoGradGuard no_gradients;
+  randomize(*model);
+  const auto [height, width] = model->input_size();
+  Batch batch;
+  batch.images = at::randint(0, 256, {2, 3, height, width}, at::kByte);
+  batch.true_shapes = at::tensor({height, width}, at::kLong).repeat({2, 1});
+  model->train();
+  model->predict(model->preprocess(batch));
+  model->commit_statistics();
+  model->eval();
+  return model;
+}
+
+TEST(OnnxOfRoundedNetworks, HoldsWeightsAsNumbersOf8Bits) {
+  const auto served = [](const std::vector<std::string>& changes) {
+    return served_module(*quickstart_model(changes), {256, 256, 0, 0}, 1);
+  };
+  const torch::jit::Module rounded = served({"graph_rewriter={quantization {delay: 1}}"}), floats = served({});
+  int64_t roundings = 0;
+  for (const auto* node : rounded.attr("net").toModule().get_method("forward").graph()->nodes())
+    roundings += node->kind() == c10::aten::fake_quantize_per_tensor_affine;
+  EXPECT_EQ(roundings, 70) << "weights and maps of 35 convolutions";
+  EXPECT_LT(static_cast<double>(onnx_model(rounded, 1).size()),
+            0.35 * static_cast<double>(onnx_model(floats, 1).size()));
+
+  if (!has_onnx_runtime()) GTEST_SKIP() << kNoOnnxRuntime;
+  at::manual_seed(2);
+  const at::Tensor images = at::randint(0, 256, {1, 3, 256, 256}, at::kFloat),
+                   shapes = at::tensor({256, 256}, at::kLong).unsqueeze(0);
+  const auto in_libtorch = [&](const at::Tensor& pictures) {
+    const auto both = torch::jit::Module(rounded.attr("net").toModule()).forward({pictures, shapes}).toTuple();
+    return outputs(both->elements()[0].toTensor(), both->elements()[1].toTensor());
+  };
+  const auto by_onnx = run_onnx(network_alone(rounded, images, shapes), {{"images", images}, {"shapes", shapes}});
+  const Outputs found = outputs(by_onnx.at("boxes"), by_onnx.at("scores")), expected = in_libtorch(images),
+                moved = in_libtorch(images * (1 + 1e-4 * at::randn_like(images)));
+  // Both distances are those of values that fell to the other side of a border.
+  EXPECT_LE(distance(found.boxes, expected.boxes), 2 * distance(moved.boxes, expected.boxes));
+  EXPECT_LE(distance(found.scores, expected.scores), 2 * distance(moved.scores, expected.scores));
+  EXPECT_GT(expected.boxes.std().item<float>(), 5 * distance(found.boxes, expected.boxes));
+}
+
 class Onnx : public ::testing::TestWithParam<int> {};
 
 constexpr int kParts = 4;  // for several processors
@@ -107,7 +153,7 @@ TEST_P(Onnx, HoldsTheNetworkOfEveryConfig) {
     SCOPED_TRACE(files[i].filename().string());
     if (!config::load_pipeline(files[i].string()).message->model().has_ssd()) continue;
     const config::Pipeline pipeline = small(files[i]);
-    if (!config::unsupported_choices(pipeline, config::Purpose::kExport).refused.empty()) continue;
+    if (!config::unsupported_choices(pipeline).refused.empty()) continue;
     telling += expect_the_same(pipeline);
     ++seen;
   }

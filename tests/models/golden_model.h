@@ -13,6 +13,7 @@
 #include "osprey/models/builder.h"
 #include "osprey/nn/keras_names.h"
 #include "osprey/nn/name_map.h"
+#include "osprey/nn/quantization.h"
 #include "support/golden.h"
 
 /// What the tests of whole models against the original's numbers share.
@@ -34,12 +35,14 @@ inline std::vector<std::filesystem::path> model_files(const std::string& prefix)
   return files;
 }
 
-/// The pipeline of a golden file, found beside it; with its input size and number of classes where the file names them.
+/// The pipeline of a golden file, found beside it; with its input size and number of classes where the file names them,
+/// and not quantized, which is no part of the original's models.
 inline config::Pipeline golden_pipeline(const std::filesystem::path& file, const nlohmann::json& golden) {
   std::string name = std::filesystem::path(golden.at("config").get<std::string>()).filename().string();
   if (name.ends_with(".config")) name.resize(name.size() - std::string_view(".config").size());
   const auto data = file.parent_path().parent_path().parent_path();  // <data>/golden/models/<file>
-  config::Pipeline pipeline = config::load_pipeline((data / "data" / "pipeline_configs" / (name + ".config")).string());
+  config::Pipeline pipeline = config::load_pipeline((data / "data" / "pipeline_configs" / (name + ".config")).string(),
+                                                    std::vector<std::string>{"graph_rewriter="});
   // The original was built for the largest picture of a resizer without a fixed size.
   auto& resizer = *pipeline.message->mutable_model()->mutable_ssd()->mutable_image_resizer();
   if (resizer.has_keep_aspect_ratio_resizer())
@@ -142,6 +145,12 @@ inline void set_formula_values(torch::nn::Module& model, const nlohmann::json& g
   at::NoGradGuard no_grad;
   for (const auto& [name, tensor] : models::variables(model)) {
     if (name.find(".concat.") != std::string::npos) continue;  // ranges of roundings stay as training finds them
+    if (const double end = name.find("weights_quant") == std::string::npos ? 6 : 1;
+        !nn::tf_quantizer_names(name).empty()) {
+      tensor.fill_(name.ends_with("min") ? -end : end);
+      continue;
+    }
+    if (!tensor.is_floating_point()) continue;
     const at::Tensor values = formula_values(original_name(golden, name), nn::tf_shape(name, tensor.sizes()));
     tensor.copy_(nn::from_tf_layout(name, values));
   }

@@ -14,7 +14,6 @@
 #include "osprey/nn/dropout.h"
 #include "osprey/nn/feature_map.h"
 #include "osprey/nn/inverted_residual.h"
-#include "osprey/nn/quantized_concat.h"
 #include "osprey/nn/separable_convolution.h"
 #include "osprey/nn/weighted_fusion.h"
 #include "osprey/protos/ssd.pb.h"
@@ -482,53 +481,6 @@ void expect_error(const std::string& text, const std::string& message) {
   const auto parsed = config::parse<proto::SsdFeatureExtractor>(text, "test");
   EXPECT_THAT([&] { build_feature_extractor(parsed.node(), {}); }, ThrowsMessage<ConfigError>(HasSubstr(message)))
       << text;
-}
-
-TEST(QuantizedConcat, EvaluationRoundsByTheAveragesOfTheRange) {
-  QuantizedConcat concat;
-  concat.eval();
-  const double step = 6.0 / 255;
-  const at::Tensor a = at::tensor({0.0f, 1.1f, 7.0f, -1.0f}).view({1, 1, 2, 2}), b = at::full({1, 2, 2, 2}, 5.999f);
-  const at::Tensor joined = concat.forward({a, b});
-  EXPECT_EQ(joined.sizes(), (std::vector<int64_t>{1, 3, 2, 2}));
-  expect_close(joined[0][0].flatten(),
-               at::tensor({0.0f, static_cast<float>(std::round(1.1 / step) * step), 6.0f, 0.0f}), 0, 1e-6, "rounded");
-  expect_close(joined[0][2], at::full({2, 2}, 6.0f), 0, 1e-6, "rounded up");
-}
-
-TEST(QuantizedConcat, TrainingRoundsByTheRangeOfTheBatchesSoFarAndKeepsItAside) {
-  QuantizedConcat concat;
-  const auto variable = [&](const char* name) { return concat.named_buffers()[name].item<double>(); };
-  const auto largest = [&](float of_batch) {
-    return concat.forward({at::tensor({0.0f, of_batch}).view({1, 1, 1, 2})}).max().item<double>();
-  };
-  EXPECT_NEAR(largest(5), 5, 1e-3) << "the first batch has all the say";
-  EXPECT_EQ(variable("max"), 6) << "not before the commit";
-  concat.discard_statistics();
-  EXPECT_NEAR(largest(5), 5, 1e-3);
-  concat.commit_statistics(at::zeros({}, at::kBool));
-  EXPECT_EQ(variable("max"), 6) << "nor where the step is thrown away";
-  EXPECT_NEAR(largest(5), 5, 1e-3);
-  concat.commit_statistics({});
-  EXPECT_NEAR(variable("max"), 5, 1e-3);
-  EXPECT_EQ(variable("local_step"), 1);
-  EXPECT_NEAR(largest(3), 3, 4.0 / 255) << "rounded between 0 and 4, the mean of both";
-  EXPECT_NEAR(largest(5), 5, 1e-3) << "a pass does not see the one before it";
-  concat.discard_statistics();
-  EXPECT_NEAR(largest(3), 3, 4.0 / 255);
-  concat.commit_statistics({});
-  EXPECT_NEAR(variable("max"), (0.999 * 5 + 3) / 1.999, 1e-3);
-  EXPECT_EQ(variable("min"), 0);
-}
-
-TEST(QuantizedConcat, PassesGradientsOnAndTakesMapsOfZeros) {
-  QuantizedConcat concat;
-  concat.eval();
-  const at::Tensor x = at::tensor({-1.0f, 0.0f, 3.0f, 5.99f, 9.0f, 1.0f}).view({1, 1, 2, 3}).requires_grad_();
-  const at::Tensor gradient = torch::autograd::grad({concat.forward({x}).sum()}, {x})[0];
-  EXPECT_TRUE(gradient.flatten().equal(at::tensor({0.0f, 1.0f, 1.0f, 1.0f, 0.0f, 1.0f}))) << "where values are inside";
-  concat.train();
-  EXPECT_TRUE(concat.forward({at::zeros({1, 2, 3, 3})}).equal(at::zeros({1, 2, 3, 3})));
 }
 
 TEST(FeatureExtractors, NameTheFieldThatTheyCannotFollow) {

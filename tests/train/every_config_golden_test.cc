@@ -59,8 +59,7 @@ config::Pipeline small(const fs::path& file, const Pictures& pictures) {
   const std::string side = std::to_string(side_of(config::load_pipeline(file.string())));
   return config::load_pipeline(
       file.string(),
-      {"graph_rewriter=",
-       "model.ssd.num_classes=" + std::to_string(config::load_label_map(pictures.label_map).max_id()),
+      {"model.ssd.num_classes=" + std::to_string(config::load_label_map(pictures.label_map).max_id()),
        "model.ssd.image_resizer={fixed_shape_resizer {height: " + side + " width: " + side + "}}",
        "train_config.batch_size=2", "train_config.data_augmentation_options=", "train_config.fine_tune_checkpoint=",
        "train_config.gradient_clipping_by_norm=10",
@@ -172,9 +171,8 @@ void expect_whole_way(const fs::path& file, const Pictures& pictures) {
 }
 
 bool is_built(const fs::path& file) {
-  const config::Pipeline pipeline = config::load_pipeline(file.string(), std::vector<std::string>{"graph_rewriter="});
-  return pipeline.message->model().has_ssd() &&
-         config::unsupported_choices(pipeline, config::Purpose::kTrain).refused.empty();
+  const config::Pipeline pipeline = config::load_pipeline(file.string());
+  return pipeline.message->model().has_ssd() && config::unsupported_choices(pipeline).refused.empty();
 }
 
 TEST(EveryConfig, OfEachFamilyOneLearnsIsEvaluatedAndExported) {

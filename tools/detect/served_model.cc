@@ -63,7 +63,7 @@ ServedModel::ServedModel(const fs::path& path) : folder_(path) {
   folder_ = own_ / "model";
   try {
     const auto pipeline = config::load_pipeline((run / "pipeline.config").string());
-    config::check(pipeline, config::Purpose::kExport);
+    config::check(pipeline);
     name_classes_by(run / "label_map.pbtxt", *pipeline.message);
     export_model(pipeline, path.string(), folder_.string(), {.onnx = false, .parity_images = 1});
   } catch (...) {

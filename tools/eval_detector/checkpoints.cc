@@ -74,7 +74,7 @@ class Evaluation {
           checkpoints_.string()));
     pipeline_ = config::load_pipeline(config, flags.config.overrides);
     data::derive_classes(pipeline_);
-    config::check(pipeline_, config::Purpose::kEvaluate);
+    config::check(pipeline_);
     config::require_configured_paths(pipeline_, {"eval_input_reader"});
     if (flags.sample_1_of_n > 0)
       for (auto& reader : *pipeline_.message->mutable_eval_input_reader())

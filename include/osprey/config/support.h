@@ -6,18 +6,15 @@
 
 namespace osprey::config {
 
-/// What a program wants a config for.
-enum class Purpose { kInspect, kTrain, kEvaluate, kExport };
-
 /// Valid choices of the pipeline that are not built yet; components report theirs when they are built.
 struct Unsupported {
   std::vector<Remark> refused;  ///< would change numbers
   std::vector<Remark> listed;   ///< ignored or replaced by a later field, said once
 };
-Unsupported unsupported_choices(const Pipeline& pipeline, Purpose purpose);
+Unsupported unsupported_choices(const Pipeline& pipeline);
 
 /// throws ConfigError "... is not supported yet: model.faster_rcnn" where anything of it is refused or, with `strict`,
 ///        listed
-void require_supported(const Pipeline& pipeline, Purpose purpose);
+void require_supported(const Pipeline& pipeline);
 
 }  // namespace osprey::config

@@ -21,6 +21,6 @@ void require_configured_paths(const Pipeline& pipeline, const std::vector<std::s
 
 /// What a program does with its config before anything else: ranges (`validate`) and choices that are not built
 /// (`require_supported`) throw, deprecated and ignored fields are logged, one line each.
-void check(const Pipeline& pipeline, Purpose purpose);
+void check(const Pipeline& pipeline);
 
 }  // namespace osprey::config

@@ -21,7 +21,8 @@ struct BuildOptions {
 
 /// The model of a pipeline config, in training mode, with its first weights: equal config and seed give equal weights.
 ///
-/// `graph_rewriter` is not looked at: the float network is built.
+/// With `graph_rewriter` its convolutions are rounded to 8 bits, but for types of the original's TF2 (Keras), where the
+/// original does not look at it, either.
 /// throws ConfigError where the config asks for something impossible, or ends with "is not supported yet: <field>" for
 ///        something that is not built
 std::shared_ptr<DetectionModel> build_model(const config::ConfigNode<protos::TrainEvalPipelineConfig>& root,

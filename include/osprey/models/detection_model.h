@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "osprey/core/detections.h"
 #include "osprey/core/losses.h"
 #include "osprey/core/predictions.h"
+#include "osprey/nn/quantization.h"
 #include "osprey/nn/regularizer.h"
 
 namespace osprey::models {
@@ -35,8 +37,9 @@ enum class RestoreType { kClassification, kDetection, kFull };
 
 /// What a meta-architecture is told beside its own message.
 struct ModelOptions {
-  bool detection_restores_heads = false;  ///< train_config.load_all_detection_checkpoint_vars
-  uint64_t seed = 0;                      ///< of the run
+  bool detection_restores_heads = false;                        ///< train_config.load_all_detection_checkpoint_vars
+  uint64_t seed = 0;                                            ///< of the run
+  std::optional<nn::Quantization> quantization = std::nullopt;  ///< nothing: the float network
 };
 
 /// A trainable detector: the one interface that trainer, evaluator and exporter know.
@@ -75,7 +78,8 @@ class DetectionModel : public torch::nn::Module {
   /// The weights that are penalised, frozen ones included: the model's own tensors, each with its penalty.
   virtual std::vector<nn::RegularizedWeight> regularized_weights() const = 0;
 
-  /// Which of our variables (value) a checkpoint's variable (key) restores; both are names as in `variables()`.
+  /// Which of our variables (value) a checkpoint's variable (key) restores; both are names as in `variables()`. Ranges
+  /// of quantization are found anew.
   virtual std::map<std::string, std::string> restore_map(RestoreType type) const = 0;
 
   /// Takes over, or throws away, the batch-norm statistics gathered since the last call.

@@ -20,6 +20,7 @@ struct Summary {
   bool any_input_size = false;                       ///< where each batch has a size of its own
   std::vector<std::array<int64_t, 3>> feature_maps;  ///< height, width, depth; finest first
   int64_t num_anchors = 0;
+  int64_t quantizers = 0;                        ///< tensors that are rounded to 8 bits, weights and maps
   std::vector<int64_t> box_encodings_shape;      ///< [1, A, K]
   std::vector<int64_t> class_predictions_shape;  ///< [1, A, C (+ 1)]
 };

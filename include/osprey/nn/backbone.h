@@ -28,11 +28,12 @@ struct BackboneOptions {
   int64_t min_depth = 8;
   bool use_explicit_padding = false;
   bool freeze_batch_norm = false;
-  bool keras = false;                      ///< as in the original's Keras models, where they compute something else
-  bool regularize_depthwise = true;        ///< where the backbone's own hyperparams leave it open
-  std::optional<Hyperparams> hyperparams;  ///< nothing: the backbone's own
-  ResidualOptions residual;                ///< for residual networks
-  std::string last_endpoint;               ///< layers behind it are not made; empty: all that the backbone has
+  bool keras = false;                        ///< as in the original's Keras models, where they compute something else
+  bool regularize_depthwise = true;          ///< where the backbone's own hyperparams leave it open
+  std::optional<Hyperparams> hyperparams;    ///< nothing: the backbone's own
+  std::optional<Quantization> quantization;  ///< nothing, or for a backbone that does not know it: the float network
+  ResidualOptions residual;                  ///< for residual networks
+  std::string last_endpoint;                 ///< layers behind it are not made; empty: all that the backbone has
 };
 
 /// A network that turns images into feature maps and knows nothing of boxes. One file each, registered by name:

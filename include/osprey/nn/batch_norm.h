@@ -45,6 +45,18 @@ class BatchNorm : public Layer {
   /// Takes note of the statistics of a map and leaves the rest to whoever reads it.
   kernels::PendingMap leave(const kernels::MapWithStatistics& map, Activation activation);
   double epsilon() const { return options_.epsilon; }
+
+  /// Batch norm as a part of the convolution before it: correction * convolve(x, factor * weights) + offset.
+  struct Folded {
+    at::Tensor factor;      ///< [C] float32: gamma over the deviation of the moving averages
+    at::Tensor correction;  ///< [C]: that deviation over the one of the batch; undefined: 1
+    at::Tensor offset;      ///< [C]
+  };
+  /// By the moving averages.
+  Folded fold() const;
+  /// By the statistics of the batch, of which notice is taken.
+  /// y  [B, C, H, W] what the convolution makes by itself; gradients flow to it
+  Folded fold(const at::Tensor& y);
   /// Of what a convolution makes of `input`, in one with it (kernels/activated_convolution.h).
   /// activation  can be left, and is a clamp
   ForkedMap forward(const kernels::PendingMap& input, const at::Tensor& weights, const kernels::SlidingWindow& window,

@@ -1,10 +1,12 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "osprey/config/registry.h"
 #include "osprey/nn/layer.h"
+#include "osprey/nn/quantization.h"
 
 namespace osprey::nn {
 
@@ -15,6 +17,7 @@ struct BoxPredictorOptions {
   std::vector<int64_t> anchors_per_location;  ///< of each feature map
   bool freeze_batch_norm = false;
   bool keras = false;  ///< of a Keras (TF2) model, where defaults of some layers differ
+  std::optional<Quantization> quantization = std::nullopt;  ///< nothing: the float network
 };
 
 /// Feature maps in, box encodings and class scores for every anchor out. Its layers live in the root scope of the

@@ -11,6 +11,7 @@
 #include "osprey/nn/feature_map.h"
 #include "osprey/nn/hyperparams.h"
 #include "osprey/nn/layer.h"
+#include "osprey/nn/quantization.h"
 
 namespace osprey::nn {
 
@@ -66,12 +67,15 @@ struct ConvBlockOptions {
   bool activate = true;    ///< false: no activation, whatever the hyperparams say
   bool bias = true;        ///< biases where nothing normalises
   double bias_init = 0;    ///< first value of the biases
+  QuantizedMaps maps = {};
 };
 
 /// What comes behind a convolution of several maps.
 struct NormsOfMaps {
   std::vector<std::shared_ptr<BatchNorm>> norms;  ///< of each map; empty: none
   Activation activation = Activation::kNone;
+
+  BatchNorm* norm(size_t map) const { return norms.empty() ? nullptr : norms.at(map).get(); }
 
   /// y  [B, C, H, W] what the convolution has made of map number `map`
   at::Tensor forward(size_t map, const at::Tensor& y) const;
@@ -86,12 +90,14 @@ class ConvolutionLayer : public Layer {
   /// maps    [B, in_depth, H, W] each
   /// behind  done to each result after all that belongs to the layer; may be left pending
   virtual std::vector<FeatureMap> forward_all(const std::vector<FeatureMap>& maps, const NormsOfMaps& behind) = 0;
+  /// Whether weights and results are rounded.
+  virtual bool is_quantized() const = 0;
 };
 
 /// Convolution, batch norm and activation under one scope: the unit that backbones, necks and heads are made of.
 ///
 /// Variables: weights or depthwise_weights; biases where there is no batch norm (or the hyperparams insist);
-/// BatchNorm/...
+/// BatchNorm/...; weights_quant/... and act_quant/... where the hyperparams want quantization.
 class ConvBlock : public ConvolutionLayer {
  public:
   ConvBlock(const ConvBlockOptions& options, const Hyperparams& hyperparams);
@@ -109,6 +115,7 @@ class ConvBlock : public ConvolutionLayer {
   /// throws  c10::Error where the block has an activation of its own
   ForkedMap forward_plus(const FeatureMap& x, const at::Tensor& addend, Activation activation);
   int64_t out_depth() const { return out_depth_; }
+  bool is_quantized() const override { return !quantizers_.empty(); }
 
  private:
   /// Whether batch norm can be left pending.
@@ -127,6 +134,7 @@ class ConvBlock : public ConvolutionLayer {
   int64_t out_depth_;
   at::Tensor weights_, biases_;
   std::shared_ptr<BatchNorm> batch_norm_;
+  std::vector<ConvolutionQuantizers> quantizers_;  // of each map; empty: nothing is rounded
 };
 
 }  // namespace osprey::nn

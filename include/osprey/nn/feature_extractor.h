@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct Normalization {
 
 struct FeatureExtractorOptions {
   bool freeze_batch_norm = false;
+  std::optional<Quantization> quantization = std::nullopt;  ///< nothing: the float network
 };
 
 /// Images in, the feature maps that predictions are made from out: a backbone and a neck.

@@ -5,6 +5,7 @@
 #include "osprey/nn/activation.h"
 #include "osprey/nn/batch_norm.h"
 #include "osprey/nn/initializer.h"
+#include "osprey/nn/quantization.h"
 #include "osprey/nn/regularizer.h"
 
 namespace osprey::protos {
@@ -22,7 +23,8 @@ struct Hyperparams {
   Activation activation = Activation::kRelu6;
   std::optional<BatchNormOptions> batch_norm = BatchNormOptions{};  ///< nothing: biases instead
   bool force_use_bias = false;                                      ///< biases beside the batch norm
-  bool use_bias = true;  ///< false: none where there is no batch norm, either
+  bool use_bias = true;                      ///< false: none where there is no batch norm, either
+  std::optional<Quantization> quantization;  ///< nothing: the float network
 };
 
 /// The hyperparams of a config. Without `batch_norm` in it there is none. Depthwise kernels are penalised like the

@@ -27,7 +27,8 @@ struct InvertedResidualOptions {
 
 /// Expansion, depthwise convolution, squeeze and excitation, linear projection, and the input on top of it.
 ///
-/// Variables: <expand>/..., <depthwise>/..., <squeeze>/..., <project>/..., as far as there are such layers.
+/// Variables: <expand>/..., <depthwise>/..., <squeeze>/..., <project>/..., as far as there are such layers;
+/// post_activation_bypass_quant/... of the sum where the hyperparams want quantization.
 /// source  Sandler et al., "MobileNetV2", CVPR 2018, section 3; Howard et al., "Searching for MobileNetV3", ICCV 2019
 class InvertedResidual : public torch::nn::Module {
  public:
@@ -45,6 +46,7 @@ class InvertedResidual : public torch::nn::Module {
   std::shared_ptr<ConvBlock> expand_, depthwise_, project_;  // the first two may be missing
   std::shared_ptr<SqueezeExcite> squeeze_excite_;
   std::shared_ptr<DropPath> drop_;
+  std::shared_ptr<FakeQuantize> sum_quantizer_;  // may be missing
 };
 
 }  // namespace osprey::nn

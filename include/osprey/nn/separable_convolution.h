@@ -20,13 +20,15 @@ struct SeparableConvBlockOptions {
   bool activate = true;   ///< false: no activation, whatever the hyperparams say
   bool bias = true;       ///< biases where nothing normalises
   double bias_init = 0;   ///< first value of the biases
+  QuantizedMaps maps = {};
 };
 
 /// A depthwise convolution and a 1x1 convolution with nothing between them, then batch norm and activation, under one
 /// scope.
 ///
 /// Variables: depthwise_weights [in, multiplier, h, w]; pointwise_weights; biases where there is no batch norm (or the
-/// hyperparams insist); BatchNorm/...
+/// hyperparams insist); BatchNorm/...; where they want quantization, weights_quant/... and act_quant/... of the 1x1
+/// convolution, and the same below separable_conv2d/ of the depthwise one.
 class SeparableConvBlock : public ConvolutionLayer {
  public:
   SeparableConvBlock(const SeparableConvBlockOptions& options, const Hyperparams& hyperparams);
@@ -36,12 +38,19 @@ class SeparableConvBlock : public ConvolutionLayer {
   FeatureMap forward(const FeatureMap& x) override { return forward(x.values()); }
   std::vector<FeatureMap> forward_all(const std::vector<FeatureMap>& maps, const NormsOfMaps& behind) override;
   int64_t out_depth() const { return pointwise_weights_.size(0); }
+  bool is_quantized() const override { return !quantizers_.empty(); }
 
  private:
+  /// The two convolutions, and batch norm and activation of the block or of what comes behind it.
+  at::Tensor quantized(const at::Tensor& x, size_t map, BatchNorm* norm, Activation activation) const;
+  /// [in * multiplier, 1, h, w]
+  at::Tensor depthwise_kernels() const;
+
   ConvolutionOptions depthwise_;
   Activation activation_;
   at::Tensor depthwise_weights_, pointwise_weights_, biases_;
   std::shared_ptr<BatchNorm> batch_norm_;
+  std::vector<ConvolutionQuantizers> depthwise_quantizers_, quantizers_;  // of each map; empty: nothing is rounded
 };
 
 /// What Keras's separable convolution makes of hyperparams that are written for plain ones: the depthwise half follows

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 #include <torch/csrc/jit/ir/alias_analysis.h>
-#include <torch/csrc/jit/passes/constant_propagation.h>
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
 #include <torch/csrc/jit/passes/remove_mutation.h>
 
+#include "export/constants.h"
 #include "export/onnx/rules.h"
 #include "osprey/base/error.h"
 
@@ -30,7 +30,7 @@ bool has_one_reader(const Value* value, torch::jit::AliasDb& aliases) {
 std::shared_ptr<torch::jit::Graph> pure(torch::jit::Graph& network) {
   auto graph = network.copy();
   torch::jit::RemoveTensorMutation(graph);
-  torch::jit::ConstantPropagation(graph);
+  fold_constants_but_roundings(graph);
   torch::jit::EliminateDeadCode(graph);
   torch::jit::AliasDb aliases(graph);
   for (const Node* node : graph->nodes())

@@ -57,6 +57,7 @@ class Operation {
     if (const auto found = torch::jit::toIValue(node_.inputs()[i])) return *found;
     throw refused("an argument that is computed");
   }
+  bool is_constant(size_t i) const { return torch::jit::toIValue(node_.inputs()[i]).has_value(); }
   int64_t integer(size_t i) const { return constant(i).toInt(); }
   double real(size_t i) const {
     const c10::IValue value = constant(i);

@@ -34,13 +34,21 @@ OnnxValue clamped(const Operation& o, std::optional<size_t> low, std::optional<s
   return x;
 }
 
-/// x, scale, number of zero, first and last number
+/// x, scale, number of zero, first and last number. Constants, the weights, are written as their numbers.
 OnnxValue rounded_to_numbers(const Operation& o) {
-  o.expect(3, "another first number than 0", 0);
   o.expect(4, "another last number than 255", 255);
   const OnnxValue scale = o.graph.number(o.real(1)),
                   zero = o.graph.constant(at::scalar_tensor(o.integer(2), at::TensorOptions(at::kByte)));
-  return o.graph.add("DequantizeLinear", {o.graph.add("QuantizeLinear", {o.tensor(0), scale, zero}), scale, zero});
+  OnnxValue numbers;
+  if (o.is_constant(0)) {
+    const at::Tensor rounded = at::fake_quantize_per_tensor_affine(o.constant(0).toTensor(), o.real(1), o.integer(2),
+                                                                   o.integer(3), o.integer(4));
+    numbers = o.graph.constant((rounded / o.real(1)).round().add(o.integer(2)).to(at::kByte));
+  } else {
+    o.expect(3, "another first number than 0", 0);
+    numbers = o.graph.add("QuantizeLinear", {o.tensor(0), scale, zero});
+  }
+  return o.graph.add("DequantizeLinear", {numbers, scale, zero});
 }
 
 /// The same padding before and behind each dimension.

@@ -57,8 +57,10 @@ Hyperparams inception_v2_hyperparams(bool freeze_batch_norm) {
 class InceptionV2 final : public Backbone {
  public:
   explicit InceptionV2(const BackboneOptions& options) {
-    const Hyperparams hyperparams =
+    Hyperparams hyperparams =
         options.hyperparams ? *options.hyperparams : inception_v2_hyperparams(options.freeze_batch_norm);
+    hyperparams.quantization = options.quantization;
+    if (hyperparams.quantization) hyperparams.quantization->before_activation = false;
     const InceptionDepths depths{options.depth_multiplier, options.min_depth};
     first_ = register_module(
         "Conv2d_1a_7x7",

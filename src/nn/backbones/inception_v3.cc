@@ -74,8 +74,10 @@ Hyperparams inception_v3_hyperparams(bool freeze_batch_norm) {
 class InceptionV3 final : public Backbone {
  public:
   explicit InceptionV3(const BackboneOptions& options) {
-    const Hyperparams hyperparams =
+    Hyperparams hyperparams =
         options.hyperparams ? *options.hyperparams : inception_v3_hyperparams(options.freeze_batch_norm);
+    hyperparams.quantization = options.quantization;
+    if (hyperparams.quantization) hyperparams.quantization->before_activation = false;
     const InceptionDepths depths{options.depth_multiplier, options.min_depth};
     int64_t depth = 3;
     const auto add = [&](const std::string& name, int64_t out, int64_t kernel, int64_t stride, Padding padding) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "nn/backbones/make_divisible.h"
@@ -34,6 +35,11 @@ int64_t expanded_depth(int64_t depth, const MobilenetLayer& layer, const Backbon
   return options.keras ? static_cast<int64_t>(product) : make_divisible(product, 8, 8);
 }
 
+/// Of swish and of squeezing the original rounds every product, which is not built.
+bool can_be_quantized(const MobilenetLayer& layer) {
+  return !layer.squeeze && (layer.activation == Activation::kRelu || layer.activation == Activation::kRelu6);
+}
+
 class MobilenetChain final : public Backbone {
  public:
   MobilenetChain(const std::string& scope, const std::vector<MobilenetLayer>& layers, const BackboneOptions& options)
@@ -44,6 +50,7 @@ class MobilenetChain final : public Backbone {
       hyperparams.batch_norm = BatchNormOptions{.decay = 0.9997, .train = !options.freeze_batch_norm};
     if (!(options.keras && options.hyperparams)) hyperparams.batch_norm->center = hyperparams.batch_norm->scale = true;
     hyperparams.use_bias = !options.keras;
+    if (std::ranges::all_of(layers, can_be_quantized)) hyperparams.quantization = options.quantization;
     const auto activation_of = [&](const MobilenetLayer& spec) {
       return options.keras && options.hyperparams ? options.hyperparams->activation : spec.activation;
     };

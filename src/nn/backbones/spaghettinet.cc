@@ -6,8 +6,8 @@
 #include <functional>
 
 #include "osprey/nn/backbone.h"
+#include "osprey/nn/fake_quantize.h"
 #include "osprey/nn/inverted_residual.h"
-#include "osprey/nn/quantized_concat.h"
 
 namespace osprey::nn {
 namespace {
@@ -104,12 +104,12 @@ Padding padding_of(bool explicit_padding, int64_t stride) {
   return explicit_padding && stride > 1 ? Padding::kFixed : Padding::kSame;
 }
 
-/// Full convolutions of the groups of channels, put behind each other, and a projection.
+/// Full convolutions of the groups of channels, put behind each other and rounded as 8 bits are, and a projection.
 class GroupedExpansion final : public torch::nn::Module {
  public:
   GroupedExpansion(int64_t in_depth, int64_t out_depth, const NodeLayer& layer, bool explicit_padding,
                    const Hyperparams& hyperparams)
-      : depth_(in_depth / layer.groups), concat_(std::make_shared<QuantizedConcat>()) {
+      : depth_(in_depth / layer.groups), concat_(std::make_shared<FakeQuantize>()) {
     for (int64_t i = 0; i < layer.groups; ++i)
       slices_.push_back(register_module(
           fmt::format("slice_{}", i),
@@ -132,13 +132,13 @@ class GroupedExpansion final : public torch::nn::Module {
     for (size_t i = 0; i < slices_.size(); ++i)
       made.push_back(slices_[i]->forward(
           x.narrow(1, static_cast<int64_t>(i) * depth_, depth_).contiguous(at::MemoryFormat::ChannelsLast)));
-    return project_->forward(concat_->forward(made));
+    return project_->forward(concat_->forward(at::cat(made, 1)));
   }
 
  private:
   int64_t depth_;  // of a group
   std::vector<std::shared_ptr<ConvBlock>> slices_;
-  std::shared_ptr<QuantizedConcat> concat_;
+  std::shared_ptr<FakeQuantize> concat_;
   std::shared_ptr<ConvBlock> project_;
 };
 

@@ -56,6 +56,7 @@ Hyperparams neck_hyperparams(const ExtractorNode& node, const FeatureExtractorOp
   Hyperparams result = read_hyperparams(node.child("conv_hyperparams", node->conv_hyperparams()),
                                         options.freeze_batch_norm, is_keras(node));
   const bool without_offset = result.batch_norm && !result.batch_norm->center;
+  result.quantization = options.quantization;
   // Keras's layers also have biases where the batch norm has no offset
   result.force_use_bias = is_keras(node) && (result.force_use_bias || without_offset);
   return result;
@@ -69,10 +70,12 @@ BackboneOptions backbone_options(const ExtractorNode& node, const FeatureExtract
   result.min_depth = node->min_depth();
   result.use_explicit_padding = node->use_explicit_padding();
   result.freeze_batch_norm = options.freeze_batch_norm;
+  result.quantization = options.quantization;
   result.keras = is_keras(node);
   result.residual = residual_options(node);
   if (node->override_base_feature_extractor_hyperparams()) {
     result.hyperparams = neck_hyperparams(node, options);
+    result.hyperparams->quantization.reset();    // which is for the backbone to take or leave
     result.hyperparams->force_use_bias = false;  // Keras's networks say themselves whether they have biases
     const auto& batch_norm = result.hyperparams->batch_norm;
     if (result.residual.zero_init_last_batch_norm && !(batch_norm && (batch_norm->scale || !result.keras)))

@@ -150,6 +150,7 @@ std::unique_ptr<BoxPredictor> make_convolutional_box_predictor(
   }
   Hyperparams hyperparams =
       read_hyperparams(cfg.child("conv_hyperparams", cfg->conv_hyperparams()), model.freeze_batch_norm, model.keras);
+  hyperparams.quantization = model.quantization;
   const bool without_offset = hyperparams.batch_norm && !hyperparams.batch_norm->center;
   // Keras's layers also have biases where the batch norm has no offset
   hyperparams.force_use_bias = model.keras && (hyperparams.force_use_bias || without_offset);

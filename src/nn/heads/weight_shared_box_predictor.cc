@@ -44,8 +44,9 @@ class WeightSharedBoxPredictor final : public BoxPredictor {
         build_tower(options.share_tower ? "PredictionTower" : "BoxPredictionTower", depth, maps, settings));
     if (!options.share_tower) towers_.push_back(build_tower("ClassPredictionTower", depth, maps, settings));
     const int64_t inner = options.num_layers > 0 ? options.depth : depth, anchors = model.anchors_per_location.at(0);
-    box_ = build_head("BoxPredictor", inner, anchors * options.code_size, 0, settings.heads);
-    classes_ = build_head("ClassPredictor", inner, anchors * num_class_slots_, options.class_bias, settings.heads);
+    box_ = build_head("BoxPredictor", inner, anchors * options.code_size, 0, maps, settings.heads);
+    classes_ =
+        build_head("ClassPredictor", inner, anchors * num_class_slots_, options.class_bias, maps, settings.heads);
     if (options.keep_probability < 1)
       dropout_ = add_child(*this, std::string(kScope) + "Dropout", std::make_shared<Dropout>(options.keep_probability));
   }
@@ -105,7 +106,8 @@ class WeightSharedBoxPredictor final : public BoxPredictor {
                                            .kernel = {options_.kernel, options_.kernel},
                                            .normalize = false,
                                            .activate = false,
-                                           .bias = !hyperparams.batch_norm},
+                                           .bias = !hyperparams.batch_norm,
+                                           .maps = {maps, hyperparams.batch_norm.has_value()}},
                                           hyperparams, settings.tower_depthwise);
       for (size_t map = 0; hyperparams.batch_norm && map < maps; ++map)
         layer.behind.norms.push_back(add_child(*this, fmt::format("{}/BatchNorm/feature_{}", scope, map),
@@ -117,7 +119,7 @@ class WeightSharedBoxPredictor final : public BoxPredictor {
     return tower;
   }
 
-  Convolution build_head(const std::string& name, int64_t depth, int64_t out, double bias,
+  Convolution build_head(const std::string& name, int64_t depth, int64_t out, double bias, size_t maps,
                          const Hyperparams& hyperparams) {
     return add_convolution(*this, std::string(kScope) + name, options_.use_depthwise,
                            {.in_depth = depth,
@@ -125,7 +127,8 @@ class WeightSharedBoxPredictor final : public BoxPredictor {
                             .kernel = {options_.kernel, options_.kernel},
                             .normalize = false,
                             .activate = false,
-                            .bias_init = bias},
+                            .bias_init = bias,
+                            .maps = {maps}},
                            hyperparams);
   }
 
@@ -158,8 +161,9 @@ class WeightSharedBoxPredictor final : public BoxPredictor {
 /// config's.
 Settings read_settings(const config::ConfigNode<proto::WeightSharedConvolutionalBoxPredictor>& cfg,
                        const BoxPredictorOptions& model) {
-  const Hyperparams given =
+  Hyperparams given =
       read_hyperparams(cfg.child("conv_hyperparams", cfg->conv_hyperparams()), model.freeze_batch_norm, model.keras);
+  given.quantization = model.quantization;
   Settings settings{given, given, given, {}};
   if (!model.keras) settings.tower.activation = Activation::kRelu6;
   // In Keras they are normalised by `batch_norm` alone.

@@ -40,6 +40,9 @@ class FeaturePyramidNeck final : public Neck {
         smoothings_.push_back(add_convolution(*this, fmt::format("fpn/smoothing_{}", level + 1), options.use_depthwise,
                                               smooth, added, depthwise_initializer));
     }
+    for (size_t sums = endpoints_.size() - 1; sums-- > 0;)  // in the order of levels; the last is made first
+      sum_quantizers_.push_back(add_sum_quantizer(
+          *this, sums == 0 ? "fpn/sum_quant" : fmt::format("fpn/sum_{}_quant", sums), hyperparams.quantization));
     ConvBlockOptions halve = smooth;
     halve.stride = 2;
     for (const std::string& scope : options.coarse_scopes)
@@ -52,7 +55,8 @@ class FeaturePyramidNeck final : public Neck {
     at::Tensor descending;  // what the coarser levels hand down
     for (size_t level = endpoints_.size(); level-- > 0;) {
       const at::Tensor own = projections_[level]->forward(endpoints.at(endpoints_[level]));
-      const at::Tensor sum = descending.defined() ? add_upsampled(own, descending) : own;
+      at::Tensor sum = descending.defined() ? add_upsampled(own, descending) : own;
+      if (descending.defined() && sum_quantizers_[level]) sum = sum_quantizers_[level]->forward(sum);
       maps[level] = level < smoothings_.size() ? smoothings_[level]->forward(FeatureMap(sum)).values() : sum;
       descending = descend_smoothed_ ? maps[level] : sum;
     }
@@ -85,6 +89,7 @@ class FeaturePyramidNeck final : public Neck {
   bool crop_, descend_smoothed_;
   std::vector<std::shared_ptr<ConvBlock>> projections_;
   std::vector<std::shared_ptr<ConvolutionLayer>> smoothings_, coarse_;
+  std::vector<std::shared_ptr<FakeQuantize>> sum_quantizers_;  // of each level but the coarsest; null: none
 };
 
 }  // namespace

@@ -1,0 +1,54 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "osprey/nn/layer.h"
+
+namespace osprey::nn {
+
+struct FakeQuantizeOptions {
+  enum class Range {
+    kMovingAverage,  ///< of the ranges of the batches: of maps
+    kLast,           ///< that of the last batch alone: of weights
+  };
+  Range range = Range::kMovingAverage;
+  bool narrow = false;  ///< 255 numbers, so that as many lie below zero as above it
+  int64_t delay = 0;    ///< training rounds from this step on, counted from one, and only takes note of ranges before
+  double initial_min = 0, initial_max = 6;  ///< evaluation rounds by these before any training
+};
+
+/// Rounds values to the 256 numbers of 8 bits, from the least to the largest value, one of which is zero: as a network
+/// is to compute that will run with 8 bits. Gradients flow as if nothing were rounded, but not from values outside of
+/// the range.
+///
+/// Variables: min, max (of the range, which evaluation rounds by), local_step. Training rounds by the range as the
+/// batch leaves it; that is kept aside until `commit_statistics`. The first batches of a moving average count alike, as
+/// in TensorFlow's averages without bias.
+///
+/// source  Jacob et al., "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference",
+///         CVPR 2018, section 3; TensorFlow's fake_quant_with_min_max_vars
+class FakeQuantize : public Layer {
+ public:
+  explicit FakeQuantize(const FakeQuantizeOptions& options = {});
+
+  /// x  of any shape, float32 or half the bits; a tensor of the meta device comes back as it is
+  at::Tensor forward(const at::Tensor& x);
+
+  /// Whether training is known not to round yet. On a GPU nothing waits for the answer: it is no.
+  bool is_waiting() const;
+
+  /// Several forward passes count as one, by the mean of their ranges.
+  void commit_statistics(const at::Tensor& proceed) override;
+  void discard_statistics() override { passes_.clear(); }
+
+ private:
+  /// [2] float: min and max after a batch of that range.
+  at::Tensor with(const at::Tensor& range) const;
+
+  FakeQuantizeOptions options_;
+  int64_t first_;  // of the numbers, the last of which is 255
+  at::Tensor min_, max_, local_step_;
+  std::vector<at::Tensor> passes_;  // ranges that were kept aside, [2]
+};
+
+}  // namespace osprey::nn

@@ -1,0 +1,291 @@
+#include "osprey/nn/quantization.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <limits>
+
+#include "osprey/nn/batch_norm.h"
+#include "osprey/nn/convolution.h"
+#include "osprey/nn/inverted_residual.h"
+#include "osprey/nn/separable_convolution.h"
+#include "support/golden.h"
+
+namespace osprey::nn {
+namespace {
+
+using ::osprey::testing::expect_close;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+double value_of(const torch::nn::Module& module, const std::string& name) {
+  return module.named_buffers()[name].item<double>();
+}
+
+FakeQuantizeOptions weights_after(int64_t delay) {
+  return {.range = FakeQuantizeOptions::Range::kLast, .narrow = true, .delay = delay};
+}
+
+TEST(FakeQuantize, EvaluationRoundsByTheAveragesOfTheRange) {
+  FakeQuantize quantize;
+  quantize.eval();
+  const double step = 6.0 / 255;
+  expect_close(quantize.forward(at::tensor({0.0f, 1.1f, 7.0f, -1.0f, 5.999f})),
+               at::tensor({0.0f, static_cast<float>(std::round(1.1 / step) * step), 6.0f, 0.0f, 6.0f}), 0, 1e-6,
+               "rounded");
+}
+
+TEST(FakeQuantize, TrainingRoundsByTheRangeOfTheBatchesSoFarAndKeepsItAside) {
+  FakeQuantize quantize;
+  const auto largest = [&](float of_batch) {
+    return quantize.forward(at::tensor({0.0f, of_batch})).max().item<double>();
+  };
+  EXPECT_NEAR(largest(5), 5, 1e-3) << "the first batch has all the say";
+  EXPECT_EQ(value_of(quantize, "max"), 6) << "not before the commit";
+  quantize.discard_statistics();
+  EXPECT_NEAR(largest(5), 5, 1e-3);
+  quantize.commit_statistics(at::zeros({}, at::kBool));
+  EXPECT_EQ(value_of(quantize, "max"), 6) << "nor where the step is thrown away";
+  EXPECT_EQ(value_of(quantize, "local_step"), 0);
+  EXPECT_NEAR(largest(5), 5, 1e-3);
+  quantize.commit_statistics({});
+  EXPECT_NEAR(value_of(quantize, "max"), 5, 1e-3);
+  EXPECT_EQ(value_of(quantize, "local_step"), 1);
+  EXPECT_NEAR(largest(3), 3, 4.0 / 255) << "rounded between 0 and 4, the mean of both";
+  EXPECT_NEAR(largest(5), 5, 1e-3) << "a pass does not see the one before it";
+  quantize.discard_statistics();
+  EXPECT_NEAR(largest(3), 3, 4.0 / 255);
+  quantize.commit_statistics({});
+  EXPECT_NEAR(value_of(quantize, "max"), (0.999 * 5 + 3) / 1.999, 1e-3);
+  EXPECT_EQ(value_of(quantize, "min"), 0);
+}
+
+TEST(FakeQuantize, RangesOfWeightsAreThoseOfTheLastStep) {
+  FakeQuantize quantize(weights_after(0));
+  for (const float largest : {5.0f, 2.0f}) {
+    quantize.forward(at::tensor({-1.0f, largest}));
+    quantize.commit_statistics({});
+    EXPECT_EQ(value_of(quantize, "max"), largest);
+    EXPECT_EQ(value_of(quantize, "min"), -1);
+  }
+}
+
+TEST(FakeQuantize, NarrowOnesHaveAsManyNumbersBelowZeroAsAboveIt) {
+  FakeQuantize quantize(weights_after(0));
+  const at::Tensor x = at::linspace(-1, 1, 4001), y = quantize.forward(x);
+  EXPECT_EQ(std::get<0>(at::_unique2(y)).numel(), 255);
+  expect_close(y, -y.flip(0), 0, 1e-6, "mirrored");
+  expect_close(y, x, 0, 1.001 / 254, "no more than half a step off");
+}
+
+/// TensorFlow 2.15: fake_quant_with_min_max_vars(x, -0.7, 1.9, 8, narrow) and its gradients, whose range is moved so
+/// that zero is one of the numbers.
+TEST(FakeQuantize, EqualsTensorFlowsAtTheEndsOfTheRange) {
+  FakeQuantize quantize(weights_after(0));
+  const at::Tensor x =
+      at::tensor({-0.7f, -0.699f, -0.35f, 0.0f, 0.004f, 0.3f, 1.0f, 1.893f, 1.898f, 1.9f}).requires_grad_();
+  const at::Tensor y = quantize.forward(x);
+  expect_close(y.detach(),
+               at::tensor({-0.696062982f, -0.696062982f, -0.348031491f, 0.0f, 0.0f, 0.296850383f, 1.00314963f,
+                           1.89370084f, 1.89370084f, 1.90393698f}),
+               0, 1e-6, "values");
+  EXPECT_TRUE(torch::autograd::grad({y.sum()}, {x})[0].equal(
+      at::tensor({0.0f, 0.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f})));
+}
+
+TEST(FakeQuantize, TakesNoteOfRangesBeforeItsDelayAndRoundsFromThenOn) {
+  FakeQuantize quantize(weights_after(3));
+  const at::Tensor x = at::tensor({-1.0f, 0.1234f, 1.0f});
+  for (int step = 1; step <= 4; ++step) {
+    EXPECT_EQ(quantize.is_waiting(), step < 3) << step;
+    EXPECT_EQ(quantize.forward(x).equal(x), step < 3) << step;
+    quantize.commit_statistics({});
+  }
+  FakeQuantize waiting(weights_after(3));
+  waiting.eval();
+  EXPECT_FALSE(waiting.forward(x).equal(x)) << "evaluation always rounds";
+}
+
+TEST(FakeQuantize, PassesGradientsOnAndTakesMapsOfZeros) {
+  FakeQuantize quantize;
+  quantize.eval();
+  const at::Tensor x = at::tensor({-1.0f, 0.0f, 3.0f, 5.99f, 6.01f, 9.0f, 1.0f}).requires_grad_();
+  const at::Tensor gradient = torch::autograd::grad({quantize.forward(x).sum()}, {x})[0];
+  EXPECT_TRUE(gradient.equal(at::tensor({0.0f, 1.0f, 1.0f, 1.0f, 0.0f, 0.0f, 1.0f}))) << "where values are inside";
+  quantize.train();
+  EXPECT_TRUE(quantize.forward(at::zeros({1, 2, 3, 3})).equal(at::zeros({1, 2, 3, 3})));
+}
+
+TEST(FakeQuantize, DoesNotHideWhatIsNotFinite) {
+  for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    FakeQuantize quantize;
+    EXPECT_FALSE(quantize.forward(at::tensor({1.0f, value})).isfinite().all().item<bool>());
+    quantize.commit_statistics(at::zeros({}, at::kBool));
+    EXPECT_EQ(value_of(quantize, "max"), 6) << "a step that is thrown away leaves no trace";
+  }
+}
+
+Hyperparams rounded_from(std::optional<int64_t> step) {
+  Hyperparams result;
+  result.batch_norm = BatchNormOptions{.decay = 0.9, .scale = true};
+  if (step) result.quantization = Quantization{.delay = *step};
+  return result;
+}
+
+const at::Tensor& picture() {
+  at::manual_seed(3);
+  static const at::Tensor result = at::randn({2, 4, 6, 5}).contiguous(at::MemoryFormat::ChannelsLast);
+  return result;
+}
+
+/// Values as after some steps of training.
+void season(torch::nn::Module& module) {
+  at::manual_seed(4);
+  const at::NoGradGuard no_gradients;
+  for (at::Tensor& parameter : module.parameters())
+    parameter.copy_(parameter.dim() == 4 ? 0.3 * at::randn_like(parameter) : 0.5 + at::rand_like(parameter));
+  for (const auto& item : module.named_buffers())
+    if (item.key().find("moving_") != std::string::npos) item.value().add_(at::rand_like(item.value()));
+}
+
+std::shared_ptr<ConvBlock> seasoned(const ConvBlockOptions& options, const Hyperparams& hyperparams) {
+  auto block = std::make_shared<ConvBlock>(options, hyperparams);
+  season(*block);
+  return block;
+}
+
+const ConvBlockOptions kConvolution{.in_depth = 4, .out_depth = 8, .kernel = {3, 3}};
+
+TEST(QuantizedBlocks, AreFloatOnesBeforeTheirDelay) {
+  const auto rounded = seasoned(kConvolution, rounded_from(7)), floats = seasoned(kConvolution, rounded_from({}));
+  EXPECT_TRUE(rounded->is_quantized());
+  EXPECT_FALSE(floats->is_quantized());
+  expect_close(rounded->forward(picture()), floats->forward(picture()), 1e-6, 1e-6, "maps");
+}
+
+at::Tensor of_channels(const at::Tensor& values) { return values.view({1, -1, 1, 1}); }
+
+at::Tensor rounded_map(const at::Tensor& y) { return FakeQuantize().forward(y); }
+at::Tensor rounded_weights(const at::Tensor& w) { return FakeQuantize(weights_after(0)).forward(w); }
+
+/// Batch norm in the weights, one operation after the other.
+at::Tensor plainly(const ConvBlock& block, const at::Tensor& x) {
+  const auto parameters = block.named_parameters(), buffers = block.named_buffers();
+  const at::Tensor weights = parameters["weights"], gamma = parameters["BatchNorm.gamma"],
+                   beta = parameters["BatchNorm.beta"], moving = at::sqrt(buffers["BatchNorm.moving_variance"] + 0.001);
+  const at::Tensor factor = (gamma / moving).view({-1, 1, 1, 1});
+  if (!block.is_training())
+    return at::clamp(at::conv2d(x, rounded_weights(weights * factor), {}, 1, 1) +
+                         of_channels(beta - buffers["BatchNorm.moving_mean"] * gamma / moving),
+                     0, 6);
+  const auto [variance, mean] = at::var_mean(at::conv2d(x, weights, {}, 1, 1), {0, 2, 3}, /*unbiased=*/false);
+  const at::Tensor deviation = at::sqrt(variance + 0.001);
+  return at::clamp(at::conv2d(x, rounded_weights(weights * factor), {}, 1, 1) * of_channels(moving / deviation) +
+                       of_channels(beta - mean * gamma / deviation),
+                   0, 6);
+}
+
+TEST(QuantizedBlocks, RoundTheWeightsWithTheBatchNormInThemAndTheResult) {
+  const auto block = seasoned(kConvolution, rounded_from(0));
+  const at::Tensor x = picture().clone().requires_grad_();
+  const at::Tensor ours = block->forward(x), theirs = rounded_map(plainly(*block, x));
+  // A value beside the border of two numbers may fall to either side.
+  EXPECT_LT((ours - theirs).abs().gt(1e-4).sum().item<int64_t>(), 3);
+
+  at::manual_seed(6);
+  const at::Tensor slopes = at::randn_like(ours);
+  std::vector<at::Tensor> inputs = block->parameters();
+  inputs.push_back(x);
+  const auto of_ours = torch::autograd::grad({(ours * slopes).sum()}, inputs),
+             of_theirs = torch::autograd::grad({(theirs * slopes).sum()}, inputs);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    expect_close(of_ours[i], of_theirs[i], 1e-3, 1e-3, "gradient " + std::to_string(i));
+
+  block->commit_statistics({});
+  for (const auto& module : block->modules(/*include_self=*/false))
+    if (auto* layer = dynamic_cast<Layer*>(module.get())) layer->commit_statistics({});
+  EXPECT_GT(value_of(*block, "act_quant.max"), 0);
+  EXPECT_LT(value_of(*block, "weights_quant.min"), 0);
+  block->eval();
+  const at::NoGradGuard no_gradients;
+  const at::Tensor evaluated = plainly(*block, picture());
+  const double last = value_of(*block, "act_quant.max");
+  expect_close(block->forward(picture()), evaluated.clamp_max(last), 0, 0.51 * last / 255, "evaluation");
+}
+
+TEST(QuantizedBlocks, KeepTheStatisticsOfTheBatchAside) {
+  const auto rounded = seasoned(kConvolution, rounded_from(0)), floats = seasoned(kConvolution, rounded_from({}));
+  for (const auto& block : {rounded, floats}) {
+    block->forward(picture());
+    BatchNorm::commit({dynamic_cast<BatchNorm*>(block->named_children()["BatchNorm"].get())});
+  }
+  for (const char* const name : {"BatchNorm.moving_mean", "BatchNorm.moving_variance"})
+    expect_close(rounded->named_buffers()[name], floats->named_buffers()[name], 1e-6, 1e-6, name);
+}
+
+std::vector<std::string> quantizers_of(const torch::nn::Module& module) {
+  std::vector<std::string> result;
+  for (const auto& item : module.named_modules("", /*include_self=*/false))
+    if (dynamic_cast<const FakeQuantize*>(item.value().get()) != nullptr) result.push_back(item.key());
+  return result;
+}
+
+TEST(QuantizedBlocks, RoundBothHalvesOfSeparableConvolutionsAndSumsOfResidualUnits) {
+  const SeparableConvBlock separable({.in_depth = 4, .out_depth = 8}, rounded_from(0));
+  EXPECT_THAT(quantizers_of(separable),
+              UnorderedElementsAre("separable_conv2d.weights_quant", "separable_conv2d.act_quant", "weights_quant",
+                                   "act_quant"));
+  InvertedResidual residual({.in_depth = 4, .expanded_depth = 8, .out_depth = 4}, rounded_from(0));
+  EXPECT_EQ(quantizers_of(residual).size(), 7U);
+  season(residual);
+  const at::Tensor sum = residual.forward(picture(), {});
+  EXPECT_LE(std::get<0>(at::_unique2(sum)).numel(), 256);
+  EXPECT_THAT(quantizers_of(InvertedResidual({.in_depth = 4, .expanded_depth = 8, .out_depth = 4}, rounded_from({}))),
+              IsEmpty());
+}
+
+TEST(QuantizedBlocks, OfSeveralMapsEachHasRangesOfItsOwn) {
+  const auto maps_of = [](const QuantizedMaps& maps) {
+    ConvBlockOptions options = kConvolution;
+    options.normalize = options.activate = false;
+    options.maps = maps;
+    return std::make_shared<ConvBlock>(options, rounded_from(0));
+  };
+  EXPECT_THAT(quantizers_of(*maps_of({2, /*own_weights=*/true})),
+              UnorderedElementsAre("weights_quant.feature_0", "weights_quant.feature_1", "act_quant.feature_0",
+                                   "act_quant.feature_1"));
+  const auto shared = maps_of({2});
+  EXPECT_THAT(quantizers_of(*shared),
+              UnorderedElementsAre("weights_quant", "act_quant.feature_0", "act_quant.feature_1"));
+  season(*shared);
+  shared->forward_all({picture(), 10 * picture()}, {});
+  for (const auto& module : shared->modules(/*include_self=*/false))
+    if (auto* layer = dynamic_cast<Layer*>(module.get())) layer->commit_statistics({});
+  EXPECT_GT(value_of(*shared, "act_quant.feature_1.max"), 5 * value_of(*shared, "act_quant.feature_0.max"));
+  EXPECT_EQ(value_of(*shared, "weights_quant.local_step"), 1);
+}
+
+TEST(Quantizers, HaveTheNamesOfTheOriginalsOperations) {
+  EXPECT_THAT(tf_quantizer_names("FeatureExtractor.MobilenetV1.Conv2d_0.act_quant.max"),
+              ElementsAre("FeatureExtractor/MobilenetV1/Conv2d_0/act_quant/max",
+                          "FeatureExtractor/MobilenetV1/MobilenetV1/Conv2d_0/act_quant/max"));
+  const auto first = [](const std::string& name) { return tf_quantizer_names(name).at(0); };
+  EXPECT_EQ(first("FeatureExtractor.MobilenetV2.fpn.sum_quant.min"),
+            "FeatureExtractor/MobilenetV2/fpn/top_down/add/activation_AddV2_quant/min");
+  EXPECT_EQ(first("FeatureExtractor.MobilenetV2.fpn.sum_1_quant.min"),
+            "FeatureExtractor/MobilenetV2/fpn/top_down/add_1/activation_AddV2_quant/min");
+  EXPECT_EQ(first("FeatureExtractor.MobilenetV2.fpn.smoothing_1.separable_conv2d.weights_quant.min"),
+            "FeatureExtractor/MobilenetV2/fpn/top_down/smoothing_1/separable_conv2d/weights_quant/min");
+  const std::string tower = "WeightSharedConvolutionalBoxPredictor.PredictionTower.conv2d_0.act_quant.feature_";
+  EXPECT_EQ(first(tower + "0.max"), "WeightSharedConvolutionalBoxPredictor/PredictionTower/conv2d_0/act_quant/max");
+  EXPECT_EQ(first(tower + "3.max"), "WeightSharedConvolutionalBoxPredictor_3/PredictionTower/conv2d_0/act_quant/max");
+  EXPECT_THAT(tf_quantizer_names("FeatureExtractor.MobilenetV1.Conv2d_0.weights"), IsEmpty());
+  EXPECT_THAT(tf_quantizer_names("FeatureExtractor.MobilenetV1.Conv2d_0.act_quant.local_step"), IsEmpty());
+  EXPECT_TRUE(is_of_quantizer("FeatureExtractor.MobilenetV1.Conv2d_0.act_quant.local_step"));
+  EXPECT_FALSE(is_of_quantizer("FeatureExtractor.MobilenetV1.Conv2d_0.weights"));
+}
+
+}  // namespace
+}  // namespace osprey::nn
