@@ -60,22 +60,32 @@ void load_model(const Checkpoint& checkpoint, models::DetectionModel& model, boo
 
   std::string differences;
   int count = 0;
-  const auto differs = [&](const std::string& line) {
+  bool by_rounding = true;  // they differ in nothing but whether they are rounded to 8 bits
+  const auto differs = [&](const std::string& name, const std::string& line) {
+    by_rounding = by_rounding && nn::is_of_quantizer(name);
     if (++count <= 20) differences += "\n  " + line;
   };
   const auto variables = models::variables(model);
   for (const auto& [name, tensor] : variables) {
     const auto found = stored.find(name);
     if (found == stored.end())
-      differs(fmt::format("{}: not in the checkpoint, the model has [{}]", name, fmt::join(tensor.sizes(), ", ")));
+      differs(name,
+              fmt::format("{}: not in the checkpoint, the model has [{}]", name, fmt::join(tensor.sizes(), ", ")));
     else if (found->second.sizes() != tensor.sizes())
-      differs(fmt::format("{}: [{}] in the checkpoint, [{}] in the model", name, fmt::join(found->second.sizes(), ", "),
-                          fmt::join(tensor.sizes(), ", ")));
+      differs(name, fmt::format("{}: [{}] in the checkpoint, [{}] in the model", name,
+                                fmt::join(found->second.sizes(), ", "), fmt::join(tensor.sizes(), ", ")));
   }
   std::map<std::string, at::Tensor> left = stored;
   for (const auto& [name, tensor] : variables) left.erase(name);
   for (const auto& [name, tensor] : left)
-    differs(fmt::format("{}: [{}] in the checkpoint, not in the model", name, fmt::join(tensor.sizes(), ", ")));
+    differs(name, fmt::format("{}: [{}] in the checkpoint, not in the model", name, fmt::join(tensor.sizes(), ", ")));
+  if (count > 0 && by_rounding)
+    throw CheckpointError(
+        fmt::format("{}: {}", source,
+                    left.empty() ? "is of a network that was trained without rounding to 8 bits; --set graph_rewriter= "
+                                   "works with the float network"
+                                 : "is of a network that was trained for 8 bits, by a config with graph_rewriter"),
+        ExitCode::kUsage);
   if (count > 20) differences += fmt::format("\n  ... and {} more", count - 20);
   if (count > 0)
     throw CheckpointError(

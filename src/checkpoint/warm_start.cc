@@ -9,6 +9,7 @@
 
 #include "osprey/base/error.h"
 #include "osprey/checkpoint/model_weights.h"
+#include "osprey/nn/quantization.h"
 
 namespace osprey::checkpoint {
 namespace {
@@ -78,6 +79,7 @@ WarmStartReport warm_start(const std::filesystem::path& file, models::DetectionM
   std::set<std::string> used;
   int64_t backbone_wanted = 0, backbone_found = 0;
   for (const auto& [name, tensor] : models::variables(model)) {
+    if (nn::is_of_quantizer(name)) continue;  // found anew
     report.parameters_total += tensor.numel();
     Restored row{Restored::State::kMissing, name, tensor.sizes().vec(), {}};
     auto found = stored.end();
@@ -101,7 +103,8 @@ WarmStartReport warm_start(const std::filesystem::path& file, models::DetectionM
     report.variables.push_back(std::move(row));
   }
   for (const auto& [name, tensor] : stored)
-    if (used.count(name) == 0) report.variables.push_back({Restored::State::kUnused, name, {}, tensor.sizes().vec()});
+    if (used.count(name) == 0 && !nn::is_of_quantizer(name))
+      report.variables.push_back({Restored::State::kUnused, name, {}, tensor.sizes().vec()});
   if (backbone_wanted > 0)
     report.backbone_coverage = static_cast<double>(backbone_found) / static_cast<double>(backbone_wanted);
 

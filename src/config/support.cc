@@ -55,8 +55,8 @@ class Scan {
     const auto& quantization = config_.graph_rewriter().quantization();
     if (config_.model().ssd().feature_extractor().type().ends_with("_keras"))
       listed_.add("graph_rewriter", "is ignored: the original quantizes no model of TF2");
-    else if (quantization.has_symmetric())
-      listed_.add("graph_rewriter.quantization.symmetric", "is ignored, as the original does");
+    else if (quantization.symmetric())
+      listed_.add("graph_rewriter.quantization.symmetric", "is ignored, as by the original");
   }
 
   void scan_reader(const std::string& path, const proto::InputReader& reader) {

@@ -4,7 +4,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/jit/ir/constants.h>
-#include <torch/csrc/jit/passes/constant_propagation.h>
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
 #include <torch/csrc/jit/runtime/interpreter.h>
 
@@ -218,9 +217,8 @@ void replace(Graph& graph, Node* node, const Input& input, PackedWeights& packed
 
 void prepare_for_cpu(const torch::jit::Module& network, const at::Tensor& images) {
   const at::NoGradGuard no_gradients;
-  std::shared_ptr<Graph> graph = network.get_method("forward").graph();
+  const std::shared_ptr<Graph> graph = network.get_method("forward").graph();
   const at::Tensor shapes = at::tensor({images.size(2), images.size(3)}, at::kLong).repeat({images.size(0), 1});
-  torch::jit::ConstantPropagation(graph);  // of weights that a file holds as they were before they are rounded
   const std::vector<Node*> convolutions = convolutions_of(*graph);
   const std::vector<Input> inputs = convolution_inputs(*graph, {network._ivalue(), images, shapes});
   if (inputs.size() != convolutions.size()) return;  // not a graph of ours

@@ -1,6 +1,8 @@
 #include "osprey/export/detector.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/jit/passes/constant_propagation.h>
 #include <torch/csrc/jit/serialization/import.h>
 
 #include <filesystem>
@@ -23,12 +25,20 @@ struct Served {
   boxes::NmsOptions nms;
 };
 
+/// Weights for 8 bits are in a file as they were before they are rounded: once will do.
+void round_weights(const torch::jit::Module& network) {
+  const at::NoGradGuard no_gradients;
+  std::shared_ptr<torch::jit::Graph> graph = network.get_method("forward").graph();
+  torch::jit::ConstantPropagation(graph);
+}
+
 Served load_served(const std::string& file, const at::Device& device, int64_t batch_size) {
   if (!std::filesystem::exists(file)) throw DataError(file + ": no such file; a served model's folder holds it");
   try {
     torch::jit::Module module = torch::jit::load(file, device);
     module.eval();
     const boxes::NmsOptions nms = served_nms_options(module);
+    round_weights(module.attr("net").toModule());
     if (device.is_cpu()) {
       const int64_t height = module.attr("height").toInt(), width = module.attr("width").toInt();
       prepare_for_cpu(module.attr("net").toModule(),

@@ -15,7 +15,7 @@ namespace osprey {
 /// the tolerance; only what scores no more than the threshold, or than the last of a full list or of a class that is
 /// full, may lack one, to within the tolerance. Where a picture fails, boxes and scores before suppression decide: if
 /// the served ones are no further from the model's than noise of 1e-5 in the normalised pixels moves the model's own
-/// (four times that for a network that rounds its maps to 8 bits), the network makes rounding that large, and if the
+/// (four times that for a network trained for 8 bits), the network makes rounding that large, and if the
 /// model's suppression makes of the served ones what was served, the picture counts as `left_to_rounding`.
 /// images  [H, W, 3] uint8 each
 /// throws  ExportError naming picture and detection for the first that has no partner

@@ -4,10 +4,10 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
+
+#include "osprey/kernels/device.h"
 
 namespace osprey::nn {
 namespace {
@@ -22,27 +22,28 @@ at::Tensor range_of(const at::Tensor& x) {
   return at::stack({least.clamp_max(0), largest.clamp_min(0)});
 }
 
-/// range   [2]
-/// first   of the numbers
-/// rounds  int64 scalar: 0, values stay as they are
-at::Tensor rounded(const at::Tensor& x, const at::Tensor& range, int64_t first, const at::Tensor& rounds) {
+/// How the numbers lie: value = (number - zero) * scale.
+struct Grid {
+  at::Tensor scale, zero;  ///< float scalars
+};
+
+/// range  [2]
+/// first  of the numbers
+Grid grid_of(const at::Tensor& range, int64_t first) {
   const at::Tensor scale = ((range[1] - range[0]) / static_cast<double>(kLast - first)).clamp_min(kLeast);
-  const at::Tensor zero = (range[0].neg() / scale).round().add(first).clamp(first, kLast);
+  return {scale, (range[0].neg() / scale + 0.5).floor().add(first).clamp(first, kLast)};
+}
+
+/// rounds  int64 scalar: 0, values stay as they are
+at::Tensor rounded(const at::Tensor& x, const Grid& grid, int64_t first, const at::Tensor& rounds) {
   at::Tensor inside = x;
   if (x.requires_grad() && at::GradMode::is_enabled()) {  // libtorch lets gradients pass from half a step further out
     const double infinity = std::numeric_limits<double>::infinity();
-    inside = at::clamp(x, at::where(rounds > 0, (first - zero) * scale, -infinity),
-                       at::where(rounds > 0, (kLast - zero) * scale, infinity));
+    inside = at::clamp(x, at::where(rounds > 0, (first - grid.zero) * grid.scale, -infinity),
+                       at::where(rounds > 0, (kLast - grid.zero) * grid.scale, infinity));
   }
-  return std::get<0>(at::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams(inside, scale, zero.to(at::kInt),
-                                                                                   rounds, first, kLast));
-}
-
-/// The same where values are rounded and no gradients flow.
-at::Tensor rounded_by_numbers(const at::Tensor& x, float low, float high, int64_t first) {
-  const float scale = std::max((high - low) / static_cast<float>(kLast - first), kLeast);
-  const int64_t zero = std::clamp<int64_t>(first + std::lround(-low / scale), first, kLast);
-  return at::fake_quantize_per_tensor_affine(x, scale, zero, first, kLast);
+  return std::get<0>(at::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams(
+      inside, grid.scale, grid.zero.to(at::kInt), rounds, first, kLast));
 }
 
 }  // namespace
@@ -55,7 +56,8 @@ FakeQuantize::FakeQuantize(const FakeQuantizeOptions& options)
       local_step_(register_buffer("local_step", at::zeros({}, min_.options().dtype(at::kLong)))) {}
 
 bool FakeQuantize::is_waiting() const {
-  return is_training() && local_step_.is_cpu() && local_step_.item<int64_t>() + 1 < options_.delay;
+  return is_training() && options_.delay > 1 && !kernels::device::reading_waits(local_step_) &&
+         local_step_.item<int64_t>() + 1 < options_.delay;
 }
 
 at::Tensor FakeQuantize::forward(const at::Tensor& x) {
@@ -69,14 +71,14 @@ at::Tensor FakeQuantize::forward(const at::Tensor& x) {
   } else {
     range = at::stack({min_, max_});
   }
-  const bool rounds_at_once = !is_training() || options_.delay <= 1;
-  const at::Tensor rounds =
-      rounds_at_once ? at::ones_like(local_step_) : (local_step_ + 1 >= options_.delay).to(at::kLong);
-  // An export writes numbers down; elsewhere a GPU would have to be waited for.
-  return (torch::jit::tracer::isTracing()
-              ? rounded_by_numbers(values, range[0].item<float>(), range[1].item<float>(), first_)
-              : rounded(values, range, first_, rounds))
-      .to(x.scalar_type());
+  const Grid grid = grid_of(range, first_);
+  if (torch::jit::tracer::isTracing())  // an export writes numbers down; elsewhere a GPU would have to be waited for
+    return at::fake_quantize_per_tensor_affine(values, grid.scale.item<double>(), grid.zero.item<int64_t>(), first_,
+                                               kLast)
+        .to(x.scalar_type());
+  const bool always = !is_training() || options_.delay <= 1;
+  const at::Tensor rounds = always ? at::ones_like(local_step_) : (local_step_ + 1 >= options_.delay).to(at::kLong);
+  return rounded(values, grid, first_, rounds).to(x.scalar_type());
 }
 
 at::Tensor FakeQuantize::with(const at::Tensor& range) const {

@@ -50,18 +50,22 @@ std::shared_ptr<FakeQuantize> add_sum_quantizer(torch::nn::Module& parent, const
 bool is_of_quantizer(const std::string& our_name) { return our_name.find("_quant.") != std::string::npos; }
 
 std::vector<std::string> tf_quantizer_names(const std::string& our_name) {
-  std::string name = tf_name(our_name);
   static const std::regex range("(.*_quant)(/feature_([0-9]+))?(/min|/max)");
   std::smatch parts;
+  std::string name = tf_name(our_name);
   if (!std::regex_match(name, parts, range)) return {};
   const std::string map = parts[3].matched && parts[3] != "0" ? "_" + parts[3].str() : "";
   name = parts[1].str() + parts[4].str();
-  if (const size_t end = name.find('/'); !map.empty())
-    name.insert(end, map);  // WeightSharedConvolutionalBoxPredictor_1
-  static const std::regex sum("/fpn/sum(_[0-9]+)?_quant/"), descending("/fpn/(projection|smoothing)_");
-  name = std::regex_replace(name, sum, "/fpn/top_down/add$1/activation_AddV2_quant/");
+  // The scope of a predictor that maps share is opened once more for each: WeightSharedConvolutionalBoxPredictor_1
+  if (!map.empty()) name.insert(name.find('/'), map);
+  static const std::regex projection("^([^/]*)/(ProjectionLayer/conv2d_)([1-9][0-9]*)/");
+  name = std::regex_replace(name, projection, "$1_$3/$2$3/");
+  static const std::regex descending("/fpn/(projection|smoothing)_"), sum("/fpn/sum(_[0-9]+)?_quant/"),
+      backbone("FeatureExtractor/([^/]+)/");
   name = std::regex_replace(name, descending, "/fpn/top_down/$1_");
-  static const std::regex backbone("FeatureExtractor/([^/]+)/");
+  if (std::regex_search(name, sum))  // by the operation, which has another name in older graphs
+    return {std::regex_replace(name, sum, "/fpn/top_down/add$1/activation_AddV2_quant/"),
+            std::regex_replace(name, sum, "/fpn/top_down/add$1/activation_Add_quant/")};
   return {name, std::regex_replace(name, backbone, "FeatureExtractor/$1/$1/")};
 }
 

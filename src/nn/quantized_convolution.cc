@@ -36,7 +36,8 @@ at::Tensor quantized_convolve(const at::Tensor& x, const at::Tensor& weights, co
   }
   const BatchNorm::Folded folded = norm->fold(plain);
   const at::Tensor y = convolve(x, rounded(folded), {}, options);
-  return of_batch(at::addcmul(of_channels(folded.offset), y, of_channels(folded.correction)));
+  const at::Tensor normed = at::addcmul(of_channels(folded.offset), y, of_channels(folded.correction));
+  return of_batch(normed.to(plain.scalar_type()));
 }
 
 }  // namespace osprey::nn

@@ -107,6 +107,15 @@ void synchronize_batch_norm(models::DetectionModel& model, Replicas& replicas, b
   });
 }
 
+void warn_of_late_rounding(const proto::TrainEvalPipelineConfig& config) {
+  const int64_t delay = config.graph_rewriter().quantization().delay(), steps = config.train_config().num_steps();
+  if (config.has_graph_rewriter() && steps > 0 && delay > steps)
+    SPDLOG_WARN(
+        "graph_rewriter.quantization.delay: {} is beyond the last step, {}: training rounds nothing, evaluations "
+        "and exports do",
+        delay, steps);
+}
+
 }  // namespace
 
 void check_shares(const config::Pipeline& pipeline, int64_t replicas) {
@@ -130,6 +139,7 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
   config::validate(result.pipeline);
   config::require_supported(result.pipeline);
   check_train_config(result.root());
+  warn_of_late_rounding(*result.pipeline.message);
   if (const std::string scaled = config::scale_to_batch(result.pipeline); !scaled.empty()) SPDLOG_INFO("{}", scaled);
   const at::Device device = device_of(options);
   if (options.replicas != nullptr) check_shares(result.pipeline, options.replicas->size());

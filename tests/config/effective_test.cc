@@ -195,6 +195,8 @@ TEST(Support, WhatOfQuantizationTheOriginalIgnoresIsListed) {
               IsEmpty());
   EXPECT_THAT(paths(unsupported_choices(pipeline_of("graph_rewriter { quantization { symmetric: true } }")).listed),
               ElementsAre("graph_rewriter.quantization.symmetric"));
+  EXPECT_THAT(paths(unsupported_choices(pipeline_of("graph_rewriter { quantization { symmetric: false } }")).listed),
+              IsEmpty());
 }
 
 TEST(Support, StrictRefusesWhatWouldBeIgnored) {

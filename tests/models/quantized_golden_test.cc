@@ -1,8 +1,12 @@
 // Networks for 8 bits beside the original's: what TensorFlow 1.15's contrib.quantize makes of the graphs of
 // tf-models-research-object-detection 2.8.0, with the variables and the picture of the golden files.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 
 #include "models/golden_model.h"
+#include "osprey/base/error.h"
+#include "osprey/checkpoint/checkpoint.h"
+#include "osprey/checkpoint/model_weights.h"
 #include "osprey/models/ssd_meta_arch.h"
 
 namespace osprey {
@@ -225,6 +229,25 @@ TEST(QuantizedModels, ComputeWhatTheOriginalComputesBeforeTheirDelay) {
   }
 }
 
+/// With `inplace_batchnorm_update` the original takes the identity behind a batch norm for the activation, but in
+/// networks whose batch norms have updates of their own.
+TEST(QuantizedModels, RoundBeforeTheActivationWhereTheOriginalDoes) {
+  const auto least_of = [](const Network& network, const std::string& layer) {
+    config::Pipeline pipeline = pipeline_of(network.extractor, network.anchors, network.predictor);
+    pipeline.message->mutable_model()->mutable_ssd()->set_inplace_batchnorm_update(true);
+    const auto model = with_formula_values(pipeline);
+    const at::NoGradGuard no_gradients;
+    model->predict(model->preprocess(two_pictures()));
+    model->commit_statistics();
+    return model->named_buffers()[layer + ".act_quant.min"].item<double>();
+  };
+  const std::string v1 = "FeatureExtractor.MobilenetV1.", v2 = "FeatureExtractor.MobilenetV2.";
+  EXPECT_EQ(least_of(networks()[0], v1 + "Conv2d_5_pointwise"), 0);
+  EXPECT_LT(least_of(networks()[0], v1 + "Conv2d_13_pointwise_1_Conv2d_2_1x1_256"), -1);
+  EXPECT_LT(least_of(networks()[2], v2 + "expanded_conv_2.expand"), -1);
+  EXPECT_LT(least_of(networks()[2], v2 + "fpn.smoothing_1"), -1);
+}
+
 TEST(QuantizedModels, AreRefusedByNameWhereTheOriginalRoundsMore) {
   for (const char* const type : {"ssd_mobilenet_v3_large", "ssd_mobiledet_cpu"})
     EXPECT_THAT(
@@ -241,6 +264,22 @@ TEST(QuantizedModels, OfKerasTypesAreTheFloatNetwork) {
   const auto model = models::build_model(
       pipeline_of("type: 'ssd_mobilenet_v2_keras'", kSixMaps, convolutional("")).root(), {.device = at::kMeta});
   EXPECT_TRUE(quantizers_of(*model).empty());
+}
+
+TEST(QuantizedModels, AndFloatOnesDoNotTakeEachOthersCheckpoints) {
+  config::Pipeline pipeline = pipeline_of("type: 'ssd_mobilenet_v1'", kSixMaps, convolutional(""));
+  const auto rounded = models::build_model(pipeline.root());
+  pipeline.message->clear_graph_rewriter();
+  const auto floats = models::build_model(pipeline.root());
+  const auto expect_error = [](const models::DetectionModel& from, models::DetectionModel& to, const char* message) {
+    checkpoint::Checkpoint stored;
+    for (const auto& [name, tensor] : models::variables(from)) stored.tensors["model/" + name] = tensor;
+    EXPECT_THAT([&] { checkpoint::load_model(stored, to, false, "ckpt-1"); },
+                ::testing::ThrowsMessage<CheckpointError>(::testing::HasSubstr(message)));
+  };
+  expect_error(*floats, *rounded, "ckpt-1: is of a network that was trained without rounding to 8 bits; --set graph");
+  expect_error(*rounded, *floats,
+               "ckpt-1: is of a network that was trained for 8 bits, by a config with graph_rewriter");
 }
 
 TEST(QuantizedModels, StartFromFloatCheckpoints) {

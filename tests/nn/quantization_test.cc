@@ -6,6 +6,8 @@
 
 #include <limits>
 
+#include "../src/nn/autocast.h"
+#include "osprey/kernels/device.h"
 #include "osprey/nn/batch_norm.h"
 #include "osprey/nn/convolution.h"
 #include "osprey/nn/inverted_residual.h"
@@ -62,6 +64,14 @@ TEST(FakeQuantize, TrainingRoundsByTheRangeOfTheBatchesSoFarAndKeepsItAside) {
   EXPECT_EQ(value_of(quantize, "min"), 0);
 }
 
+TEST(FakeQuantize, SeveralPassesCountAsOneByTheMeanOfTheirRanges) {
+  FakeQuantize quantize;
+  for (const float largest : {2.0f, 4.0f}) quantize.forward(at::tensor({-1.0f, largest}));
+  quantize.commit_statistics({});
+  EXPECT_NEAR(value_of(quantize, "max"), 3, 1e-3);
+  EXPECT_EQ(value_of(quantize, "local_step"), 1);
+}
+
 TEST(FakeQuantize, RangesOfWeightsAreThoseOfTheLastStep) {
   FakeQuantize quantize(weights_after(0));
   for (const float largest : {5.0f, 2.0f}) {
@@ -102,6 +112,16 @@ TEST(FakeQuantize, TakesNoteOfRangesBeforeItsDelayAndRoundsFromThenOn) {
     EXPECT_EQ(quantize.is_waiting(), step < 3) << step;
     EXPECT_EQ(quantize.forward(x).equal(x), step < 3) << step;
     quantize.commit_statistics({});
+  }
+  const kernels::device::Emulation emulation;  // where a look at the step would be a wait, the same is computed
+  FakeQuantize computed(weights_after(3));
+  const at::Tensor given = at::tensor({-1.0f, 0.1234f, 1.0f}).requires_grad_();
+  for (int step = 1; step <= 4; ++step) {
+    EXPECT_FALSE(computed.is_waiting());
+    const at::Tensor y = computed.forward(given);
+    EXPECT_EQ(y.equal(given), step < 3) << step;
+    EXPECT_EQ(torch::autograd::grad({y.sum()}, {given})[0].sum().item<double>(), 3);
+    computed.commit_statistics({});
   }
   FakeQuantize waiting(weights_after(3));
   waiting.eval();
@@ -215,6 +235,69 @@ TEST(QuantizedBlocks, RoundTheWeightsWithTheBatchNormInThemAndTheResult) {
   expect_close(block->forward(picture()), evaluated.clamp_max(last), 0, 0.51 * last / 255, "evaluation");
 }
 
+TEST(QuantizedBlocks, MayRoundBeforeTheActivationInTraining) {
+  Hyperparams hyperparams = rounded_from(0);
+  hyperparams.quantization->before_activation = true;
+  for (const int64_t delay : {0, 9}) {
+    hyperparams.quantization->delay = delay;
+    const auto block = seasoned(kConvolution, hyperparams);
+    EXPECT_EQ(block->forward(picture()).min().item<double>(), 0) << "activated all the same";
+    dynamic_cast<Layer&>(*block->named_children()["act_quant"]).commit_statistics({});
+    EXPECT_LT(value_of(*block, "act_quant.min"), -0.1);
+    block->eval();
+    EXPECT_EQ(block->forward(picture()).min().item<double>(), 0);
+  }
+}
+
+TEST(QuantizedBlocks, KeepMapsOfHalfTheBits) {
+  for (const int64_t delay : {0, 9})
+    for (const bool frozen : {false, true}) {
+      Hyperparams hyperparams = rounded_from(delay);
+      hyperparams.batch_norm->train = !frozen;
+      const auto block = seasoned(kConvolution, hyperparams);
+      const Autocast scope(at::kCPU, at::kBFloat16);
+      EXPECT_EQ(block->forward(picture()).scalar_type(), at::kBFloat16) << delay << " " << frozen;
+    }
+}
+
+/// Batch norm of each kind as a part of the convolution before it, which here gives its input as it is.
+TEST(FoldedBatchNorm, IsBatchNorm) {
+  for (const bool scale : {false, true})
+    for (const bool center : {false, true})
+      for (const int64_t replicas : {0, 1, 3}) {
+        const auto made = [&] {
+          auto norm = std::make_shared<BatchNorm>(4, BatchNormOptions{.center = center, .scale = scale});
+          season(*norm);
+          if (replicas > 0)  // all of them see the same
+            norm->synchronize(std::make_shared<const kernels::ReplicaSum>(
+                kernels::ReplicaSum{[=](const at::Tensor& numbers) { numbers.mul_(replicas); }, replicas}));
+          return norm;
+        };
+        const auto folds = made(), normalises = made();
+        const auto composed = [](const BatchNorm::Folded& folded, const at::Tensor& y) {
+          const at::Tensor product = y * of_channels(folded.factor);
+          return (folded.correction.defined() ? product * of_channels(folded.correction) : product) +
+                 of_channels(folded.offset);
+        };
+        const at::Tensor x = picture().clone().requires_grad_(), y = composed(folds->fold(x), x),
+                         expected = normalises->forward(x);
+        expect_close(y, expected, 1e-5, 1e-5, "training");
+        at::manual_seed(6);
+        const at::Tensor slopes = at::randn_like(y);
+        std::vector<at::Tensor> of_folds = folds->parameters(), of_other = normalises->parameters();
+        of_folds.push_back(x), of_other.push_back(x);
+        const auto ours = torch::autograd::grad({(y * slopes).sum()}, of_folds),
+                   theirs = torch::autograd::grad({(expected * slopes).sum()}, of_other);
+        for (size_t i = 0; i < ours.size(); ++i) expect_close(ours[i], theirs[i], 1e-4, 1e-4, std::to_string(i));
+        BatchNorm::commit({folds.get()});
+        BatchNorm::commit({normalises.get()});
+        for (const char* const name : {"moving_mean", "moving_variance"})
+          expect_close(folds->named_buffers()[name], normalises->named_buffers()[name], 1e-6, 1e-6, name);
+        folds->eval(), normalises->eval();
+        expect_close(composed(folds->fold(), x), normalises->forward(x), 1e-5, 1e-5, "evaluation");
+      }
+}
+
 TEST(QuantizedBlocks, KeepTheStatisticsOfTheBatchAside) {
   const auto rounded = seasoned(kConvolution, rounded_from(0)), floats = seasoned(kConvolution, rounded_from({}));
   for (const auto& block : {rounded, floats}) {
@@ -280,6 +363,8 @@ TEST(Quantizers, HaveTheNamesOfTheOriginalsOperations) {
             "FeatureExtractor/MobilenetV2/fpn/top_down/smoothing_1/separable_conv2d/weights_quant/min");
   const std::string tower = "WeightSharedConvolutionalBoxPredictor.PredictionTower.conv2d_0.act_quant.feature_";
   EXPECT_EQ(first(tower + "0.max"), "WeightSharedConvolutionalBoxPredictor/PredictionTower/conv2d_0/act_quant/max");
+  EXPECT_EQ(first("WeightSharedConvolutionalBoxPredictor.ProjectionLayer.conv2d_2.act_quant.max"),
+            "WeightSharedConvolutionalBoxPredictor_2/ProjectionLayer/conv2d_2/act_quant/max");
   EXPECT_EQ(first(tower + "3.max"), "WeightSharedConvolutionalBoxPredictor_3/PredictionTower/conv2d_0/act_quant/max");
   EXPECT_THAT(tf_quantizer_names("FeatureExtractor.MobilenetV1.Conv2d_0.weights"), IsEmpty());
   EXPECT_THAT(tf_quantizer_names("FeatureExtractor.MobilenetV1.Conv2d_0.act_quant.local_step"), IsEmpty());

@@ -126,8 +126,9 @@ bool differs_from_run_to_run(const std::string& operation) {
 
 class StepOfConfig : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(StepOfConfig, ReadsNothingBackAndIsTheSameWhateverABatchHolds) {
-  Assembly assembly = assembled(GetParam(), {"train_config.gradient_clipping_by_norm=10"});
+void expect_nothing_read_back(const char* config, std::vector<std::string> changes) {
+  changes.emplace_back("train_config.gradient_clipping_by_norm=10");
+  Assembly assembly = assembled(config, changes);
   std::vector<Batch> batches = batches_of(assembly, 4);
   batches[2].valid.fill_(false);  // no box at all
   batches[3].images = batches[3].images.clone().fill_(0);
@@ -139,6 +140,14 @@ TEST_P(StepOfConfig, ReadsNothingBackAndIsTheSameWhateverABatchHolds) {
     EXPECT_FALSE(differs_from_run_to_run(operation)) << operation;
   }
   for (size_t i : {2u, 3u}) EXPECT_EQ(operations_of(assembly, batches[i]), expected) << "batch " << i;
+}
+
+TEST_P(StepOfConfig, ReadsNothingBackAndIsTheSameWhateverABatchHolds) { expect_nothing_read_back(GetParam(), {}); }
+
+TEST(StepOfRoundedNetwork, ReadsNothingBackAndIsTheSameWhateverABatchHolds) {
+  for (const char* const delay : {"0", "3"})
+    expect_nothing_read_back("quickstart.config",
+                             {fmt::format("graph_rewriter={{quantization {{delay: {}}}}}", delay)});
 }
 
 std::string family(const ::testing::TestParamInfo<const char*>& info) {

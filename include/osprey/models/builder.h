@@ -23,7 +23,7 @@ struct BuildOptions {
 ///
 /// With `graph_rewriter` its convolutions are rounded to 8 bits, but for types of the original's TF2 (Keras), where the
 /// original does not look at it, either.
-/// throws ConfigError where the config asks for something impossible, or ends with "is not supported yet: <field>" for
+/// throws ConfigError where the config asks for something impossible, or "... is not supported yet: <field>" for
 ///        something that is not built
 std::shared_ptr<DetectionModel> build_model(const config::ConfigNode<protos::TrainEvalPipelineConfig>& root,
                                             const BuildOptions& options = {});

@@ -45,7 +45,7 @@ struct ModelOptions {
 /// A trainable detector: the one interface that trainer, evaluator and exporter know.
 ///
 /// The life of a step: preprocess -> predict -> loss (training) or postprocess (evaluation). In training mode
-/// batch-norm layers keep their new running statistics aside until `commit_statistics`, so that a step that is thrown
+/// layers keep their new running statistics and ranges aside until `commit_statistics`, so that a step that is thrown
 /// away leaves no trace in the model.
 class DetectionModel : public torch::nn::Module {
  public:
@@ -79,10 +79,10 @@ class DetectionModel : public torch::nn::Module {
   virtual std::vector<nn::RegularizedWeight> regularized_weights() const = 0;
 
   /// Which of our variables (value) a checkpoint's variable (key) restores; both are names as in `variables()`. Ranges
-  /// of quantization are found anew.
+  /// of convolutions for 8 bits are found anew.
   virtual std::map<std::string, std::string> restore_map(RestoreType type) const = 0;
 
-  /// Takes over, or throws away, the batch-norm statistics gathered since the last call.
+  /// Takes over, or throws away, the statistics gathered since the last call.
   /// proceed  scalar bool on the device: false, they are thrown away; undefined: true
   virtual void commit_statistics(const at::Tensor& proceed = {}) = 0;
   virtual void discard_statistics() = 0;

@@ -34,7 +34,7 @@ class FakeQuantize : public Layer {
   /// x  of any shape, float32 or half the bits; a tensor of the meta device comes back as it is
   at::Tensor forward(const at::Tensor& x);
 
-  /// Whether training is known not to round yet. On a GPU nothing waits for the answer: it is no.
+  /// Whether training is known not to round yet: no where reading the step would be a wait, as on a GPU.
   bool is_waiting() const;
 
   /// Several forward passes count as one, by the mean of their ranges.
