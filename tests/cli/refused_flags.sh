@@ -30,6 +30,6 @@ shown=$("$bin/train_detector" --pipeline_config "$config" --print_config --use_t
 [[ $shown == *"sample_1_of_n_examples: 5"* ]] || { echo "--sample_1_of_n_eval_examples: $shown"; exit 1; }
 
 # What is only listed otherwise.
-ignored=(--set 'graph_rewriter={quantization {delay: 3}}')
+ignored=(--set 'graph_rewriter={quantization {symmetric: true}}')
 "$bin/inspect_pipeline" --pipeline_config "$config" "${ignored[@]}" >/dev/null
 refused graph_rewriter inspect_pipeline --strict "${ignored[@]}"
