@@ -45,8 +45,10 @@ int main(int argc, char** argv) {
         if (report.left_to_rounding > 0)
           SPDLOG_WARN(
               "on {} of {} pictures the export finds something else by rounding alone: noise of 1e-5 in the pixels "
-              "moves this network's boxes and scores further; were its batch-norm averages trained long enough?",
-              report.left_to_rounding, report.images);
+              "moves this network's boxes and scores as far; {}",
+              report.left_to_rounding, report.images,
+              pipeline.message->has_graph_rewriter() ? "what lies between two numbers of 8 bits falls to either side"
+                                                     : "were its batch-norm averages trained long enough?");
         osprey::cli::print(fmt::format(
             "{}/model.pt agrees with the checkpoint on {} {}: {} detections, boxes within {:.2g}, scores within "
             "{:.2g}\n",

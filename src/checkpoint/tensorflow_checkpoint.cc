@@ -24,6 +24,12 @@ bool is_part(const fs::path& file) {
   return extension == ".index" || extension == ".meta" || extension.starts_with(".data-");
 }
 
+/// Whether a tensor may be a variable of a network: scalars are counters and numbers of optimizers, but for the ends of
+/// ranges that values are rounded in.
+bool is_of_network(const std::string& name, const at::Tensor& tensor) {
+  return tensor.dim() > 0 || name.ends_with("/min") || name.ends_with("/max");
+}
+
 /// Variables and slots of a checkpoint by names: a slot's name is its variable's, and one part more.
 TensorFlowCheckpoint by_names(const std::map<std::string, at::Tensor>& tensors) {
   TensorFlowCheckpoint result;
@@ -34,7 +40,7 @@ TensorFlowCheckpoint by_names(const std::map<std::string, at::Tensor>& tensors) 
       result.step = tensor.item<int64_t>();
     else if (name.ends_with(kAverage))
       result.averages.emplace(owner, tensor);
-    else if (tensor.dim() > 0 && tensors.count(owner) == 0)
+    else if (is_of_network(name, tensor) && tensors.count(owner) == 0)
       result.variables.emplace(name, tensor);
   }
   return result;
@@ -67,7 +73,7 @@ TensorFlowCheckpoint by_objects(const fs::path& index, const TensorBundle& bundl
         result.step = tensor.item<int64_t>();
       else if (average != averaged.end())
         result.averages.emplace(name_of(average->second), tensor);
-      else if (tensor.dim() > 0 && slots.count(node) == 0 &&
+      else if (is_of_network(variable.full_name(), tensor) && slots.count(node) == 0 &&
                !result.variables.emplace(variable.full_name(), tensor).second)
         result.variables.emplace(variable.checkpoint_key(), tensor);  // two of one name: none can be told by it
     }

@@ -8,6 +8,8 @@
 #include "osprey/checkpoint/checkpoint.h"
 #include "osprey/checkpoint/model_weights.h"
 #include "osprey/models/ssd_meta_arch.h"
+#include "support/temp_dir.h"
+#include "support/tensorflow_files.h"
 
 namespace osprey {
 namespace {
@@ -280,6 +282,29 @@ TEST(QuantizedModels, AndFloatOnesDoNotTakeEachOthersCheckpoints) {
   expect_error(*floats, *rounded, "ckpt-1: is of a network that was trained without rounding to 8 bits; --set graph");
   expect_error(*rounded, *floats,
                "ckpt-1: is of a network that was trained for 8 bits, by a config with graph_rewriter");
+}
+
+TEST(QuantizedModels, TakeTheRangesOfTheOriginalsCheckpoints) {
+  const auto model =
+      models::build_model(pipeline_of(networks()[2].extractor, networks()[2].anchors, networks()[2].predictor).root());
+  const at::NoGradGuard no_gradients;
+  std::vector<TensorFlowVariable> stored{{"beta1_power", at::ones({}), ""}};
+  std::map<std::string, at::Tensor> expected;
+  for (const auto& [name, tensor] : models::variables(*model)) {
+    if (!tensor.is_floating_point()) continue;
+    const at::Tensor values = expected[name] = at::rand_like(tensor);
+    const std::vector<std::string> of_range = nn::tf_quantizer_names(name);
+    stored.push_back({of_range.empty() ? nn::tf_name(name) : of_range[0], nn::to_tf_layout(name, values), ""});
+  }
+  const TempDir folder;
+  write_tensorflow(folder / "rounded.ckpt", stored);
+  checkpoint::load_model(folder / "rounded.ckpt", *model, false);
+  for (const auto& [name, tensor] : models::variables(*model)) {
+    if (tensor.is_floating_point())
+      EXPECT_TRUE(tensor.equal(expected.at(name))) << name;
+    else
+      EXPECT_GT(tensor.item<int64_t>(), 100'000) << name << ", which counts steps";
+  }
 }
 
 TEST(QuantizedModels, StartFromFloatCheckpoints) {
