@@ -185,6 +185,27 @@ TEST(QuantizedBlocks, AreFloatOnesBeforeTheirDelay) {
   expect_close(rounded->forward(picture()), floats->forward(picture()), 1e-6, 1e-6, "maps");
 }
 
+TEST(QuantizedBlocks, HaveTheGradientsOfFloatOnesBeforeTheirDelay) {
+  const std::vector<ConvBlockOptions> chain = {{.in_depth = 4, .out_depth = 8, .kernel = {3, 3}, .stride = 2},
+                                               {.in_depth = 8, .kernel = {3, 3}, .depthwise = true},
+                                               {.in_depth = 8, .out_depth = 16}};
+  const auto gradients = [&](std::optional<int64_t> delay) {
+    at::manual_seed(3);
+    FeatureMap map = at::randn({2, 4, 34, 30}).contiguous(at::MemoryFormat::ChannelsLast);
+    std::vector<at::Tensor> parameters;
+    for (const ConvBlockOptions& options : chain) {
+      const auto block = seasoned(options, rounded_from(delay));
+      for (const at::Tensor& parameter : block->parameters()) parameters.push_back(parameter);
+      map = block->forward(map);
+    }
+    const at::Tensor y = map.values();
+    at::manual_seed(6);
+    return torch::autograd::grad({(y * at::randn_like(y)).sum()}, parameters);
+  };
+  const auto ours = gradients(7), theirs = gradients({});
+  for (size_t i = 0; i < ours.size(); ++i) expect_close(ours[i], theirs[i], 1e-3, 1e-3, std::to_string(i));
+}
+
 at::Tensor of_channels(const at::Tensor& values) { return values.view({1, -1, 1, 1}); }
 
 at::Tensor rounded_map(const at::Tensor& y) { return FakeQuantize().forward(y); }
