@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include "cli/cli.h"
+#include "osprey/config/resolve.h"
 #include "osprey/config/validate.h"
 #include "osprey/data/reader_classes.h"
 #include "osprey/export/exporter.h"
@@ -47,8 +48,9 @@ int main(int argc, char** argv) {
               "on {} of {} pictures the export finds something else by rounding alone: noise of 1e-5 in the pixels "
               "moves this network's boxes and scores as far; {}",
               report.left_to_rounding, report.images,
-              pipeline.message->has_graph_rewriter() ? "what lies between two numbers of 8 bits falls to either side"
-                                                     : "were its batch-norm averages trained long enough?");
+              osprey::config::trains_for_8_bits(*pipeline.message)
+                  ? "what lies between two numbers of 8 bits falls to either side"
+                  : "were its batch-norm averages trained long enough?");
         osprey::cli::print(fmt::format(
             "{}/model.pt agrees with the checkpoint on {} {}: {} detections, boxes within {:.2g}, scores within "
             "{:.2g}\n",

@@ -71,6 +71,10 @@ ArithmeticChoice arithmetic(const Config& config) {
   return {Config::TF1, "neither a _keras feature extractor nor fine_tune_checkpoint_version: V2"};
 }
 
+bool trains_for_8_bits(const proto::TrainEvalPipelineConfig& config) {
+  return config.has_graph_rewriter() && !config.model().ssd().feature_extractor().type().ends_with("_keras");
+}
+
 int max_number_of_boxes(const Config& config, const proto::InputReader& reader) {
   if (reader.has_max_number_of_boxes()) return reader.max_number_of_boxes();
   return std::max(reader.max_number_of_boxes(), config.train_config().max_number_of_boxes());  // 100 where not set

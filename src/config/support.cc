@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "osprey/base/error.h"
+#include "osprey/config/resolve.h"
 
 namespace osprey::config {
 namespace {
@@ -52,10 +53,9 @@ class Scan {
   }
 
   void scan_graph_rewriter() {
-    const auto& quantization = config_.graph_rewriter().quantization();
-    if (config_.model().ssd().feature_extractor().type().ends_with("_keras"))
+    if (!trains_for_8_bits(config_))
       listed_.add("graph_rewriter", "is ignored: the original quantizes no model of TF2");
-    else if (quantization.symmetric())
+    else if (config_.graph_rewriter().quantization().symmetric())
       listed_.add("graph_rewriter.quantization.symmetric", "is ignored, as by the original");
   }
 

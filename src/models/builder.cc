@@ -1,5 +1,6 @@
 #include "osprey/models/builder.h"
 
+#include "osprey/config/resolve.h"
 #include "osprey/nn/layer.h"
 #include "osprey/protos/pipeline.pb.h"
 
@@ -7,7 +8,7 @@ namespace osprey::models {
 namespace {
 
 std::optional<nn::Quantization> read_quantization(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root) {
-  if (!root->has_graph_rewriter() || root->model().ssd().feature_extractor().type().ends_with("_keras")) return {};
+  if (!config::trains_for_8_bits(*root)) return {};
   const auto rewriter = root.child("graph_rewriter", root->graph_rewriter());
   const auto node = rewriter.child("quantization", rewriter->quantization());
   if (node->weight_bits() != 8) node.fail("weight_bits", "must be 8");

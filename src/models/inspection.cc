@@ -64,11 +64,16 @@ std::string model_report(const Summary& summary) {
   for (const auto& map : summary.feature_maps)
     maps += fmt::format("{}{}x{}x{}", maps.empty() ? "" : ", ", map[0], map[1], map[2]);
   return fmt::format(
-      "\n# Model\ntrainable parameters:    {}\nall variables:           {}\n"
-      "multiplications (convolutions, one image): {:.3f} G\ninput (height x width):  {}x{}{}\n"
-      "feature maps (h x w x d): {}\nrounded to 8 bits:       {} tensors\nanchors:                 {}\nbox encodings:  "
-      "         [{}]\nclass predictions:    "
-      "   [{}]\n",
+      "\n# Model\n"
+      "trainable parameters:    {}\n"
+      "all variables:           {}\n"
+      "multiplications (convolutions, one image): {:.3f} G\n"
+      "input (height x width):  {}x{}{}\n"
+      "feature maps (h x w x d): {}\n"
+      "rounded to 8 bits:       {} tensors\n"
+      "anchors:                 {}\n"
+      "box encodings:           [{}]\n"
+      "class predictions:       [{}]\n",
       summary.trainable_parameters, summary.total_parameters, static_cast<double>(summary.multiply_adds) * 1e-9,
       summary.input_size[0], summary.input_size[1], summary.any_input_size ? " for a picture of 480x640" : "", maps,
       summary.quantizers, summary.num_anchors, fmt::join(summary.box_encodings_shape, ", "),

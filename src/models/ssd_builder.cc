@@ -99,8 +99,7 @@ std::unique_ptr<DetectionModel> make_ssd(const SsdNode& cfg, const ModelOptions&
   options.detection_restores_heads = model.detection_restores_heads;
 
   std::optional<nn::Quantization> quantization = model.quantization;
-  // The original then takes the identity behind a batch norm for the activation, but in networks whose batch norms have
-  // updates of their own.
+  // A batch norm that updates its averages in place ends with an identity, which the original takes for the activation.
   if (quantization) quantization->before_activation = cfg->inplace_batchnorm_update();
   auto extractor = build_extractor(cfg, options, quantization);
   check_any_size(cfg);

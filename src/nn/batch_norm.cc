@@ -64,11 +64,10 @@ BatchNorm::Folded BatchNorm::fold() const {
 BatchNorm::Folded BatchNorm::fold(const at::Tensor& y) {
   const BatchStatistics batch = batch_statistics(y, options_.epsilon, over_);
   keep_aside(batch.mean, batch.inverse_deviation, (over_ ? over_->replicas : 1) * y.numel() / y.size(1));
-  const at::Tensor deviation = at::sqrt(moving_variance_ + options_.epsilon);
-  const at::Tensor factor = gamma_.defined() ? gamma_ / deviation : deviation.reciprocal();
-  const at::Tensor offset =
-      -batch.mean * (gamma_.defined() ? gamma_ * batch.inverse_deviation : batch.inverse_deviation);
-  return {factor, deviation * batch.inverse_deviation, beta_.defined() ? beta_ + offset : offset};
+  const at::Tensor factor = fold().factor;
+  const at::Tensor correction = at::sqrt(moving_variance_ + options_.epsilon) * batch.inverse_deviation;
+  const at::Tensor offset = -batch.mean * factor * correction;
+  return {factor, correction, beta_.defined() ? beta_ + offset : offset};
 }
 
 void BatchNorm::keep_aside(const at::Tensor& mean, const at::Tensor& inverse_deviation, int64_t values_per_channel) {

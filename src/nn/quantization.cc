@@ -18,6 +18,11 @@ std::shared_ptr<FakeQuantize> map_quantizer(const Quantization& quantization, do
 
 }  // namespace
 
+std::optional<Quantization> behind_activations(std::optional<Quantization> quantization) {
+  if (quantization) quantization->before_activation = false;
+  return quantization;
+}
+
 std::vector<ConvolutionQuantizers> quantizers_of_maps(torch::nn::Module& parent, const std::string& scope,
                                                       const std::optional<Quantization>& quantization,
                                                       const QuantizedMaps& maps) {

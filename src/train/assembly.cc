@@ -109,7 +109,7 @@ void synchronize_batch_norm(models::DetectionModel& model, Replicas& replicas, b
 
 void warn_of_late_rounding(const proto::TrainEvalPipelineConfig& config) {
   const int64_t delay = config.graph_rewriter().quantization().delay(), steps = config.train_config().num_steps();
-  if (config.has_graph_rewriter() && steps > 0 && delay > steps)
+  if (config::trains_for_8_bits(config) && steps > 0 && delay > steps)
     SPDLOG_WARN(
         "graph_rewriter.quantization.delay: {} is beyond the last step, {}: training rounds nothing, evaluations "
         "and exports do",

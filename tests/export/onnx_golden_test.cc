@@ -131,7 +131,7 @@ TEST(OnnxOfRoundedNetworks, HoldsWeightsAsNumbersOf8Bits) {
   const auto by_onnx = run_onnx(network_alone(rounded, images, shapes), {{"images", images}, {"shapes", shapes}});
   const Outputs found = outputs(by_onnx.at("boxes"), by_onnx.at("scores")), expected = in_libtorch(images),
                 moved = in_libtorch(images * (1 + 1e-4 * at::randn_like(images)));
-  // Both distances are those of values that fell to the other side of a border, the first was 0.6 of the second.
+  // Both distances are those of values that fell to the other side of a border: they were alike to 4 %.
   EXPECT_LE(distance(found.boxes, expected.boxes), 2 * distance(moved.boxes, expected.boxes));
   EXPECT_LE(distance(found.scores, expected.scores), 2 * distance(moved.scores, expected.scores));
   EXPECT_GT(expected.boxes.std().item<float>(), 5 * distance(found.boxes, expected.boxes));

@@ -14,7 +14,12 @@ folder = pathlib.Path(sys.argv[1])
 options = onnxruntime.SessionOptions()
 options.log_severity_level = 3  # errors
 options.intra_op_num_threads = 1
-session = onnxruntime.InferenceSession(folder / "model.onnx", options, providers=["CPUExecutionProvider"])
+session = onnxruntime.InferenceSession(
+    folder / "model.onnx",
+    options,
+    providers=["CPUExecutionProvider"],
+    disabled_optimizers=["WeightBiasQuantization"],  # which rounds what a file holds as floats
+)
 inputs = {
     one["name"]: numpy.fromfile(folder / (one["name"] + ".in"), one["type"]).reshape(one["shape"])
     for one in json.loads((folder / "inputs.json").read_text())

@@ -25,6 +25,10 @@ struct ArithmeticChoice {
 /// CenterNet and for `fine_tune_checkpoint_version: V2`; otherwise TF1.
 ArithmeticChoice arithmetic(const proto::TrainEvalPipelineConfig& config);
 
+/// Whether the network is trained for 8 bits: `graph_rewriter` is there, and the feature extractor is not one of those
+/// of TF2, whose type ends in "_keras" and which the original does not rewrite.
+bool trains_for_8_bits(const proto::TrainEvalPipelineConfig& config);
+
 /// Rows of boxes per image: the reader's `max_number_of_boxes` if set, else that of `train_config` where it is above
 /// 100, else 100. (The original looks at the reader's only; no box that it sees is left out.)
 /// 0 stands for "found by a scan of the data".

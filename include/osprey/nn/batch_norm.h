@@ -57,6 +57,7 @@ class BatchNorm : public Layer {
   /// By the statistics of the batch, of which notice is taken.
   /// y  [B, C, H, W] what the convolution makes by itself; gradients flow to it
   Folded fold(const at::Tensor& y);
+
   /// Of what a convolution makes of `input`, in one with it (kernels/activated_convolution.h).
   /// activation  can be left, and is a clamp
   ForkedMap forward(const kernels::PendingMap& input, const at::Tensor& weights, const kernels::SlidingWindow& window,

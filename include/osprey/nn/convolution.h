@@ -62,12 +62,12 @@ struct ConvBlockOptions {
   int64_t stride = 1;
   int64_t dilation = 1;
   Padding padding = Padding::kSame;
-  bool depthwise = false;  ///< one filter per input channel; the variable is then called depthwise_weights
-  bool normalize = true;   ///< false: no batch norm, whatever the hyperparams say
-  bool activate = true;    ///< false: no activation, whatever the hyperparams say
-  bool bias = true;        ///< biases where nothing normalises
-  double bias_init = 0;    ///< first value of the biases
-  QuantizedMaps maps = {};
+  bool depthwise = false;   ///< one filter per input channel; the variable is then called depthwise_weights
+  bool normalize = true;    ///< false: no batch norm, whatever the hyperparams say
+  bool activate = true;     ///< false: no activation, whatever the hyperparams say
+  bool bias = true;         ///< biases where nothing normalises
+  double bias_init = 0;     ///< first value of the biases
+  QuantizedMaps maps = {};  ///< that it is for, where it is rounded
 };
 
 /// What comes behind a convolution of several maps.

@@ -16,6 +16,10 @@ struct Quantization {
   bool before_activation = false;
 };
 
+/// The same for a network whose batch norms update their averages by operations of their own in the original, whatever
+/// the config says.
+std::optional<Quantization> behind_activations(std::optional<Quantization> quantization);
+
 /// How a convolution is rounded that is to run with 8 bits: its weights, with the factor of the batch norm in them, and
 /// what comes out behind batch norm and activation.
 struct ConvolutionQuantizers {

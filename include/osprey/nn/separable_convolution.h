@@ -16,11 +16,11 @@ struct SeparableConvBlockOptions {
   Padding padding = Padding::kSame;
   int64_t depth_multiplier = 1;                                     ///< filters per input channel
   std::optional<Initializer> depthwise_initializer = std::nullopt;  ///< nothing: the one of the hyperparams
-  bool normalize = true;  ///< false: no batch norm, whatever the hyperparams say
-  bool activate = true;   ///< false: no activation, whatever the hyperparams say
-  bool bias = true;       ///< biases where nothing normalises
-  double bias_init = 0;   ///< first value of the biases
-  QuantizedMaps maps = {};
+  bool normalize = true;    ///< false: no batch norm, whatever the hyperparams say
+  bool activate = true;     ///< false: no activation, whatever the hyperparams say
+  bool bias = true;         ///< biases where nothing normalises
+  double bias_init = 0;     ///< first value of the biases
+  QuantizedMaps maps = {};  ///< that it is for, where it is rounded
 };
 
 /// A depthwise convolution and a 1x1 convolution with nothing between them, then batch norm and activation, under one

@@ -59,8 +59,7 @@ class InceptionV2 final : public Backbone {
   explicit InceptionV2(const BackboneOptions& options) {
     Hyperparams hyperparams =
         options.hyperparams ? *options.hyperparams : inception_v2_hyperparams(options.freeze_batch_norm);
-    hyperparams.quantization = options.quantization;
-    if (hyperparams.quantization) hyperparams.quantization->before_activation = false;
+    hyperparams.quantization = behind_activations(options.quantization);
     const InceptionDepths depths{options.depth_multiplier, options.min_depth};
     first_ = register_module(
         "Conv2d_1a_7x7",

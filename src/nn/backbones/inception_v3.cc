@@ -76,8 +76,7 @@ class InceptionV3 final : public Backbone {
   explicit InceptionV3(const BackboneOptions& options) {
     Hyperparams hyperparams =
         options.hyperparams ? *options.hyperparams : inception_v3_hyperparams(options.freeze_batch_norm);
-    hyperparams.quantization = options.quantization;
-    if (hyperparams.quantization) hyperparams.quantization->before_activation = false;
+    hyperparams.quantization = behind_activations(options.quantization);
     const InceptionDepths depths{options.depth_multiplier, options.min_depth};
     int64_t depth = 3;
     const auto add = [&](const std::string& name, int64_t out, int64_t kernel, int64_t stride, Padding padding) {

@@ -47,8 +47,7 @@ class MobilenetV1 final : public Backbone {
   MobilenetV1(const MobilenetV1Stages& stages, const BackboneOptions& options) {
     Hyperparams hyperparams = options.hyperparams ? *options.hyperparams : mobilenet_v1_hyperparams(options);
     hyperparams.use_bias = !options.keras;
-    hyperparams.quantization = options.quantization;
-    if (hyperparams.quantization) hyperparams.quantization->before_activation = false;
+    hyperparams.quantization = behind_activations(options.quantization);
     unused_.emplace(hyperparams, options);
     const Padding padding = options.use_explicit_padding ? Padding::kFixed : Padding::kSame;
     int64_t depth = 3;
