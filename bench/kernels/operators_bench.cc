@@ -30,6 +30,7 @@
 #include "osprey/kernels/parameter_update.h"
 #include "osprey/kernels/pointwise_convolution.h"
 #include "osprey/kernels/preprocess.h"
+#include "osprey/kernels/rounded_map.h"
 #include "osprey/kernels/sliding_convolution.h"
 #include "osprey/kernels/squeeze_excite.h"
 
@@ -484,6 +485,21 @@ void add_maps() {
         return [map = pending(), gradient = channels_last(at::randn({images, 128, 75, 75}, floats()))] {
           kernels::pending_values_backward(gradient, map);
         };
+      },
+      5 * 4 * values);
+  const auto grid_of = [] { return kernels::RoundingGrid{.range = at::arange(-1, 5, 5, floats())}; };
+  add(
+      "value_range", [=] { return [map = pending()] { kernels::value_range(map); }; }, 4 * values);
+  add(
+      "rounded_values", [=] { return [map = pending(), grid = grid_of()] { kernels::rounded_values(map, grid); }; },
+      2 * 4 * values);
+  add(
+      "rounded_values_backward",
+      [=] {
+        return
+            [map = pending(), grid = grid_of(), gradient = channels_last(at::randn({images, 128, 75, 75}, floats()))] {
+              kernels::rounded_values_backward(gradient, map, grid);
+            };
       },
       5 * 4 * values);
   const auto of_pictures = [] { return at::rand({images, 128}, floats()); };

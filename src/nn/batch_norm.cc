@@ -57,17 +57,24 @@ ForkedMap BatchNorm::forward(const kernels::PendingMap& input, const at::Tensor&
 BatchNorm::Folded BatchNorm::fold() const {
   const at::Tensor inverse_deviation = at::rsqrt(moving_variance_ + options_.epsilon);
   const at::Tensor factor = gamma_.defined() ? gamma_ * inverse_deviation : inverse_deviation;
-  const at::Tensor offset = -moving_mean_ * factor;
-  return {factor, {}, beta_.defined() ? beta_ + offset : offset};
+  const at::Tensor shift = -moving_mean_ * factor;
+  return {factor, {}, {}, beta_.defined() ? beta_ + shift : shift};
+}
+
+BatchNorm::Folded BatchNorm::fold(const at::Tensor& mean, const at::Tensor& inverse_deviation) const {
+  const at::Tensor factor = fold().factor;
+  return {factor, mean * factor, at::sqrt(moving_variance_ + options_.epsilon) * inverse_deviation, beta_};
 }
 
 BatchNorm::Folded BatchNorm::fold(const at::Tensor& y) {
   const BatchStatistics batch = batch_statistics(y, options_.epsilon, over_);
   keep_aside(batch.mean, batch.inverse_deviation, (over_ ? over_->replicas : 1) * y.numel() / y.size(1));
-  const at::Tensor factor = fold().factor;
-  const at::Tensor correction = at::sqrt(moving_variance_ + options_.epsilon) * batch.inverse_deviation;
-  const at::Tensor offset = -batch.mean * factor * correction;
-  return {factor, correction, beta_.defined() ? beta_ + offset : offset};
+  return fold(batch.mean, batch.inverse_deviation);
+}
+
+BatchNorm::Folded BatchNorm::fold(const kernels::MapWithStatistics& map) {
+  keep_aside(map.mean, map.inverse_deviation, map.y.numel() / map.y.size(1));
+  return fold(map.mean, map.inverse_deviation);
 }
 
 void BatchNorm::keep_aside(const at::Tensor& mean, const at::Tensor& inverse_deviation, int64_t values_per_channel) {

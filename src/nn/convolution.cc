@@ -34,12 +34,6 @@ Padded pad(const at::Tensor& x, Padding padding, std::array<int64_t, 2> kernel, 
   return {at::constant_pad_nd(x, {z.before, z.after, y.before, y.after}, value)};
 }
 
-kernels::SlidingWindow window_over(const at::Tensor& x, const ConvolutionOptions& options) {
-  const PaddingAmount rows = padding_amount(options.padding, x.size(2), options.kernel[0], options.stride),
-                      columns = padding_amount(options.padding, x.size(3), options.kernel[1], options.stride);
-  return {options.stride, {rows.before, rows.after, columns.before, columns.after}};
-}
-
 }  // namespace
 
 PaddingAmount padding_amount(Padding padding, int64_t side, int64_t kernel, int64_t stride, int64_t dilation) {
@@ -148,6 +142,16 @@ ConvBlock::ConvBlock(const ConvBlockOptions& options, const Hyperparams& hyperpa
   quantizers_ = quantizers_of_maps(*this, "", hyperparams.quantization, options.maps);
 }
 
+bool ConvBlock::rounds() const { return is_quantized() && !quantizers_[0].weights->is_waiting(); }
+
+FeatureMap ConvBlock::leave(size_t map, BatchNorm& norm, const kernels::MapWithStatistics& made,
+                            Activation activation) const {
+  count_multiply_adds(made.y.numel() * (weights_.numel() / weights_.size(0)));
+  FeatureMap y(norm.leave(made, activation));
+  if (is_quantized()) note_ranges(quantizers_.at(map), weights_, norm, y.pending());
+  return y;
+}
+
 at::Tensor ConvBlock::finish(const at::Tensor& y) {
   return batch_norm_ ? batch_norm_->forward(y, activation_) : activate(y, activation_);
 }
@@ -163,7 +167,7 @@ at::Tensor NormsOfMaps::forward(size_t map, const at::Tensor& y) const {
 }
 
 bool ConvBlock::leaves_batch_norms(const std::vector<FeatureMap>& maps, const NormsOfMaps& behind) const {
-  if (is_quantized() || behind.norms.empty() || batch_norm_ || activation_ != Activation::kNone || biases_.defined())
+  if (rounds() || behind.norms.empty() || batch_norm_ || activation_ != Activation::kNone || biases_.defined())
     return false;
   const kernels::SlidingWindow window = window_over(maps.at(0).pending().x, convolution_);
   return std::ranges::all_of(behind.norms, [&](const auto& norm) { return norm->can_be_left(behind.activation); }) &&
@@ -184,10 +188,8 @@ std::vector<FeatureMap> ConvBlock::forward_all(const std::vector<FeatureMap>& ma
     }
     const std::vector<kernels::MapWithStatistics> made = kernels::normalized_convolution(
         inputs, weights_, window_over(inputs[0].x, convolution_), behind.norms[0]->epsilon());
-    for (size_t i = 0; i < made.size(); ++i) {
-      count_multiply_adds(made[i].y.numel() * (weights_.numel() / weights_.size(0)));
-      results.emplace_back(behind.norms.at(i)->leave(made[i], behind.activation));
-    }
+    for (size_t i = 0; i < made.size(); ++i)
+      results.push_back(leave(i, *behind.norms.at(i), made[i], behind.activation));
     return results;
   }
   if (is_quantized()) {
@@ -215,11 +217,16 @@ at::Tensor ConvBlock::forward_last(const FeatureMap& x) {
 
 ForkedMap ConvBlock::forward_plus(const FeatureMap& x, const at::Tensor& addend, Activation activation) {
   TORCH_CHECK(activation_ == Activation::kNone, "a block with an activation of its own is no end of a residual unit");
-  if (clamp_of(activation) && leaves_batch_norm(x)) return in_one(x, addend, activation);
-  if (is_quantized()) {
-    const at::Tensor y = activate(step_by_step(x.values()) + addend, activation);
+  if (is_quantized()) {  // of which the result is rounded, or its range noted, before the sum
+    const FeatureMap result = forward(x);
+    kernels::PendingMap map = result.pending();
+    const auto clamp = clamp_of(activation);
+    if (result.is_pending() && clamp) map.epilogue = *clamp;
+    const at::Tensor y = result.is_pending() && clamp ? kernels::pending_sum(map, addend.to(map.x.scalar_type()))
+                                                      : activate(result.values() + addend, activation);
     return {y, y};
   }
+  if (clamp_of(activation) && leaves_batch_norm(x)) return in_one(x, addend, activation);
   if (batch_norm_)
     return batch_norm_->forward_plus(convolve(x.values(), weights_, biases_, convolution_), addend, activation);
   const at::Tensor y = activate_(step_by_step(x.values()).add_(addend), activation);
@@ -227,7 +234,7 @@ ForkedMap ConvBlock::forward_plus(const FeatureMap& x, const at::Tensor& addend,
 }
 
 bool ConvBlock::leaves_batch_norm(const FeatureMap& x) const {
-  return !is_quantized() && batch_norm_ && batch_norm_->can_be_left(activation_) && !biases_.defined() &&
+  return !rounds() && batch_norm_ && batch_norm_->can_be_left(activation_) && !biases_.defined() &&
          takes_normalized_operation(x.pending().x, weights_, convolution_, window_over(x.pending().x, convolution_));
 }
 
@@ -245,10 +252,8 @@ FeatureMap ConvBlock::forward(const FeatureMap& x) {
   kernels::PendingMap input = x.pending();
   const kernels::SlidingWindow window = window_over(input.x, convolution_);
   input.x = as_autocast(input.x);
-  const kernels::MapWithStatistics result =
-      kernels::normalized_convolution(input, weights_, window, batch_norm_->epsilon());
-  count_multiply_adds(result.y.numel() * (weights_.numel() / weights_.size(0)));
-  return FeatureMap(batch_norm_->leave(result, activation_));
+  return leave(0, *batch_norm_, kernels::normalized_convolution(input, weights_, window, batch_norm_->epsilon()),
+               activation_);
 }
 
 }  // namespace osprey::nn

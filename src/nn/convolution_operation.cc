@@ -106,6 +106,12 @@ bool takes_depthwise_operation(const at::Tensor& x, const at::Tensor& weights, c
          kernels::takes_depthwise(x, weights, options.stride);
 }
 
+kernels::SlidingWindow window_over(const at::Tensor& x, const ConvolutionOptions& options) {
+  const PaddingAmount rows = padding_amount(options.padding, x.size(2), options.kernel[0], options.stride),
+                      columns = padding_amount(options.padding, x.size(3), options.kernel[1], options.stride);
+  return {options.stride, {rows.before, rows.after, columns.before, columns.after}};
+}
+
 bool takes_normalized_operation(const at::Tensor& x, const at::Tensor& weights, const ConvolutionOptions& options,
                                 const kernels::SlidingWindow& window) {
   return at::GradMode::is_enabled() && options.dilation == 1 && takes_own_operators() &&

@@ -22,6 +22,9 @@ at::Tensor depthwise_operation(const at::Tensor& x, const at::Tensor& weights, c
                                const kernels::SlidingWindow& window);
 bool takes_depthwise_operation(const at::Tensor& x, const at::Tensor& weights, const ConvolutionOptions& options);
 
+/// How the window of a convolution moves over a map.
+kernels::SlidingWindow window_over(const at::Tensor& x, const ConvolutionOptions& options);
+
 /// Whether a convolution of a training step may leave its batch norm pending and do that of its input, see
 /// kernels/normalized_convolution.h.
 bool takes_normalized_operation(const at::Tensor& x, const at::Tensor& weights, const ConvolutionOptions& options,

@@ -4,46 +4,39 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
-#include <limits>
+#include <numeric>
 #include <utility>
 
+#include "osprey/kernels/batch_norm_activation.h"
 #include "osprey/kernels/device.h"
 
 namespace osprey::nn {
 namespace {
 
 constexpr double kDecay = 0.999;  // of the moving averages
-constexpr int64_t kLast = 255;    // of the numbers
-constexpr float kLeast = 1e-30f;  // distance of two numbers: all values may be zero
 
-/// [2]: not above and not below zero, which is always one of the numbers
-at::Tensor range_of(const at::Tensor& x) {
-  const auto [least, largest] = at::aminmax(x);
-  return at::stack({least.clamp_max(0), largest.clamp_min(0)});
+/// Any tensor as a map of channels, in the same memory where that is in one piece.
+at::Tensor as_map(const at::Tensor& x) {
+  if (kernels::fuses_batch_norm(x)) return x;
+  const int64_t depth = std::gcd<int64_t>(x.numel(), 1024);
+  return x.contiguous().view({1, 1, -1, depth}).permute({0, 3, 1, 2});
 }
 
-/// How the numbers lie: value = (number - zero) * scale.
-struct Grid {
-  at::Tensor scale, zero;  ///< float scalars
-};
-
-/// range  [2]
-/// first  of the numbers
-Grid grid_of(const at::Tensor& range, int64_t first) {
-  const at::Tensor scale = ((range[1] - range[0]) / static_cast<double>(kLast - first)).clamp_min(kLeast);
-  return {scale, (range[0].neg() / scale + 0.5).floor().add(first).clamp(first, kLast)};
+/// The other way round.
+at::Tensor of_map(const at::Tensor& map, const at::Tensor& like) {
+  return map.sizes() == like.sizes() ? map : map.permute({0, 2, 3, 1}).reshape(like.sizes());
 }
 
-/// rounds  int64 scalar: 0, values stay as they are
-at::Tensor rounded(const at::Tensor& x, const Grid& grid, int64_t first, const at::Tensor& rounds) {
-  at::Tensor inside = x;
-  if (x.requires_grad() && at::GradMode::is_enabled()) {  // libtorch lets gradients pass from half a step further out
-    const double infinity = std::numeric_limits<double>::infinity();
-    inside = at::clamp(x, at::where(rounds > 0, (first - grid.zero) * grid.scale, -infinity),
-                       at::where(rounds > 0, (kLast - grid.zero) * grid.scale, infinity));
-  }
-  return std::get<0>(at::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams(
-      inside, grid.scale, grid.zero.to(at::kInt), rounds, first, kLast));
+/// Rounds by numbers that are written down: for networks that are exported.
+at::Tensor traced(const at::Tensor& x, const kernels::RoundingGrid& grid) {
+  constexpr int64_t kLast = 255;
+  constexpr double kLeast = 1e-30;  // distance of two numbers: all values may be zero
+  const at::Tensor& range = grid.range;
+  const at::Tensor scale = ((range[1] - range[0]) / static_cast<double>(kLast - grid.first)).clamp_min(kLeast);
+  const at::Tensor zero = (range[0].neg() / scale + 0.5).floor().add(grid.first).clamp(grid.first, kLast);
+  return at::fake_quantize_per_tensor_affine(x.to(at::kFloat), scale.item<double>(), zero.item<int64_t>(), grid.first,
+                                             kLast)
+      .to(x.scalar_type());
 }
 
 }  // namespace
@@ -62,23 +55,24 @@ bool FakeQuantize::is_waiting() const {
 
 at::Tensor FakeQuantize::forward(const at::Tensor& x) {
   if (x.is_meta()) return x;
-  const at::Tensor values = x.to(at::kFloat);
-  at::Tensor range;
-  if (is_training()) {
-    passes_.push_back(range_of(values.detach()));
-    if (is_waiting()) return x;
-    range = with(passes_.back());
-  } else {
-    range = at::stack({min_, max_});
-  }
-  const Grid grid = grid_of(range, first_);
-  if (torch::jit::tracer::isTracing())  // an export writes numbers down; elsewhere a GPU would have to be waited for
-    return at::fake_quantize_per_tensor_affine(values, grid.scale.item<double>(), grid.zero.item<int64_t>(), first_,
-                                               kLast)
-        .to(x.scalar_type());
+  if (torch::jit::tracer::isTracing()) return traced(x, grid());
+  return of_map(forward(kernels::PendingMap{.x = as_map(x)}), x);
+}
+
+at::Tensor FakeQuantize::forward(const kernels::PendingMap& x) {
+  if (is_training()) note(x);
+  return is_waiting() ? kernels::pending_values(x) : kernels::rounded_values(x, grid());
+}
+
+void FakeQuantize::note(const at::Tensor& x) { note(kernels::PendingMap{.x = as_map(x.detach())}); }
+
+void FakeQuantize::note(const kernels::PendingMap& x) { passes_.push_back(kernels::value_range(x)); }
+
+kernels::RoundingGrid FakeQuantize::grid() const {
+  const at::NoGradGuard no_gradients;
   const bool always = !is_training() || options_.delay <= 1;
-  const at::Tensor rounds = always ? at::ones_like(local_step_) : (local_step_ + 1 >= options_.delay).to(at::kLong);
-  return rounded(values, grid, first_, rounds).to(x.scalar_type());
+  return {is_training() ? with(passes_.back()) : at::stack({min_, max_}),
+          always ? at::Tensor() : local_step_ + 1 >= options_.delay, first_};
 }
 
 at::Tensor FakeQuantize::with(const at::Tensor& range) const {

@@ -17,4 +17,8 @@ at::Tensor quantized_convolve(const at::Tensor& x, const at::Tensor& weights, co
                               const ConvolutionOptions& options, BatchNorm* norm, Activation activation,
                               const ConvolutionQuantizers& quantizers);
 
+/// Takes note of the ranges of what such a convolution would round, of one whose batch norm is left pending.
+void note_ranges(const ConvolutionQuantizers& quantizers, const at::Tensor& weights, const BatchNorm& norm,
+                 const kernels::PendingMap& y);
+
 }  // namespace osprey::nn

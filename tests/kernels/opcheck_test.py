@@ -72,6 +72,9 @@ SAMPLES = {
     "pending_values_backward": (maps(), maps(), *pending()),
     "pending_sum": (maps().requires_grad_(), *pending()[:-3], maps().requires_grad_(), 0.0, 6.0),
     "pending_sum_backward": (maps(), maps(), maps(), maps(), *pending()[:-3], 0.0, 6.0),
+    "value_range": (maps(), *pending()),
+    "rounded_values": (maps().requires_grad_(), *pending(), torch.tensor([-0.5, 5.0]), torch.tensor(True), 0),
+    "rounded_values_backward": (maps(), maps(), *pending(), torch.tensor([-0.5, 5.0]), torch.tensor(True), 0),
     "squeeze": (maps().requires_grad_(), *pending()),
     "squeeze_backward": (maps(), torch.rand(2, 19), maps(), *pending()),
     "excite": (maps().requires_grad_(), *pending(), torch.rand(2, 19, requires_grad=True)),
@@ -93,6 +96,8 @@ MORE = [
     ("squeeze", (maps().requires_grad_(), None, None, None, None, 0.0, 6.0, 0)),
     ("squeeze_backward", (None, torch.rand(2, 19), maps(), None, None, None, None, 0.0, 6.0, 0)),
     ("excite", (maps().requires_grad_(), None, None, None, None, 0.0, 6.0, 0, torch.rand(2, 19, requires_grad=True))),
+    ("rounded_values", (maps().requires_grad_(), None, None, None, None, 0.0, 6.0, 0, torch.tensor([-0.5, 5.0]), None, 1)),
+    ("rounded_values_backward", (maps(), maps(), None, None, None, None, 0.0, 6.0, 0, torch.tensor([-0.5, 5.0]), None, 1)),
     ("excite_backward", (maps(), maps(), None, None, None, None, 0.0, 6.0, 0, torch.rand(19, 2).t())),
 ]
 

@@ -169,6 +169,45 @@ void add_samples_of_every_kernel(std::vector<Sample>& all) {
 }
 
 /// At least one of each operator.
+/// Maps that are rounded, of which something is pending, or nothing.
+void add_samples_of_rounding(std::vector<Sample>& all) {
+  constexpr double kStep = 6.0 / 255;
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
+    for (const bool pending : {true, false})
+      for (const int64_t depth : {19, 32}) {
+        const double relative = type == at::kFloat ? 1e-5 : type == at::kHalf ? 2e-3 : 1e-2;
+        const auto of_map = [=](Stack stack, std::initializer_list<IValue> rest) {
+          const auto channel = [=](double from) { return pending ? IValue(at::rand({depth}) + from) : IValue(); };
+          stack.push_back(map(type, depth));
+          for (const double from : {-0.5, 0.5, 0.5}) stack.push_back(channel(from));
+          for (const IValue& value : Stack{IValue(), 0.0, 6.0, int64_t{depth == 32}}) stack.push_back(value);
+          stack.insert(stack.end(), rest);
+          return stack;
+        };
+        const auto range = [] { return at::tensor({-0.5f, 5.5f}); };
+        all.push_back({"value_range", [=] { return of_map({}, {}); }, 1e-5, 1e-5});
+        // A value beside the border of two numbers may fall to either side.
+        all.push_back({"rounded_values",
+                       [=] {
+                         return of_map({}, {range(), IValue(), int64_t{pending}});
+                       },
+                       relative, pending ? 1.01 * kStep : 0});
+        all.push_back({"rounded_values_backward",
+                       [=] {
+                         return of_map({map(type, depth)}, {range(), at::ones({}, at::kBool), int64_t{0}});
+                       },
+                       relative, std::max(relative, 1e-4)});
+      }
+  all.push_back(
+      {"rounded_values",
+       [] {
+         return Stack{
+             map(at::kFloat),          IValue(),  IValue(), IValue(), IValue(), 0.0, 0.0, int64_t{0}, at::zeros({2}),
+             at::zeros({}, at::kBool), int64_t{0}};
+       },
+       0, 0});
+}
+
 std::vector<Sample> samples() {
   std::vector<Sample> all;
   for (const bool force : {false, true})
@@ -547,6 +586,7 @@ std::vector<Sample> samples() {
                                 0.0,      int64_t{0}};
                  }});
   add_samples_of_every_kernel(all);
+  add_samples_of_rounding(all);
   return all;
 }
 

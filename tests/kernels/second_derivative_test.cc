@@ -10,6 +10,7 @@
 #include "osprey/kernels/depthwise_convolution.h"
 #include "osprey/kernels/normalized_convolution.h"
 #include "osprey/kernels/pointwise_convolution.h"
+#include "osprey/kernels/rounded_map.h"
 #include "osprey/kernels/sliding_convolution.h"
 #include "osprey/kernels/squeeze_excite.h"
 
@@ -48,6 +49,10 @@ TEST(SecondDerivative, IsRefusedByAllThatHasAFirstOne) {
       {"batch_norm_activation", x, [&] { return batch_norm_activation(x, {}, {}, 1e-3, {}).y; }},
       {"pending_values", x, [&] { return pending_values(pending); }},
       {"pending_sum", x, [&] { return pending_sum(pending, addend); }},
+      {"rounded_values", x,
+       [&] {
+         return rounded_values(pending, {.range = at::tensor({-1.0f, 1.0f})});
+       }},
       {"squeeze", x, [&] { return squeeze(pending).means; }},
       {"excite", x,
        [&] {

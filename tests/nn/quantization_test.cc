@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <limits>
+#include <map>
 
 #include "../src/nn/autocast.h"
 #include "osprey/kernels/device.h"
@@ -297,8 +298,10 @@ TEST(FoldedBatchNorm, IsBatchNorm) {
         const auto folds = made(), normalises = made();
         const auto composed = [](const BatchNorm::Folded& folded, const at::Tensor& y) {
           const at::Tensor product = y * of_channels(folded.factor);
-          return (folded.correction.defined() ? product * of_channels(folded.correction) : product) +
-                 of_channels(folded.offset);
+          const at::Tensor scaled = folded.correction.defined()
+                                        ? (product - of_channels(folded.mean)) * of_channels(folded.correction)
+                                        : product;
+          return folded.shift.defined() ? scaled + of_channels(folded.shift) : scaled;
         };
         const at::Tensor x = picture().clone().requires_grad_(), y = composed(folds->fold(x), x),
                          expected = normalises->forward(x);
@@ -369,6 +372,62 @@ TEST(QuantizedBlocks, OfSeveralMapsEachHasRangesOfItsOwn) {
     if (auto* layer = dynamic_cast<Layer*>(module.get())) layer->commit_statistics({});
   EXPECT_GT(value_of(*shared, "act_quant.feature_1.max"), 5 * value_of(*shared, "act_quant.feature_0.max"));
   EXPECT_EQ(value_of(*shared, "weights_quant.local_step"), 1);
+}
+
+/// Ranges after a step of training before its delay.
+std::map<std::string, double> noted_ranges(torch::nn::Module& module) {
+  for (const auto& child : module.modules(/*include_self=*/false))
+    if (auto* layer = dynamic_cast<Layer*>(child.get())) layer->commit_statistics({});
+  std::map<std::string, double> result;
+  for (const auto& item : module.named_buffers())
+    if (is_of_quantizer(item.key())) result[item.key()] = item.value().item<double>();
+  return result;
+}
+
+/// In a chain of convolutions, whose maps are never written as they are when normalised, and one by one.
+TEST(QuantizedBlocks, TakeNoteOfTheSameRangesInAChain) {
+  const auto expect_same = [](const auto& ours, const auto& theirs) {
+    ASSERT_GT(ours.size(), 5U);
+    for (const auto& [name, value] : ours) EXPECT_NEAR(value, theirs.at(name), 1e-4) << name;
+  };
+  for (const bool before_activation : {false, true}) {
+    Hyperparams hyperparams = rounded_from(9);
+    hyperparams.quantization->before_activation = before_activation;
+    hyperparams.activation = Activation::kRelu6;
+    const auto of_residual = [&] {
+      InvertedResidual residual({.in_depth = 16, .expanded_depth = 64, .out_depth = 16}, hyperparams);
+      season(residual);
+      at::manual_seed(5);
+      residual.forward(at::randn({2, 16, 9, 8}).contiguous(at::MemoryFormat::ChannelsLast), {});
+      return noted_ranges(residual);
+    };
+    const auto of_shared = [&] {
+      ConvBlock shared({.in_depth = 16,
+                        .out_depth = 32,
+                        .kernel = {3, 3},
+                        .normalize = false,
+                        .activate = false,
+                        .bias = false,
+                        .maps = {2, /*own_weights=*/true}},
+                       hyperparams);
+      season(shared);
+      NormsOfMaps behind{.activation = Activation::kRelu6};
+      for (int i = 0; i < 2; ++i) {
+        behind.norms.push_back(std::make_shared<BatchNorm>(32, *hyperparams.batch_norm));
+        season(*behind.norms.back());
+      }
+      at::manual_seed(5);
+      shared.forward_all({at::randn({2, 16, 12, 12}).contiguous(at::MemoryFormat::ChannelsLast),
+                          at::randn({2, 16, 9, 9}).contiguous(at::MemoryFormat::ChannelsLast)},
+                         behind);
+      return noted_ranges(shared);
+    };
+    const auto residual = of_residual(), shared = of_shared();
+    const kernels::device::Emulation one_by_one;  // which has no chains, and does not know that it waits
+    expect_same(residual, of_residual());
+    expect_same(shared, of_shared());
+    EXPECT_EQ(shared.at("act_quant.feature_0.min") < 0, before_activation);
+  }
 }
 
 TEST(Quantizers, HaveTheNamesOfTheOriginalsOperations) {

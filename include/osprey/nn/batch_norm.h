@@ -46,17 +46,19 @@ class BatchNorm : public Layer {
   kernels::PendingMap leave(const kernels::MapWithStatistics& map, Activation activation);
   double epsilon() const { return options_.epsilon; }
 
-  /// Batch norm as a part of the convolution before it: correction * convolve(x, factor * weights) + offset.
+  /// Batch norm as a part of the convolution before it: (convolve(x, factor * weights) - mean) * correction + shift.
   struct Folded {
-    at::Tensor factor;      ///< [C] float32: gamma over the deviation of the moving averages
-    at::Tensor correction;  ///< [C]: that deviation over the one of the batch; undefined: 1
-    at::Tensor offset;      ///< [C]
+    at::Tensor factor;            ///< [C] float32: gamma over the deviation of the moving averages
+    at::Tensor mean, correction;  ///< [C]: that deviation over the one of the batch; undefined: 0 and 1
+    at::Tensor shift;             ///< [C]; undefined: 0
   };
   /// By the moving averages.
   Folded fold() const;
   /// By the statistics of the batch, of which notice is taken.
   /// y  [B, C, H, W] what the convolution makes by itself; gradients flow to it
   Folded fold(const at::Tensor& y);
+  /// The same of a map that `leave` would take.
+  Folded fold(const kernels::MapWithStatistics& map);
 
   /// Of what a convolution makes of `input`, in one with it (kernels/activated_convolution.h).
   /// activation  can be left, and is a clamp
@@ -84,6 +86,7 @@ class BatchNorm : public Layer {
     double unbiased;  ///< what the variance is multiplied with
   };
   at::Tensor rate();
+  Folded fold(const at::Tensor& mean, const at::Tensor& inverse_deviation) const;
   void keep_aside(const at::Tensor& mean, const at::Tensor& inverse_deviation, int64_t values_per_channel);
 
   BatchNormOptions options_;

@@ -118,6 +118,11 @@ class ConvBlock : public ConvolutionLayer {
   bool is_quantized() const override { return !quantizers_.empty(); }
 
  private:
+  /// Whether weights and results are rounded: training may be waiting for it.
+  bool rounds() const;
+  /// Leaves the batch norm of a result pending.
+  /// map  its number
+  FeatureMap leave(size_t map, BatchNorm& norm, const kernels::MapWithStatistics& made, Activation activation) const;
   /// Whether batch norm can be left pending.
   bool leaves_batch_norm(const FeatureMap& x) const;
   /// The same of what comes behind.

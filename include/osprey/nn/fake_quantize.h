@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "osprey/kernels/rounded_map.h"
 #include "osprey/nn/layer.h"
 
 namespace osprey::nn {
@@ -33,6 +34,12 @@ class FakeQuantize : public Layer {
 
   /// x  of any shape, float32 or half the bits; a tensor of the meta device comes back as it is
   at::Tensor forward(const at::Tensor& x);
+  /// The values of a map of which batch norm and activation may be pending, rounded in the same pass.
+  at::Tensor forward(const kernels::PendingMap& x);
+
+  /// Takes note of the range of what need not be rounded, as training is waiting.
+  void note(const at::Tensor& x);
+  void note(const kernels::PendingMap& x);
 
   /// Whether training is known not to round yet: no where reading the step would be a wait, as on a GPU.
   bool is_waiting() const;
@@ -44,9 +51,11 @@ class FakeQuantize : public Layer {
  private:
   /// [2] float: min and max after a batch of that range.
   at::Tensor with(const at::Tensor& range) const;
+  /// What values are rounded by, in training as the pass that has been noted last leaves it.
+  kernels::RoundingGrid grid() const;
 
   FakeQuantizeOptions options_;
-  int64_t first_;  // of the numbers, the last of which is 255
+  int64_t first_;  // of the numbers
   at::Tensor min_, max_, local_step_;
   std::vector<at::Tensor> passes_;  // ranges that were kept aside, [2]
 };

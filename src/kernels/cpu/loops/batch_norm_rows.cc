@@ -25,12 +25,28 @@ OSPREY_INLINE void moments(const typename Numbers::Element* x, int64_t rows, int
       });
 }
 
+/// What a curve becomes for values that are not rounded, and for those that are.
+struct AsItIs {
+  template <class Curve>
+  OSPREY_INLINE Curve operator()(Curve curve) const {
+    return curve;
+  }
+};
+struct Rounded {
+  Rounding rounding;
+  template <class Curve>
+  OSPREY_INLINE RoundedCurve<Curve> operator()(Curve curve) const {
+    return {curve, rounding};
+  }
+};
+
 /// Result  the kind of numbers that are made
-template <class Numbers, template <class> class Result>
+template <class Numbers, template <class> class Result, class Wrap>
 OSPREY_INLINE void normalize(const typename Numbers::Element* x, int64_t rows, int64_t depth, int64_t step,
-                             const ChannelAffine& affine, typename Result<Numbers>::Element* y) {
+                             const ChannelAffine& affine, Wrap wrap, typename Result<Numbers>::Element* y) {
   with_curve(
-      affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
+      affine.epilogue, [=](auto given) __attribute__((always_inline)) {
+        const auto curve = wrap(given);
         for_numbers<Numbers>(
             rows, depth, [=]<class N>(int64_t c, const auto& for_each_row) __attribute__((always_inline)) {
               const Normalizing<N> of(affine, c);
@@ -140,12 +156,13 @@ OSPREY_INLINE void add_linear(const typename Numbers::Element* gradient, const t
 }
 
 /// Gradient  the kind of numbers that the gradient has
-template <class Numbers, template <class> class Gradient>
+template <class Numbers, template <class> class Gradient, class Wrap>
 OSPREY_INLINE void take_back(const typename Gradient<Numbers>::Element* gradient, const typename Numbers::Element* x,
-                             int64_t rows, int64_t depth, int64_t step, const ChannelAffine& affine, float* scratch,
-                             double* sum, double* product, typename Numbers::Element* result) {
+                             int64_t rows, int64_t depth, int64_t step, const ChannelAffine& affine, Wrap wrap,
+                             float* scratch, double* sum, double* product, typename Numbers::Element* result) {
   with_curve(
-      affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
+      affine.epilogue, [=](auto given) __attribute__((always_inline)) {
+        const auto curve = wrap(given);
         with_sums<Numbers>(
             rows, depth, scratch,
             std::array{sum, product}, [=]<class N>(int64_t c, const auto& for_each_row) __attribute__((always_inline)) {
@@ -229,12 +246,18 @@ using Same = Numbers;
 template <class Numbers>
 OSPREY_INLINE void normalize_same(const typename Numbers::Element* x, int64_t rows, int64_t depth, int64_t step,
                                   const ChannelAffine& affine, typename Numbers::Element* y) {
-  normalize<Numbers, Same>(x, rows, depth, step, affine, y);
+  normalize<Numbers, Same>(x, rows, depth, step, affine, AsItIs(), y);
 }
 template <class Numbers>
 OSPREY_INLINE void normalize_to_floats(const typename Numbers::Element* x, int64_t rows, int64_t depth, int64_t step,
                                        const ChannelAffine& affine, float* y) {
-  normalize<Numbers, FloatsLike>(x, rows, depth, step, affine, y);
+  normalize<Numbers, FloatsLike>(x, rows, depth, step, affine, AsItIs(), y);
+}
+template <class Numbers>
+OSPREY_INLINE void normalize_rounded(const typename Numbers::Element* x, int64_t rows, int64_t depth,
+                                     const ChannelAffine& affine, const Rounding& rounding,
+                                     typename Numbers::Element* y) {
+  normalize<Numbers, Same>(x, rows, depth, depth, affine, Rounded{rounding}, y);
 }
 template <class Numbers>
 OSPREY_INLINE void add_linear_same(const typename Numbers::Element* gradient, const typename Numbers::Element* x,
@@ -252,13 +275,43 @@ template <class Numbers>
 OSPREY_INLINE void take_back_same(const typename Numbers::Element* gradient, const typename Numbers::Element* x,
                                   int64_t rows, int64_t depth, int64_t step, const ChannelAffine& affine,
                                   float* scratch, double* sum, double* product, typename Numbers::Element* result) {
-  take_back<Numbers, Same>(gradient, x, rows, depth, step, affine, scratch, sum, product, result);
+  take_back<Numbers, Same>(gradient, x, rows, depth, step, affine, AsItIs(), scratch, sum, product, result);
 }
 template <class Numbers>
 OSPREY_INLINE void take_back_floats(const float* gradient, const typename Numbers::Element* x, int64_t rows,
                                     int64_t depth, int64_t step, const ChannelAffine& affine, float* scratch,
                                     double* sum, double* product, typename Numbers::Element* result) {
-  take_back<Numbers, FloatsLike>(gradient, x, rows, depth, step, affine, scratch, sum, product, result);
+  take_back<Numbers, FloatsLike>(gradient, x, rows, depth, step, affine, AsItIs(), scratch, sum, product, result);
+}
+template <class Numbers>
+OSPREY_INLINE void take_back_rounded(const typename Numbers::Element* gradient, const typename Numbers::Element* x,
+                                     int64_t rows, int64_t depth, const ChannelAffine& affine, const Rounding& rounding,
+                                     float* scratch, double* sum, double* product, typename Numbers::Element* result) {
+  take_back<Numbers, Same>(gradient, x, rows, depth, depth, affine, Rounded{rounding}, scratch, sum, product, result);
+}
+
+/// least, largest  [depth] floats
+template <class Numbers>
+OSPREY_INLINE void extremes(const typename Numbers::Element* x, int64_t rows, int64_t depth,
+                            const ChannelAffine& affine, float* least, float* largest) {
+  with_curve(
+      affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
+        for_numbers<Numbers>(
+            rows, depth, [=]<class N>(int64_t c, const auto& for_each_row) __attribute__((always_inline)) {
+              const Normalizing<N> of(affine, c);
+              OfChannels<N> low(least + c), high(largest + c);
+              for_each_row([&](int64_t row) __attribute__((always_inline)) {
+                const Few<N> numbers(x + row * depth + c);
+                each<N>([&](int i) __attribute__((always_inline)) {
+                  const float value = curve.value((numbers[i] - of.mean[i]) * of.scale[i] + of.shift[i]);
+                  low[i] = value < low[i] ? value : low[i];
+                  high[i] = value > high[i] ? value : high[i];
+                });
+              });
+              low.put(least + c);
+              high.put(largest + c);
+            });
+      });
 }
 
 }  // namespace
@@ -290,6 +343,16 @@ OSPREY_INLINE void take_back_floats(const float* gradient, const typename Number
   DISPATCH(normalize_rows, normalize_same,                                                                             \
            (const T* x, int64_t rows, int64_t depth, int64_t step, const ChannelAffine& affine, T* y), x, rows, depth, \
            step, affine, y)                                                                                            \
+  DISPATCH(round_rows, normalize_rounded,                                                                              \
+           (const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine, const Rounding& rounding, T* y), x,  \
+           rows, depth, affine, rounding, y)                                                                           \
+  DISPATCH(take_back_rounded_rows, take_back_rounded,                                                                  \
+           (const T* gradient, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,                   \
+            const Rounding& rounding, float* scratch, double* sum, double* product, T* result),                        \
+           gradient, x, rows, depth, affine, rounding, scratch, sum, product, result)                                  \
+  DISPATCH(widen_ranges, extremes,                                                                                     \
+           (const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine, float* least, float* largest), x,    \
+           rows, depth, affine, least, largest)                                                                        \
   DISPATCH(take_back_rows, take_back_same,                                                                             \
            (const T* gradient, const T* x, int64_t rows, int64_t depth, int64_t step, const ChannelAffine& affine,     \
             float* scratch, double* sum, double* product, T* result),                                                  \

@@ -3,6 +3,7 @@
 
 #include "kernels/arithmetic/curve.h"
 #include "kernels/arithmetic/number.h"
+#include "kernels/arithmetic/rounding.h"
 
 /// The inner loops of batch norm over rows of channels: plain pointers, compiled for several instruction sets of which
 /// the best that the machine has is taken.
@@ -104,5 +105,33 @@ void take_back_rows(const Bfloat16* gradient, const Bfloat16* x, int64_t rows, i
                     const ChannelAffine& affine, float* scratch, double* sum, double* product, Bfloat16* result);
 void take_back_rows(const Float16* gradient, const Float16* x, int64_t rows, int64_t depth, int64_t step,
                     const ChannelAffine& affine, float* scratch, double* sum, double* product, Float16* result);
+
+/// y = curve((x - mean) * scale + shift), rounded
+void round_rows(const float* x, int64_t rows, int64_t depth, const ChannelAffine& affine, const Rounding& rounding,
+                float* y);
+void round_rows(const Bfloat16* x, int64_t rows, int64_t depth, const ChannelAffine& affine, const Rounding& rounding,
+                Bfloat16* y);
+void round_rows(const Float16* x, int64_t rows, int64_t depth, const ChannelAffine& affine, const Rounding& rounding,
+                Float16* y);
+
+/// take_back_rows of what round_rows makes.
+void take_back_rounded_rows(const float* gradient, const float* x, int64_t rows, int64_t depth,
+                            const ChannelAffine& affine, const Rounding& rounding, float* scratch, double* sum,
+                            double* product, float* result);
+void take_back_rounded_rows(const Bfloat16* gradient, const Bfloat16* x, int64_t rows, int64_t depth,
+                            const ChannelAffine& affine, const Rounding& rounding, float* scratch, double* sum,
+                            double* product, Bfloat16* result);
+void take_back_rounded_rows(const Float16* gradient, const Float16* x, int64_t rows, int64_t depth,
+                            const ChannelAffine& affine, const Rounding& rounding, float* scratch, double* sum,
+                            double* product, Float16* result);
+
+/// The least and the largest number of each channel, [depth], become those of themselves and of what normalize_rows
+/// makes.
+void widen_ranges(const float* x, int64_t rows, int64_t depth, const ChannelAffine& affine, float* least,
+                  float* largest);
+void widen_ranges(const Bfloat16* x, int64_t rows, int64_t depth, const ChannelAffine& affine, float* least,
+                  float* largest);
+void widen_ranges(const Float16* x, int64_t rows, int64_t depth, const ChannelAffine& affine, float* least,
+                  float* largest);
 
 }  // namespace osprey::kernels::cpu
