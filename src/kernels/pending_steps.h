@@ -1,4 +1,7 @@
 #pragma once
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/zeros.h>
+
 #include <optional>
 #include <vector>
 
@@ -60,5 +63,20 @@ inline std::optional<Affine> prepare(PendingMap& map) {
   check_normalizable(map.x);
   return affine_of(map);
 }
+
+/// The map as the passes over it take it, and what is pending of it: where nothing is, a batch norm that changes
+/// nothing.
+struct ReadMap {
+  explicit ReadMap(PendingMap map) {
+    if (!map.mean.defined()) {
+      map.mean = at::zeros({map.x.size(1)}, map.x.options().dtype(at::kFloat));
+      map.inverse_deviation = at::ones_like(map.mean);
+    }
+    affine = prepare(map);
+    x = map.x;
+  }
+  at::Tensor x;
+  std::optional<Affine> affine;  ///< has a value
+};
 
 }  // namespace osprey::kernels

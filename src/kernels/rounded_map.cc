@@ -26,14 +26,7 @@ using torch::autograd::variable_list;
 using Optional = std::optional<at::Tensor>;
 using FiveTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
-/// A map that is going to be read, as if something were pending of any.
-Affine prepare_any(PendingMap& map) {
-  if (const std::optional<Affine> pending = prepare(map)) return *pending;
-  const at::Tensor zeros = at::zeros({map.x.size(1)}, map.x.options().dtype(at::kFloat));
-  return {map.x, {}, {}, zeros, at::ones_like(zeros), {}};
-}
-
-RoundingGrid checked_grid(const at::Tensor& x, const at::Tensor& range, const Optional& rounds, int64_t first) {
+RoundingGrid checked_grid(const at::Tensor& range, const Optional& rounds, int64_t first) {
   TORCH_CHECK(range.scalar_type() == at::kFloat && range.sizes() == at::IntArrayRef{2},
               "expected a range of two floats, got ", range.toString(), " ", range.sizes());
   TORCH_CHECK(!rounds || (rounds->scalar_type() == at::kBool && rounds->numel() == 1),
@@ -65,7 +58,7 @@ template <class T>
 at::Tensor range_by_loops(const at::Tensor& x, const Affine& affine) {
   const MapRows rows(x);
   const T* in = device::data<const T>(x);
-  std::vector<device::Extremes> of_blocks(static_cast<size_t>(rows.blocks));
+  std::vector<device::SeenRange> of_blocks(static_cast<size_t>(rows.blocks));
   rows.for_each_block([&](int64_t block, int64_t first, int64_t number) {
     std::vector<float> both(static_cast<size_t>(2 * rows.depth));  // zeros
     float *const least = both.data(), *const largest = least + rows.depth;
@@ -73,8 +66,8 @@ at::Tensor range_by_loops(const at::Tensor& x, const Affine& affine) {
     of_blocks[static_cast<size_t>(block)] = {*std::min_element(least, largest),
                                              *std::max_element(largest, largest + rows.depth)};
   });
-  device::Extremes all;
-  for (const device::Extremes& one : of_blocks) {
+  device::SeenRange all;
+  for (const device::SeenRange& one : of_blocks) {
     all.see(one.least);
     all.see(one.largest);
   }
@@ -102,13 +95,15 @@ at::Tensor range_by_kernels(const at::Tensor& x, const Affine& affine) {
 
 at::Tensor range_operator(const at::Tensor& given, const Optional& mean, const Optional& inverse_deviation,
                           const Optional& gamma, const Optional& beta, double low, double high, int64_t curve) {
-  PendingMap map = pending_map(given, mean, inverse_deviation, gamma, beta, low, high, curve);
+  const PendingMap map = pending_map(given, mean, inverse_deviation, gamma, beta, low, high, curve);
   if (given.is_meta()) return at::empty({2}, given.options().dtype(at::kFloat));
-  const Affine affine = prepare_any(map);
+  const ReadMap read(map);
+  const at::Tensor& x = read.x;
+  const Affine& affine = *read.affine;
   at::Tensor result;
-  with_elements(map.x.scalar_type(), [&](auto* type) {
+  with_elements(x.scalar_type(), [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    result = device::takes_loops(map.x) ? range_by_loops<T>(map.x, affine) : range_by_kernels<T>(map.x, affine);
+    result = device::takes_loops(x) ? range_by_loops<T>(x, affine) : range_by_kernels<T>(x, affine);
   });
   return result;
 }
@@ -116,29 +111,31 @@ at::Tensor range_operator(const at::Tensor& given, const Optional& mean, const O
 at::Tensor rounding_operator(const at::Tensor& given, const Optional& mean, const Optional& inverse_deviation,
                              const Optional& gamma, const Optional& beta, double low, double high, int64_t curve,
                              const at::Tensor& range, const Optional& rounds, int64_t first) {
-  PendingMap map = pending_map(given, mean, inverse_deviation, gamma, beta, low, high, curve);
-  const RoundingGrid grid = checked_grid(given, range, rounds, first);
+  const PendingMap map = pending_map(given, mean, inverse_deviation, gamma, beta, low, high, curve);
+  const RoundingGrid grid = checked_grid(range, rounds, first);
   const at::Tensor result = empty_map(given.sizes(), given);
   if (given.is_meta()) return result;
-  const Affine affine = prepare_any(map);
-  const int64_t depth = map.x.size(1);
-  with_elements(map.x.scalar_type(), [&](auto* type) {
+  const ReadMap read(map);
+  const at::Tensor& x = read.x;
+  const Affine& affine = *read.affine;
+  const int64_t depth = x.size(1);
+  with_elements(x.scalar_type(), [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    const T* in = device::data<const T>(map.x);
+    const T* in = device::data<const T>(x);
     T* const out = device::data<T>(result);
-    if (device::takes_loops(map.x)) {
+    if (device::takes_loops(x)) {
       const Rounding rounding = rounding_here(grid);
-      MapRows(map.x).for_each_block([&](int64_t, int64_t begin, int64_t number) {
+      MapRows(x).for_each_block([&](int64_t, int64_t begin, int64_t number) {
         cpu::round_rows(in + begin * depth, number, depth, affine.channels, rounding, out + begin * depth);
       });
       return;
     }
     const at::Tensor rounding = rounding_there(grid);
     const device::CurveOfGrid by{{affine.channels.epilogue}, device::data<const Rounding>(rounding)};
-    with_width<T>(map.x, {in, out}, [&](auto width) {
-      const device::Normalize<T, width, device::CurveOfGrid> normalize{
-          shares_of_pass<width>(map.x), in, /*addend=*/nullptr, affine.channels, by, out};
-      device::launch(map.x, normalize.shares.blocks(), normalize);
+    with_width<T>(x, {in, out}, [&](auto width) {
+      const device::Normalize<T, width, device::CurveOfGrid> normalize{shares_of_pass<width>(x), in, /*addend=*/nullptr,
+                                                                       affine.channels,          by, out};
+      device::launch(x, normalize.shares.blocks(), normalize);
     });
   });
   return result;
@@ -187,23 +184,25 @@ FiveTensors rounding_backward_operator(const at::Tensor& gradient, const at::Ten
                                        const Optional& rounds, int64_t first) {
   TORCH_CHECK(gradient.sizes() == given.sizes(), "expected a gradient of size ", given.sizes(), ", got ",
               gradient.sizes());
-  PendingMap map = pending_map(given, mean, inverse_deviation, gamma, beta, low, high, curve);
-  const RoundingGrid grid = checked_grid(given, range, rounds, first);
+  const PendingMap map = pending_map(given, mean, inverse_deviation, gamma, beta, low, high, curve);
+  const RoundingGrid grid = checked_grid(range, rounds, first);
   const auto channels = [&] {
     return at::empty({map.mean.defined() ? given.size(1) : 0}, given.options().dtype(at::kFloat));
   };
   if (given.is_meta()) return {empty_map(given.sizes(), given), channels(), channels(), channels(), channels()};
-  const Affine affine = prepare_any(map);
+  const ReadMap read(map);
+  const at::Tensor& x = read.x;
+  const Affine& affine = *read.affine;
   const at::Tensor wanted = channels_last(gradient.to(given.scalar_type()));
   std::pair<at::Tensor, at::Tensor> taken_back;
-  with_elements(map.x.scalar_type(), [&](auto* type) {
+  with_elements(x.scalar_type(), [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    taken_back = device::takes_loops(map.x) ? take_back_by_loops<T>(wanted, map.x, affine, grid)
-                                            : take_back_by_kernels<T>(wanted, map.x, affine, grid);
+    taken_back = device::takes_loops(x) ? take_back_by_loops<T>(wanted, x, affine, grid)
+                                        : take_back_by_kernels<T>(wanted, x, affine, grid);
   });
   const auto& [moments, of_x] = taken_back;
   if (!map.mean.defined()) return {of_x, channels(), channels(), channels(), channels()};
-  const ChannelGradients of = gradients_of_channels(map.x, moments, affine, map.inverse_deviation);
+  const ChannelGradients of = gradients_of_channels(x, moments, affine, map.inverse_deviation);
   return {of_x, of.mean, of.inverse_deviation, of.gamma, of.beta};
 }
 

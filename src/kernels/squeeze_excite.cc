@@ -21,21 +21,6 @@ using Optional = std::optional<at::Tensor>;
 using TwoTensors = std::tuple<at::Tensor, at::Tensor>;
 using FiveTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
-/// The map as the passes over it take it, and what is pending of it: where nothing is, a batch norm that changes
-/// nothing.
-struct ReadMap {
-  explicit ReadMap(PendingMap map) {
-    if (!map.mean.defined()) {
-      map.mean = at::zeros({map.x.size(1)}, map.x.options().dtype(at::kFloat));
-      map.inverse_deviation = at::ones_like(map.mean);
-    }
-    affine = prepare(map);
-    x = map.x;
-  }
-  at::Tensor x;
-  std::optional<Affine> affine;
-};
-
 void check_of_pictures(const at::Tensor& x, const at::Tensor& values, const char* name) {
   TORCH_CHECK(values.scalar_type() == at::kFloat && values.sizes() == at::IntArrayRef({x.size(0), x.size(1)}),
               "expected ", name, ", a float for each channel of each picture of ", x.sizes(), ", got ",

@@ -13,6 +13,7 @@
 #include "osprey/core/constant.h"
 #include "osprey/kernels/preprocess.h"
 #include "osprey/nn/batch_norm.h"
+#include "osprey/nn/fake_quantize.h"
 #include "osprey/nn/quantization.h"
 
 namespace osprey::models {
@@ -266,11 +267,13 @@ std::map<std::string, std::string> SsdMetaArch::restore_map(RestoreType type) co
 
 void SsdMetaArch::commit_statistics(const at::Tensor& proceed) {
   std::vector<nn::BatchNorm*> batch_norms;
+  std::vector<nn::FakeQuantize*> quantizers;
   for_each_layer(*this, [&](nn::Layer& layer) {
     if (auto* batch_norm = dynamic_cast<nn::BatchNorm*>(&layer)) batch_norms.push_back(batch_norm);
-    layer.commit_statistics(proceed);
+    if (auto* quantizer = dynamic_cast<nn::FakeQuantize*>(&layer)) quantizers.push_back(quantizer);
   });
   nn::BatchNorm::commit(batch_norms, proceed);
+  nn::FakeQuantize::commit(quantizers, proceed);
 }
 
 void SsdMetaArch::discard_statistics() {

@@ -142,7 +142,11 @@ ConvBlock::ConvBlock(const ConvBlockOptions& options, const Hyperparams& hyperpa
   quantizers_ = quantizers_of_maps(*this, "", hyperparams.quantization, options.maps);
 }
 
-bool ConvBlock::rounds() const { return is_quantized() && !quantizers_[0].weights->is_waiting(); }
+bool ConvBlock::rounds() const {
+  return !std::ranges::all_of(quantizers_, [](const ConvolutionQuantizers& of_map) {
+    return of_map.weights->is_waiting() && of_map.result->is_waiting();
+  });
+}
 
 FeatureMap ConvBlock::leave(size_t map, BatchNorm& norm, const kernels::MapWithStatistics& made,
                             Activation activation) const {

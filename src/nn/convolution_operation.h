@@ -13,9 +13,10 @@ namespace osprey::nn {
 bool takes_own_operators();
 
 /// A convolution of any network happens in one of the two that follow, or in `folded_convolution`, or, where it may
-/// leave its batch norm pending, in `kernels::normalized_convolution`. Gradients flow to x, weights and biases (may be
-/// undefined). On a CPU where autocast is on maps have half the bits, but weights and biases are float32 and so is the
-/// arithmetic, unless the CPU has instructions for half the bits and libtorch makes use of them.
+/// leave its batch norm pending or only its statistics are wanted, in `kernels::normalized_convolution`. Gradients flow
+/// to x, weights and biases (may be undefined). On a CPU where autocast is on maps have half the bits, but weights and
+/// biases are float32 and so is the arithmetic, unless the CPU has instructions for half the bits and libtorch makes
+/// use of them.
 
 /// A convolution of each channel by itself, where `takes_depthwise_operation` says that it is the faster way.
 at::Tensor depthwise_operation(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& biases,

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "kernels/arithmetic/rounding.h"
 #include "osprey/kernels/batch_norm_activation.h"
 #include "osprey/kernels/device.h"
 
@@ -14,6 +15,15 @@ namespace osprey::nn {
 namespace {
 
 constexpr double kDecay = 0.999;  // of the moving averages
+
+/// What a moving average becomes by a further value after so many steps: as without bias, of a biased average that
+/// starts at zero, over 1 - kDecay^steps. (In float32, as TensorFlow's: the first steps' rounding errors, some 1e-5 of
+/// the average, decide to which number values fall that lie between two.)
+at::Tensor averaged(const at::Tensor& average, const at::Tensor& value, const at::Tensor& steps) {
+  const auto share = [](const at::Tensor& count) { return 1 - at::pow(kDecay, count.to(at::kFloat)); };
+  const at::Tensor biased = average * share(steps);
+  return (biased + (value - biased) * (1 - kDecay)) / share(steps + 1);
+}
 
 /// Any tensor as a map of channels, in the same memory where that is in one piece.
 at::Tensor as_map(const at::Tensor& x) {
@@ -24,19 +34,7 @@ at::Tensor as_map(const at::Tensor& x) {
 
 /// The other way round.
 at::Tensor of_map(const at::Tensor& map, const at::Tensor& like) {
-  return map.sizes() == like.sizes() ? map : map.permute({0, 2, 3, 1}).reshape(like.sizes());
-}
-
-/// Rounds by numbers that are written down: for networks that are exported.
-at::Tensor traced(const at::Tensor& x, const kernels::RoundingGrid& grid) {
-  constexpr int64_t kLast = 255;
-  constexpr double kLeast = 1e-30;  // distance of two numbers: all values may be zero
-  const at::Tensor& range = grid.range;
-  const at::Tensor scale = ((range[1] - range[0]) / static_cast<double>(kLast - grid.first)).clamp_min(kLeast);
-  const at::Tensor zero = (range[0].neg() / scale + 0.5).floor().add(grid.first).clamp(grid.first, kLast);
-  return at::fake_quantize_per_tensor_affine(x.to(at::kFloat), scale.item<double>(), zero.item<int64_t>(), grid.first,
-                                             kLast)
-      .to(x.scalar_type());
+  return kernels::fuses_batch_norm(like) ? map : map.permute({0, 2, 3, 1}).reshape(like.sizes());
 }
 
 }  // namespace
@@ -54,14 +52,25 @@ bool FakeQuantize::is_waiting() const {
 }
 
 at::Tensor FakeQuantize::forward(const at::Tensor& x) {
-  if (x.is_meta()) return x;
-  if (torch::jit::tracer::isTracing()) return traced(x, grid());
-  return of_map(forward(kernels::PendingMap{.x = as_map(x)}), x);
+  if (x.is_meta() || x.numel() == 0) return x;
+  if (torch::jit::tracer::isTracing()) return traced(x);
+  if (!is_waiting()) return of_map(forward(kernels::PendingMap{.x = as_map(x)}), x);
+  note(x);
+  return x;
 }
 
 at::Tensor FakeQuantize::forward(const kernels::PendingMap& x) {
   if (is_training()) note(x);
   return is_waiting() ? kernels::pending_values(x) : kernels::rounded_values(x, grid());
+}
+
+at::Tensor FakeQuantize::traced(const at::Tensor& x) const {
+  TORCH_CHECK(!is_training(), "a network is exported as it evaluates");
+  const float range[] = {min_.item<float>(), max_.item<float>()};
+  const auto rounding = kernels::Rounding::of(range, /*rounds=*/true, static_cast<int>(first_));
+  const int64_t zero = first_ - static_cast<int64_t>(rounding.least),
+                last = zero + static_cast<int64_t>(rounding.largest);
+  return at::fake_quantize_per_tensor_affine(x.to(at::kFloat), rounding.scale, zero, first_, last).to(x.scalar_type());
 }
 
 void FakeQuantize::note(const at::Tensor& x) { note(kernels::PendingMap{.x = as_map(x.detach())}); }
@@ -70,30 +79,42 @@ void FakeQuantize::note(const kernels::PendingMap& x) { passes_.push_back(kernel
 
 kernels::RoundingGrid FakeQuantize::grid() const {
   const at::NoGradGuard no_gradients;
-  const bool always = !is_training() || options_.delay <= 1;
-  return {is_training() ? with(passes_.back()) : at::stack({min_, max_}),
-          always ? at::Tensor() : local_step_ + 1 >= options_.delay, first_};
+  kernels::RoundingGrid grid{.first = first_};
+  if (is_training() && options_.range == FakeQuantizeOptions::Range::kLast) {
+    grid.range = passes_.back();
+  } else {
+    grid.range = at::stack({min_, max_});
+    if (is_training()) grid.range = averaged(grid.range, passes_.back(), local_step_);
+  }
+  if (is_training() && options_.delay > 1) grid.rounds = local_step_ + 1 >= options_.delay;
+  return grid;
 }
 
-at::Tensor FakeQuantize::with(const at::Tensor& range) const {
-  if (options_.range == FakeQuantizeOptions::Range::kLast) return range;
-  // Without bias after t steps: the biased average, which starts at zero, over 1 - decay^t.
-  const auto share = [](const at::Tensor& steps) { return 1 - at::pow(kDecay, steps.to(at::kFloat)); };
-  const at::Tensor before = at::stack({min_, max_}) * share(local_step_);
-  return (before + (range - before) * (1 - kDecay)) / share(local_step_ + 1);
-}
-
-void FakeQuantize::commit_statistics(const at::Tensor& proceed) {
+void FakeQuantize::commit(const std::vector<FakeQuantize*>& layers, const at::Tensor& proceed) {
   const at::NoGradGuard no_gradients;
-  const std::vector<at::Tensor> passes = std::exchange(passes_, {});
-  if (passes.empty()) return;
-  const at::Tensor range = with(passes.size() == 1 ? passes[0] : at::stack(passes).mean(0));
-  const auto take = [&](const at::Tensor& variable, const at::Tensor& value) {
-    variable.copy_(proceed.defined() ? at::where(proceed, value, variable) : value);
-  };
-  take(min_, range[0]);
-  take(max_, range[1]);
-  take(local_step_, local_step_ + 1);
+  for (const auto range_of : {FakeQuantizeOptions::Range::kMovingAverage, FakeQuantizeOptions::Range::kLast}) {
+    std::vector<at::Tensor> ranges, least, largest, steps;
+    for (FakeQuantize* layer : layers) {
+      if (layer->options_.range != range_of) continue;
+      const std::vector<at::Tensor> passes = std::exchange(layer->passes_, {});
+      if (passes.empty()) continue;
+      ranges.push_back(passes.size() == 1 ? passes[0] : at::stack(passes).mean(0));
+      least.push_back(layer->min_);
+      largest.push_back(layer->max_);
+      steps.push_back(layer->local_step_);
+    }
+    if (ranges.empty()) continue;
+    const at::Tensor before = at::stack({at::stack(least), at::stack(largest)}, 1), done = at::stack(steps);
+    at::Tensor after = at::stack(ranges), counted = done + 1;
+    if (range_of == FakeQuantizeOptions::Range::kMovingAverage) after = averaged(before, after, done.unsqueeze(1));
+    if (proceed.defined()) {
+      after = at::where(proceed, after, before);
+      counted = at::where(proceed, counted, done);
+    }
+    at::_foreach_copy_(least, after.select(1, 0).unbind());
+    at::_foreach_copy_(largest, after.select(1, 1).unbind());
+    at::_foreach_copy_(steps, counted.unbind());
+  }
 }
 
 }  // namespace osprey::nn

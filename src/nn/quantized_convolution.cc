@@ -49,7 +49,8 @@ at::Tensor quantized_convolve(const at::Tensor& x, const at::Tensor& weights, co
     y.epilogue = *epilogue;
     return quantizers.result->forward(y);
   };
-  if (quantizers.weights->is_waiting()) {  // nothing is rounded: the same by one convolution
+  if (quantizers.weights->is_waiting() &&
+      quantizers.result->is_waiting()) {  // nothing is rounded: the same by one convolution
     quantizers.weights->note(with_factor(weights, norm->fold()));
     const at::Tensor plain = convolve(x, weights, {}, options);
     if (!quantizers.before_activation) return quantizers.result->forward(norm->forward(plain, activation));

@@ -168,7 +168,6 @@ void add_samples_of_every_kernel(std::vector<Sample>& all) {
   }
 }
 
-/// At least one of each operator.
 /// Maps that are rounded, of which something is pending, or nothing.
 void add_samples_of_rounding(std::vector<Sample>& all) {
   constexpr double kStep = 6.0 / 255;
@@ -208,6 +207,7 @@ void add_samples_of_rounding(std::vector<Sample>& all) {
        0, 0});
 }
 
+/// At least one of each operator.
 std::vector<Sample> samples() {
   std::vector<Sample> all;
   for (const bool force : {false, true})

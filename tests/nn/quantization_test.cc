@@ -27,6 +27,13 @@ double value_of(const torch::nn::Module& module, const std::string& name) {
   return module.named_buffers()[name].item<double>();
 }
 
+void commit_ranges(const torch::nn::Module& module) {
+  std::vector<FakeQuantize*> layers;
+  for (const auto& child : module.modules(/*include_self=*/false))
+    if (auto* layer = dynamic_cast<FakeQuantize*>(child.get())) layers.push_back(layer);
+  FakeQuantize::commit(layers);
+}
+
 FakeQuantizeOptions weights_after(int64_t delay) {
   return {.range = FakeQuantizeOptions::Range::kLast, .narrow = true, .delay = delay};
 }
@@ -49,18 +56,18 @@ TEST(FakeQuantize, TrainingRoundsByTheRangeOfTheBatchesSoFarAndKeepsItAside) {
   EXPECT_EQ(value_of(quantize, "max"), 6) << "not before the commit";
   quantize.discard_statistics();
   EXPECT_NEAR(largest(5), 5, 1e-3);
-  quantize.commit_statistics(at::zeros({}, at::kBool));
+  FakeQuantize::commit({&quantize}, at::zeros({}, at::kBool));
   EXPECT_EQ(value_of(quantize, "max"), 6) << "nor where the step is thrown away";
   EXPECT_EQ(value_of(quantize, "local_step"), 0);
   EXPECT_NEAR(largest(5), 5, 1e-3);
-  quantize.commit_statistics({});
+  FakeQuantize::commit({&quantize});
   EXPECT_NEAR(value_of(quantize, "max"), 5, 1e-3);
   EXPECT_EQ(value_of(quantize, "local_step"), 1);
   EXPECT_NEAR(largest(3), 3, 4.0 / 255) << "rounded between 0 and 4, the mean of both";
   EXPECT_NEAR(largest(5), 5, 1e-3) << "a pass does not see the one before it";
   quantize.discard_statistics();
   EXPECT_NEAR(largest(3), 3, 4.0 / 255);
-  quantize.commit_statistics({});
+  FakeQuantize::commit({&quantize});
   EXPECT_NEAR(value_of(quantize, "max"), (0.999 * 5 + 3) / 1.999, 1e-3);
   EXPECT_EQ(value_of(quantize, "min"), 0);
 }
@@ -68,7 +75,7 @@ TEST(FakeQuantize, TrainingRoundsByTheRangeOfTheBatchesSoFarAndKeepsItAside) {
 TEST(FakeQuantize, SeveralPassesCountAsOneByTheMeanOfTheirRanges) {
   FakeQuantize quantize;
   for (const float largest : {2.0f, 4.0f}) quantize.forward(at::tensor({-1.0f, largest}));
-  quantize.commit_statistics({});
+  FakeQuantize::commit({&quantize});
   EXPECT_NEAR(value_of(quantize, "max"), 3, 1e-3);
   EXPECT_EQ(value_of(quantize, "local_step"), 1);
 }
@@ -77,7 +84,7 @@ TEST(FakeQuantize, RangesOfWeightsAreThoseOfTheLastStep) {
   FakeQuantize quantize(weights_after(0));
   for (const float largest : {5.0f, 2.0f}) {
     quantize.forward(at::tensor({-1.0f, largest}));
-    quantize.commit_statistics({});
+    FakeQuantize::commit({&quantize});
     EXPECT_EQ(value_of(quantize, "max"), largest);
     EXPECT_EQ(value_of(quantize, "min"), -1);
   }
@@ -112,7 +119,7 @@ TEST(FakeQuantize, TakesNoteOfRangesBeforeItsDelayAndRoundsFromThenOn) {
   for (int step = 1; step <= 4; ++step) {
     EXPECT_EQ(quantize.is_waiting(), step < 3) << step;
     EXPECT_EQ(quantize.forward(x).equal(x), step < 3) << step;
-    quantize.commit_statistics({});
+    FakeQuantize::commit({&quantize});
   }
   const kernels::device::Emulation emulation;  // where a look at the step would be a wait, the same is computed
   FakeQuantize computed(weights_after(3));
@@ -122,7 +129,7 @@ TEST(FakeQuantize, TakesNoteOfRangesBeforeItsDelayAndRoundsFromThenOn) {
     const at::Tensor y = computed.forward(given);
     EXPECT_EQ(y.equal(given), step < 3) << step;
     EXPECT_EQ(torch::autograd::grad({y.sum()}, {given})[0].sum().item<double>(), 3);
-    computed.commit_statistics({});
+    FakeQuantize::commit({&computed});
   }
   FakeQuantize waiting(weights_after(3));
   waiting.eval();
@@ -140,12 +147,28 @@ TEST(FakeQuantize, PassesGradientsOnAndTakesMapsOfZeros) {
 }
 
 TEST(FakeQuantize, DoesNotHideWhatIsNotFinite) {
-  for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const float value : {std::numeric_limits<float>::quiet_NaN(), kInfinity, -kInfinity}) {
     FakeQuantize quantize;
     EXPECT_FALSE(quantize.forward(at::tensor({1.0f, value})).isfinite().all().item<bool>());
-    quantize.commit_statistics(at::zeros({}, at::kBool));
+    FakeQuantize::commit({&quantize}, at::zeros({}, at::kBool));
     EXPECT_EQ(value_of(quantize, "max"), 6) << "a step that is thrown away leaves no trace";
   }
+}
+
+TEST(FakeQuantize, TakesTensorsOfAnyShapeAndOrder) {
+  at::manual_seed(7);
+  FakeQuantize quantize;
+  quantize.eval();
+  const std::vector<int64_t> shapes[] = {{7}, {2, 3}, {1, 16, 1, 5}, {3, 16, 2, 5}, {4, 3, 3, 3}, {2, 2, 2, 2, 2}, {}};
+  for (const std::vector<int64_t>& sizes : shapes) {
+    const at::Tensor x = (6 * at::rand(sizes)).requires_grad_(), y = quantize.forward(x);
+    EXPECT_EQ(y.sizes(), x.sizes());
+    expect_close(y.detach(), x.detach(), 0, 0.501 * 6 / 255, "no more than half a step off");
+    const at::Tensor slopes = at::rand(sizes);
+    EXPECT_TRUE(torch::autograd::grad({(y * slopes).sum()}, {x})[0].equal(slopes));
+  }
+  EXPECT_EQ(quantize.forward(at::zeros({0, 4, 2, 2})).numel(), 0);
 }
 
 Hyperparams rounded_from(std::optional<int64_t> step) {
@@ -245,9 +268,7 @@ TEST(QuantizedBlocks, RoundTheWeightsWithTheBatchNormInThemAndTheResult) {
   for (size_t i = 0; i < inputs.size(); ++i)
     expect_close(of_ours[i], of_theirs[i], 1e-3, 1e-3, "gradient " + std::to_string(i));
 
-  block->commit_statistics({});
-  for (const auto& module : block->modules(/*include_self=*/false))
-    if (auto* layer = dynamic_cast<Layer*>(module.get())) layer->commit_statistics({});
+  commit_ranges(*block);
   EXPECT_GT(value_of(*block, "act_quant.max"), 0);
   EXPECT_LT(value_of(*block, "weights_quant.min"), 0);
   block->eval();
@@ -264,7 +285,7 @@ TEST(QuantizedBlocks, MayRoundBeforeTheActivationInTraining) {
     hyperparams.quantization->delay = delay;
     const auto block = seasoned(kConvolution, hyperparams);
     EXPECT_EQ(block->forward(picture()).min().item<double>(), 0) << "activated all the same";
-    dynamic_cast<Layer&>(*block->named_children()["act_quant"]).commit_statistics({});
+    commit_ranges(*block);
     EXPECT_LT(value_of(*block, "act_quant.min"), -0.1);
     block->eval();
     EXPECT_EQ(block->forward(picture()).min().item<double>(), 0);
@@ -368,16 +389,14 @@ TEST(QuantizedBlocks, OfSeveralMapsEachHasRangesOfItsOwn) {
               UnorderedElementsAre("weights_quant", "act_quant.feature_0", "act_quant.feature_1"));
   season(*shared);
   shared->forward_all({picture(), 10 * picture()}, {});
-  for (const auto& module : shared->modules(/*include_self=*/false))
-    if (auto* layer = dynamic_cast<Layer*>(module.get())) layer->commit_statistics({});
+  commit_ranges(*shared);
   EXPECT_GT(value_of(*shared, "act_quant.feature_1.max"), 5 * value_of(*shared, "act_quant.feature_0.max"));
   EXPECT_EQ(value_of(*shared, "weights_quant.local_step"), 1);
 }
 
 /// Ranges after a step of training before its delay.
 std::map<std::string, double> noted_ranges(torch::nn::Module& module) {
-  for (const auto& child : module.modules(/*include_self=*/false))
-    if (auto* layer = dynamic_cast<Layer*>(child.get())) layer->commit_statistics({});
+  commit_ranges(module);
   std::map<std::string, double> result;
   for (const auto& item : module.named_buffers())
     if (is_of_quantizer(item.key())) result[item.key()] = item.value().item<double>();

@@ -48,9 +48,10 @@ class BatchNorm : public Layer {
 
   /// Batch norm as a part of the convolution before it: (convolve(x, factor * weights) - mean) * correction + shift.
   struct Folded {
-    at::Tensor factor;            ///< [C] float32: gamma over the deviation of the moving averages
-    at::Tensor mean, correction;  ///< [C]: that deviation over the one of the batch; undefined: 0 and 1
-    at::Tensor shift;             ///< [C]; undefined: 0
+    at::Tensor factor;      ///< [C] float32: gamma over the deviation of the moving averages
+    at::Tensor mean;        ///< [C]: of convolve(x, factor * weights); undefined: 0
+    at::Tensor correction;  ///< [C]: the deviation of the moving averages over that of the batch; undefined: 1
+    at::Tensor shift;       ///< [C]; undefined: 0
   };
   /// By the moving averages.
   Folded fold() const;

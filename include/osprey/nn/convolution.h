@@ -90,7 +90,7 @@ class ConvolutionLayer : public Layer {
   /// maps    [B, in_depth, H, W] each
   /// behind  done to each result after all that belongs to the layer; may be left pending
   virtual std::vector<FeatureMap> forward_all(const std::vector<FeatureMap>& maps, const NormsOfMaps& behind) = 0;
-  /// Whether weights and results are rounded.
+  /// Whether weights and results are rounded, in training from some step on.
   virtual bool is_quantized() const = 0;
 };
 
@@ -118,7 +118,7 @@ class ConvBlock : public ConvolutionLayer {
   bool is_quantized() const override { return !quantizers_.empty(); }
 
  private:
-  /// Whether weights and results are rounded: training may be waiting for it.
+  /// Whether it rounds now.
   bool rounds() const;
   /// Leaves the batch norm of a result pending.
   /// map  its number

@@ -23,7 +23,7 @@ struct FakeQuantizeOptions {
 /// the range.
 ///
 /// Variables: min, max (of the range, which evaluation rounds by), local_step. Training rounds by the range as the
-/// batch leaves it; that is kept aside until `commit_statistics`. The first batches of a moving average count alike, as
+/// batch leaves it; that is kept aside until `commit`. The first batches of a moving average count alike, as
 /// in TensorFlow's averages without bias.
 ///
 /// source  Jacob et al., "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference",
@@ -32,27 +32,29 @@ class FakeQuantize : public Layer {
  public:
   explicit FakeQuantize(const FakeQuantizeOptions& options = {});
 
-  /// x  of any shape, float32 or half the bits; a tensor of the meta device comes back as it is
+  /// x  of any shape, float32 or half the bits; an empty tensor, or one of the meta device, comes back as it is
   at::Tensor forward(const at::Tensor& x);
   /// The values of a map of which batch norm and activation may be pending, rounded in the same pass.
   at::Tensor forward(const kernels::PendingMap& x);
 
-  /// Takes note of the range of what need not be rounded, as training is waiting.
+  /// Takes note of the range alone, of what need not be rounded.
   void note(const at::Tensor& x);
   void note(const kernels::PendingMap& x);
 
   /// Whether training is known not to round yet: no where reading the step would be a wait, as on a GPU.
   bool is_waiting() const;
 
-  /// Several forward passes count as one, by the mean of their ranges.
-  void commit_statistics(const at::Tensor& proceed) override;
+  /// Ranges that were kept aside since the last commit or discard are taken over: of all these layers together, in few
+  /// launches. Several forward passes count as one, by the mean of their ranges.
+  /// proceed  scalar bool on the device: false, they are thrown away; undefined: true
+  static void commit(const std::vector<FakeQuantize*>& layers, const at::Tensor& proceed = {});
   void discard_statistics() override { passes_.clear(); }
 
  private:
-  /// [2] float: min and max after a batch of that range.
-  at::Tensor with(const at::Tensor& range) const;
   /// What values are rounded by, in training as the pass that has been noted last leaves it.
   kernels::RoundingGrid grid() const;
+  /// Rounded by numbers that are written down, in a network that is exported.
+  at::Tensor traced(const at::Tensor& x) const;
 
   FakeQuantizeOptions options_;
   int64_t first_;  // of the numbers

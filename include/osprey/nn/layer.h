@@ -35,10 +35,8 @@ class Layer : public torch::nn::Module {
   /// Told once, when the model stands: the layer's full name and the seed of the run.
   virtual void on_named(const std::string& /*full_name*/, uint64_t /*seed*/) {}
 
-  /// Takes over, or throws away, the statistics that forward passes in training have kept aside since the last call;
-  /// those of batch norms are taken over together, by `BatchNorm::commit`.
-  /// proceed  scalar bool on the device: false, they are thrown away; undefined: true
-  virtual void commit_statistics(const at::Tensor& /*proceed*/) {}
+  /// Throws away the statistics that forward passes in training have kept aside. Those of all layers of a kind are
+  /// taken over together: `BatchNorm::commit`, `FakeQuantize::commit`.
   virtual void discard_statistics() {}
 
  protected:

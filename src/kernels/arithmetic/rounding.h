@@ -37,9 +37,10 @@ struct Rounding {
  private:
   /// Floats of this size have no digits behind the point: a sum with it is rounded to nearest, ties to even.
   static constexpr float kOnlyWhole = 12582912.0f;  // 1.5 * 2^23
-  /// The whole number nearest to one that is not negative, ties upwards.
+  /// The whole number from 0 to 255 that is nearest, ties upwards; 0 for what is no number.
   static OSPREY_INLINE float whole(float number) {
-    number = number > 255.0f ? 255.0f : number;
+    number = number > 0.0f ? number : 0.0f;
+    number = number < 255.0f ? number : 255.0f;
     return static_cast<float>(static_cast<int>(number + 0.5f));
   }
 };

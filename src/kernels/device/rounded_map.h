@@ -25,7 +25,7 @@ struct CurveOfGrid {
 };
 
 /// The least and the largest of zero and of the values that are seen.
-struct Extremes {
+struct SeenRange {
   float least = 0, largest = 0;
   OSPREY_INLINE void see(float value) {
     least = value < least ? value : least;
@@ -50,7 +50,7 @@ struct RangeOfMap {
   template <class Block>
   OSPREY_INLINE void operator()(const Block& block, Shared& shared) const {
     block.run([&](int thread) {
-      Extremes seen;
+      SeenRange seen;
       const auto share = shares.of(block.index, thread);
       if (share.channel >= 0) {
         const OfChannels<kWidth> mean(affine.mean + share.channel), scale(affine.scale + share.channel),
@@ -92,7 +92,7 @@ struct RangeOfParts {
   template <class Block>
   OSPREY_INLINE void operator()(const Block& block, Shared& shared) const {
     block.run([&](int thread) {
-      Extremes seen;
+      SeenRange seen;
       for (int64_t part = thread; part < count; part += kThreads) {
         seen.see(parts[2 * part]);
         seen.see(parts[2 * part + 1]);

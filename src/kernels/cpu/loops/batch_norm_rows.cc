@@ -292,8 +292,8 @@ OSPREY_INLINE void take_back_rounded(const typename Numbers::Element* gradient, 
 
 /// least, largest  [depth] floats
 template <class Numbers>
-OSPREY_INLINE void extremes(const typename Numbers::Element* x, int64_t rows, int64_t depth,
-                            const ChannelAffine& affine, float* least, float* largest) {
+OSPREY_INLINE void widen(const typename Numbers::Element* x, int64_t rows, int64_t depth, const ChannelAffine& affine,
+                         float* least, float* largest) {
   with_curve(
       affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
         for_numbers<Numbers>(
@@ -350,7 +350,7 @@ OSPREY_INLINE void extremes(const typename Numbers::Element* x, int64_t rows, in
            (const T* gradient, const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine,                   \
             const Rounding& rounding, float* scratch, double* sum, double* product, T* result),                        \
            gradient, x, rows, depth, affine, rounding, scratch, sum, product, result)                                  \
-  DISPATCH(widen_ranges, extremes,                                                                                     \
+  DISPATCH(widen_ranges, widen,                                                                                        \
            (const T* x, int64_t rows, int64_t depth, const ChannelAffine& affine, float* least, float* largest), x,    \
            rows, depth, affine, least, largest)                                                                        \
   DISPATCH(take_back_rows, take_back_same,                                                                             \
