@@ -120,13 +120,16 @@ FiveListsAndWeights convolve_backward_operator(at::TensorList gradient_y, at::Te
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto part = [i](at::TensorList parts) { return parts.empty() ? at::Tensor() : parts[i]; };
     const at::Tensor own_y = channels_last(y[i]);
-    const at::Tensor gradient =
-        gradient_y.empty() ? at::zeros_like(own_y) : channels_last(gradient_y[i].to(own_y.scalar_type()));
+    // Where nothing flows to the result itself: none of any map, rather than one of zeros that would have to be read.
+    const bool flows = !gradient_y.empty();
+    const at::Tensor gradient = flows ? channels_last(gradient_y[i].to(own_y.scalar_type())) : own_y;
     const auto [slope, offset] =
         through_statistics(own_y, part(gradient_mean), part(gradient_inverse_deviation), y_inverse_deviation[i]);
     const at::Tensor own_mean = y_mean[i].contiguous();
-    through.push_back(
-        {gradient, own_y, own_mean, scale.empty() ? at::ones_like(own_mean) : scale[i].contiguous(), slope, offset});
+    const at::Tensor own_scale = !flows          ? at::zeros_like(own_mean)
+                                 : scale.empty() ? at::ones_like(own_mean)
+                                                 : scale[i].contiguous();
+    through.push_back({gradient, own_y, own_mean, own_scale, slope, offset});
   }
   const cpu::SharedGradients gradients = convolve_backward(through, maps_of(inputs), affines, weights, plans, of_x);
   // as a parameter of the trainer lies in memory, with the strides of its sizes even where these are one
