@@ -107,9 +107,14 @@ void synchronize_batch_norm(models::DetectionModel& model, Replicas& replicas, b
   });
 }
 
-void warn_of_late_rounding(const proto::TrainEvalPipelineConfig& config) {
+void warn_of_rounding(const proto::TrainEvalPipelineConfig& config) {
+  if (!config::trains_for_8_bits(config)) return;
   const int64_t delay = config.graph_rewriter().quantization().delay(), steps = config.train_config().num_steps();
-  if (config::trains_for_8_bits(config) && steps > 0 && delay > steps)
+  if (config.eval_config().use_moving_averages())
+    SPDLOG_WARN(
+        "eval_config.use_moving_averages: averages of weights may be far worse in 8 bits than the weights themselves, "
+        "which training fits to the numbers there are; see docs/models.md");
+  if (steps > 0 && delay > steps)
     SPDLOG_WARN(
         "graph_rewriter.quantization.delay: {} is beyond the last step, {}: training rounds nothing, evaluations "
         "and exports do",
@@ -139,7 +144,7 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
   config::validate(result.pipeline);
   config::require_supported(result.pipeline);
   check_train_config(result.root());
-  warn_of_late_rounding(*result.pipeline.message);
+  warn_of_rounding(*result.pipeline.message);
   if (const std::string scaled = config::scale_to_batch(result.pipeline); !scaled.empty()) SPDLOG_INFO("{}", scaled);
   const at::Device device = device_of(options);
   if (options.replicas != nullptr) check_shares(result.pipeline, options.replicas->size());

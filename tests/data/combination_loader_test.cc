@@ -2,11 +2,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
 
 #include <set>
-#include <sstream>
 
 #include "osprey/base/error.h"
 #include "osprey/config/parse.h"
@@ -15,6 +12,7 @@
 #include "osprey/data/loader.h"
 #include "osprey/data/record_file.h"
 #include "support/example_record.h"
+#include "support/log.h"
 #include "support/temp_dir.h"
 
 // Steps of data_augmentation_options that take several pictures of a reader.
@@ -188,17 +186,13 @@ TEST(CombiningLoader, ABadOtherIsReplacedByTheNextAndCountedOnce) {
 
 TEST(CombiningLoader, RowsAreFoundForTheBoxesOfAllPictures) {
   const TempDir dir;
-  std::ostringstream log;
-  const auto logger = spdlog::default_logger();
-  spdlog::set_default_logger(
-      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
   SourceOptions found = options_with(kBothSteps, 2);
   found.max_boxes = 0;
   const std::string path = write_levels(dir, 5);
-  const int64_t rows = reader_of(path, found)->next()->boxes.size(1);
-  spdlog::set_default_logger(logger);
+  int64_t rows = 0;
+  const std::string log = logged_by([&] { rows = reader_of(path, found)->next()->boxes.size(1); });
   EXPECT_EQ(rows, 24) << "3 boxes of 8 pictures";
-  EXPECT_THAT(log.str(), HasSubstr("rows for 24 boxes, for up to 8 pictures of up to 3 make one"));
+  EXPECT_THAT(log, HasSubstr("rows for 24 boxes, for up to 8 pictures of up to 3 make one"));
 
   SourceOptions few = options_with(kHalves, 5);
   few.max_boxes = 1;

@@ -2,12 +2,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
 
 #include <filesystem>
-#include <functional>
-#include <sstream>
 
 #include "osprey/base/error.h"
 #include "osprey/config/effective.h"
@@ -20,6 +16,7 @@
 #include "osprey/data/image_codec.h"
 #include "osprey/data/loader.h"
 #include "osprey/data/reader_classes.h"
+#include "support/log.h"
 #include "support/pictures.h"
 #include "support/temp_dir.h"
 
@@ -323,16 +320,6 @@ TEST_P(DirectReader, InvalidBoxPolicyIsTheReaders) {
   // One of its two known boxes leaves the picture.
   EXPECT_EQ(boxes_of_second("DROP"), 1);
   EXPECT_EQ(boxes_of_second("CLIP"), 2);
-}
-
-std::string logged_by(const std::function<void()>& call) {
-  std::ostringstream log;
-  const auto logger = spdlog::default_logger();
-  spdlog::set_default_logger(
-      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
-  call();
-  spdlog::set_default_logger(logger);
-  return log.str();
 }
 
 TEST_P(DirectReader, WhatAnnotationsGetWrongIsToldOnceNamedByFile) {

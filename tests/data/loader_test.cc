@@ -4,15 +4,12 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
-#include <sstream>
 
 #include "data/example_cache.h"
 #include "osprey/base/error.h"
@@ -21,6 +18,7 @@
 #include "osprey/data/image_codec.h"
 #include "osprey/data/record_file.h"
 #include "support/example_record.h"
+#include "support/log.h"
 #include "support/temp_dir.h"
 
 namespace osprey::data {
@@ -463,16 +461,10 @@ TEST(Loader, ABadRecordIsReplacedByTheNextAndCounted) {
 
 TEST(Loader, ManyBadRecordsAreCountedAndAFewOfThemNamed) {
   TempDir dir;
-  std::ostringstream log;
-  const auto logger = spdlog::default_logger();
-  spdlog::set_default_logger(
-      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
   SourceOptions tolerant = options(2);
   tolerant.max_bad_fraction = 1;
   const auto loader = source(write_records(dir, 10, {0, 1, 2, 3, 4, 5, 6}), tolerant, "shuffle: false");
-  ids(*loader, 15);  // three epochs
-  spdlog::set_default_logger(logger);
-  const std::string text = log.str();
+  const std::string text = logged_by([&] { ids(*loader, 15); });  // three epochs
   int named = 0;
   for (size_t at = 0; (at = text.find("left out: ", at)) != std::string::npos; ++at) ++named;
   EXPECT_EQ(named, 5) << text;

@@ -9,12 +9,15 @@
 #include "osprey/base/error.h"
 #include "osprey/data/loader.h"
 #include "osprey/data/resize.h"
+#include "support/log.h"
 
 namespace osprey::train {
 namespace {
 
+using ::osprey::testing::logged_by;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::ThrowsMessage;
 
 /// The quickstart config with lines of its own.
@@ -22,6 +25,17 @@ Assembly assembled(std::vector<std::string> overrides) {
   overrides.insert(overrides.end(), {"train_config.batch_size=2", "train_input_reader.label_map_path="});
   return assemble(config::load_pipeline(OSPREY_SOURCE_DIR "/configs/quickstart.config", overrides),
                   {.use_fake_data = true});
+}
+
+TEST(Assembly, WhatDoesNotSuitATrainingForEightBitsIsSaid) {
+  const auto log_of = [](std::vector<std::string> overrides) { return logged_by([&] { assembled(overrides); }); };
+  const std::string delay = "graph_rewriter={quantization {delay: 900}}",
+                    averages = "eval_config.use_moving_averages=", steps = "train_config.num_steps=";
+  const auto of_delay = HasSubstr("quantization.delay: 900 is beyond the last step, 800"),
+             of_averages = HasSubstr("eval_config.use_moving_averages: averages of weights");
+  EXPECT_THAT(log_of({delay, averages + "true", steps + "800"}), AllOf(of_delay, of_averages));
+  EXPECT_THAT(log_of({delay, averages + "false", steps + "1000"}), AllOf(Not(of_delay), Not(of_averages)));
+  EXPECT_THAT(log_of({averages + "true", steps + "800"}), Not(of_averages));
 }
 
 void expect_refused(const std::string& override, const std::string& field, const std::string& why) {

@@ -1,0 +1,21 @@
+#include "support/log.h"
+
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <memory>
+#include <sstream>
+
+namespace osprey::testing {
+
+std::string logged_by(const std::function<void()>& call) {
+  std::ostringstream log;
+  const auto logger = spdlog::default_logger();
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+  call();
+  spdlog::set_default_logger(logger);
+  return log.str();
+}
+
+}  // namespace osprey::testing
