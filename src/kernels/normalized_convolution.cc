@@ -120,7 +120,7 @@ FiveListsAndWeights convolve_backward_operator(at::TensorList gradient_y, at::Te
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto part = [i](at::TensorList parts) { return parts.empty() ? at::Tensor() : parts[i]; };
     const at::Tensor own_y = channels_last(y[i]);
-    // Where nothing flows to the result itself: none of any map, rather than one of zeros that would have to be read.
+    // Where nothing flows to the results themselves y, which is read anyway, stands for the gradient, times zero.
     const bool flows = !gradient_y.empty();
     const at::Tensor gradient = flows ? channels_last(gradient_y[i].to(own_y.scalar_type())) : own_y;
     const auto [slope, offset] =
