@@ -159,9 +159,10 @@ std::pair<at::Tensor, at::Tensor> take_back_by_loops(const at::Tensor& gradient,
   return {moments, of_x};
 }
 
+/// with_sums  false: nobody wants them, and their pass is left out
 template <class T>
 std::pair<at::Tensor, at::Tensor> take_back_by_kernels(const at::Tensor& gradient, const at::Tensor& x,
-                                                       const Affine& affine, const RoundingGrid& grid) {
+                                                       const Affine& affine, const RoundingGrid& grid, bool with_sums) {
   const at::Tensor of_x = empty_map(x.sizes(), x), none = at::zeros_like(affine.mean), rounding = rounding_there(grid);
   const T *in = device::data<const T>(x), *wanted = device::data<const T>(gradient);
   T* const out = device::data<T>(of_x);
@@ -169,8 +170,9 @@ std::pair<at::Tensor, at::Tensor> take_back_by_kernels(const at::Tensor& gradien
   const auto* zeros = none.const_data_ptr<float>();
   at::Tensor moments;
   with_width<T>(x, {wanted, in, out}, [&](auto width) {
-    moments = column_sums_on_device(
-        x, device::GradientMoments<T, width, device::CurveOfGrid>{wanted, in, affine.channels, by});
+    if (with_sums)
+      moments = column_sums_on_device(
+          x, device::GradientMoments<T, width, device::CurveOfGrid>{wanted, in, affine.channels, by});
     const device::GradientOfInput<T, width, device::CurveOfGrid> spread{
         shares_of_pass<width>(x), wanted, in, affine.channels, by, zeros, zeros, out};
     device::launch(x, spread.shares.blocks(), spread);
@@ -198,7 +200,7 @@ FiveTensors rounding_backward_operator(const at::Tensor& gradient, const at::Ten
   with_elements(x.scalar_type(), [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     taken_back = device::takes_loops(x) ? take_back_by_loops<T>(wanted, x, affine, grid)
-                                        : take_back_by_kernels<T>(wanted, x, affine, grid);
+                                        : take_back_by_kernels<T>(wanted, x, affine, grid, map.mean.defined());
   });
   const auto& [moments, of_x] = taken_back;
   if (!map.mean.defined()) return {of_x, channels(), channels(), channels(), channels()};

@@ -14,6 +14,11 @@ at::Tensor with_factor(const at::Tensor& weights, const BatchNorm::Folded& folde
   return weights * folded.factor.view({-1, 1, 1, 1});
 }
 
+void note_weights(const ConvolutionQuantizers& quantizers, const at::Tensor& weights, const BatchNorm& norm) {
+  const at::NoGradGuard no_gradients;
+  quantizers.weights->note(with_factor(weights, norm.fold()));
+}
+
 /// A batch norm by the statistics of what the convolution makes by itself.
 BatchNorm::Folded fold(BatchNorm& norm, const at::Tensor& x, const at::Tensor& weights,
                        const ConvolutionOptions& options) {
@@ -51,7 +56,7 @@ at::Tensor quantized_convolve(const at::Tensor& x, const at::Tensor& weights, co
   };
   if (quantizers.weights->is_waiting() &&
       quantizers.result->is_waiting()) {  // nothing is rounded: the same by one convolution
-    quantizers.weights->note(with_factor(weights, norm->fold()));
+    note_weights(quantizers, weights, *norm);
     const at::Tensor plain = convolve(x, weights, {}, options);
     if (!quantizers.before_activation) return quantizers.result->forward(norm->forward(plain, activation));
     return of_batch({.x = norm->forward(plain)});
@@ -63,8 +68,7 @@ at::Tensor quantized_convolve(const at::Tensor& x, const at::Tensor& weights, co
 
 void note_ranges(const ConvolutionQuantizers& quantizers, const at::Tensor& weights, const BatchNorm& norm,
                  const kernels::PendingMap& y) {
-  const at::NoGradGuard no_gradients;
-  quantizers.weights->note(with_factor(weights, norm.fold()));
+  note_weights(quantizers, weights, norm);
   kernels::PendingMap rounded = y;
   if (quantizers.before_activation) rounded.epilogue = {};
   quantizers.result->note(rounded);

@@ -284,6 +284,49 @@ TEST(NormalizedConvolution, LeavesOutGradientsThatNobodyWants) {
   }
 }
 
+/// As where a convolution is made for the statistics of a batch.
+TEST(NormalizedConvolution, TakesGradientsOfItsStatisticsAlone) {
+  at::manual_seed(35);
+  for (const at::Tensor& weights : {at::randn({8, 1, 3, 3}), at::randn({4, 8, 1, 1}), at::randn({32, 8, 3, 3}) * 0.3,
+                                    at::randn({16, 32, 3, 3}) * 0.1})
+    for (const bool is_pending : {true, false})
+      for (const int64_t maps : {1, 2}) {
+        const int64_t depth = weights.size(1) == 32 ? 32 : 8, width = weights.size(2) == 3 ? 1 : 0;
+        const SlidingWindow window{1, {width, width, width, width}};
+        const std::string what = fmt::format("{} of {} channels, {}, {} maps", weights.size(0), weights.size(1),
+                                             is_pending ? "pending" : "plain", maps);
+        std::vector<PendingMap> inputs;
+        std::vector<Composed> composed;
+        std::vector<MapWithStatistics> gradients;
+        at::Tensor of_weights;
+        for (int64_t i = 0; i < maps; ++i) {
+          const at::Tensor x = map({2, depth, 6, 5 + i});
+          inputs.push_back(is_pending ? pending(x, relu6()) : PendingMap{.x = x});
+          composed.emplace_back(inputs.back(), weights, window);
+          gradients.push_back({{}, at::randn({weights.size(0)}), at::randn({weights.size(0)})});
+          const Composed& own = composed.back();
+          ((own.y_mean * gradients.back().mean).sum() +
+           (own.y_inverse_deviation * gradients.back().inverse_deviation).sum())
+              .backward();
+          of_weights = of_weights.defined() ? of_weights + own.weights.grad() : own.weights.grad();
+        }
+        const std::vector<MapWithStatistics> results = normalized_convolution(inputs, weights, window, kEpsilon);
+        const auto expect = [&](const SharedConvolutionGradients& ours, const std::string& kind) {
+          expect_close(ours.weights, of_weights.to(at::kFloat), 2e-4, 2e-5, what + kind + ", weights");
+          for (size_t i = 0; i < inputs.size(); ++i) {
+            expect_gradient(ours.inputs[i].x, composed[i].x, what + kind + ", x");
+            expect_gradient(ours.inputs[i].mean, composed[i].mean, what + kind + ", mean");
+            expect_gradient(ours.inputs[i].gamma, composed[i].gamma, what + kind + ", gamma");
+          }
+        };
+        expect(normalized_convolution_backward(gradients, results, inputs, weights, window), "");
+        if (maps == 1)  // of nothing
+          expect(normalized_convolution_backward(gradients, results, inputs, weights, window,
+                                                 {.scale = at::randn({weights.size(0)})}),
+                 ", scaled");
+      }
+}
+
 TEST(NormalizedConvolution, MultipliesTheGradientOfItsResult) {
   at::manual_seed(34);
   const PendingMap of_few_channels = pending(map({2, 8, 6, 5}), relu6()),

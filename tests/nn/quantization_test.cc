@@ -236,38 +236,60 @@ at::Tensor rounded_map(const at::Tensor& y) { return FakeQuantize().forward(y); 
 at::Tensor rounded_weights(const at::Tensor& w) { return FakeQuantize(weights_after(0)).forward(w); }
 
 /// Batch norm in the weights, one operation after the other.
-at::Tensor plainly(const ConvBlock& block, const at::Tensor& x) {
+at::Tensor plainly(const ConvBlock& block, const at::Tensor& x, int64_t stride = 1) {
   const auto parameters = block.named_parameters(), buffers = block.named_buffers();
-  const at::Tensor weights = parameters["weights"], gamma = parameters["BatchNorm.gamma"],
-                   beta = parameters["BatchNorm.beta"], moving = at::sqrt(buffers["BatchNorm.moving_variance"] + 0.001);
-  const at::Tensor factor = (gamma / moving).view({-1, 1, 1, 1});
+  const bool depthwise = parameters.contains("depthwise_weights");
+  const at::Tensor weights = parameters[depthwise ? "depthwise_weights" : "weights"],
+                   gamma = parameters["BatchNorm.gamma"], beta = parameters["BatchNorm.beta"],
+                   moving = at::sqrt(buffers["BatchNorm.moving_variance"] + 0.001);
+  const auto convolved = [&](const at::Tensor& kernels) {
+    return at::conv2d(x, kernels, {}, stride, kernels.size(2) / 2, 1, depthwise ? x.size(1) : 1);
+  };
+  const at::Tensor rounded = convolved(rounded_weights(weights * (gamma / moving).view({-1, 1, 1, 1})));
   if (!block.is_training())
-    return at::clamp(at::conv2d(x, rounded_weights(weights * factor), {}, 1, 1) +
-                         of_channels(beta - buffers["BatchNorm.moving_mean"] * gamma / moving),
-                     0, 6);
-  const auto [variance, mean] = at::var_mean(at::conv2d(x, weights, {}, 1, 1), {0, 2, 3}, /*unbiased=*/false);
+    return at::clamp(rounded + of_channels(beta - buffers["BatchNorm.moving_mean"] * gamma / moving), 0, 6);
+  const auto [variance, mean] = at::var_mean(convolved(weights), {0, 2, 3}, /*unbiased=*/false);
   const at::Tensor deviation = at::sqrt(variance + 0.001);
-  return at::clamp(at::conv2d(x, rounded_weights(weights * factor), {}, 1, 1) * of_channels(moving / deviation) +
-                       of_channels(beta - mean * gamma / deviation),
-                   0, 6);
+  return at::clamp(rounded * of_channels(moving / deviation) + of_channels(beta - mean * gamma / deviation), 0, 6);
 }
 
-TEST(QuantizedBlocks, RoundTheWeightsWithTheBatchNormInThemAndTheResult) {
-  const auto block = seasoned(kConvolution, rounded_from(0));
-  const at::Tensor x = picture().clone().requires_grad_();
-  const at::Tensor ours = block->forward(x), theirs = rounded_map(plainly(*block, x));
+void expect_rounded(ConvBlock& block, const at::Tensor& given, int64_t stride = 1) {
+  const at::Tensor x = given.clone().requires_grad_();
+  const at::Tensor ours = block.forward(x), theirs = rounded_map(plainly(block, x, stride));
   // A value beside the border of two numbers may fall to either side.
   EXPECT_LT((ours - theirs).abs().gt(1e-4).sum().item<int64_t>(), 3);
 
   at::manual_seed(6);
   const at::Tensor slopes = at::randn_like(ours);
-  std::vector<at::Tensor> inputs = block->parameters();
+  std::vector<at::Tensor> inputs = block.parameters();
   inputs.push_back(x);
   const auto of_ours = torch::autograd::grad({(ours * slopes).sum()}, inputs),
              of_theirs = torch::autograd::grad({(theirs * slopes).sum()}, inputs);
   for (size_t i = 0; i < inputs.size(); ++i)
     expect_close(of_ours[i], of_theirs[i], 1e-3, 1e-3, "gradient " + std::to_string(i));
+}
 
+/// The statistics of the batch are gathered by the convolution that they are of.
+TEST(QuantizedBlocks, AreThoseOfConvolutionsThatGatherTheirStatistics) {
+  const std::vector<ConvBlockOptions> all = {{.in_depth = 16, .kernel = {3, 3}, .depthwise = true},
+                                             {.in_depth = 16, .out_depth = 32},
+                                             {.in_depth = 16, .out_depth = 32, .kernel = {3, 3}},
+                                             {.in_depth = 4, .out_depth = 32, .kernel = {3, 3}, .stride = 2}};
+  for (const ConvBlockOptions& options : all) {
+    SCOPED_TRACE(::testing::Message() << options.in_depth << " to " << options.out_depth << ", " << options.kernel[0]);
+    const auto block = seasoned(options, rounded_from(0));
+    at::manual_seed(5);
+    const at::Tensor x = at::randn({2, options.in_depth, 9, 7}).contiguous(at::MemoryFormat::ChannelsLast);
+    const int64_t width = options.kernel[0] / 2;
+    ASSERT_TRUE(kernels::takes_normalized_convolution(x, block->parameters()[0],
+                                                      {options.stride, {width, width, width, width}}));
+    expect_rounded(*block, x, options.stride);
+  }
+}
+
+TEST(QuantizedBlocks, RoundTheWeightsWithTheBatchNormInThemAndTheResult) {
+  const auto block = seasoned(kConvolution, rounded_from(0));
+  expect_rounded(*block, picture());
   commit_ranges(*block);
   EXPECT_GT(value_of(*block, "act_quant.max"), 0);
   EXPECT_LT(value_of(*block, "weights_quant.min"), 0);

@@ -10,11 +10,14 @@ namespace osprey::testing {
 
 std::string logged_by(const std::function<void()>& call) {
   std::ostringstream log;
-  const auto logger = spdlog::default_logger();
+  struct Restored {  // also where `call` throws
+    ~Restored() { spdlog::set_default_logger(logger); }
+    std::shared_ptr<spdlog::logger> logger = spdlog::default_logger();
+  };
+  const Restored restored;
   spdlog::set_default_logger(
       std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
   call();
-  spdlog::set_default_logger(logger);
   return log.str();
 }
 

@@ -23,8 +23,8 @@ struct FakeQuantizeOptions {
 /// the range.
 ///
 /// Variables: min, max (of the range, which evaluation rounds by), local_step. Training rounds by the range as the
-/// batch leaves it; that is kept aside until `commit`. The first batches of a moving average count alike, as
-/// in TensorFlow's averages without bias.
+/// batch leaves it; that is kept aside until `commit`. The first batches of a moving average count alike, as in
+/// TensorFlow's averages without bias.
 ///
 /// source  Jacob et al., "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference",
 ///         CVPR 2018, section 3; TensorFlow's fake_quant_with_min_max_vars
