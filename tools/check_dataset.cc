@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
   return osprey::cli::run_with_code(
       app, "check_dataset --pipeline_config pipeline.config --data_dir data --output_dir drawn", argc, argv, [&] {
         using namespace osprey;
-        const auto pipeline = config::load_pipeline(flags.pipeline_config, flags.overrides);
+        auto pipeline = config::load_pipeline(flags.pipeline_config, flags.overrides);
         if (!json.empty()) cli::check_writable(json);
         const train::DatasetCheck check = train::check_dataset(pipeline, options);
         if (!json.empty()) cli::write_file(json, train::dataset_json(check));

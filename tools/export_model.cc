@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
   return osprey::cli::run(
       app, "export_model --pipeline_config run/pipeline.config --checkpoint run --output_dir exported", argc, argv,
       [&] {
-        const auto pipeline = osprey::config::load_pipeline(config.pipeline_config, config.overrides);
+        auto pipeline = osprey::config::load_pipeline(config.pipeline_config, config.overrides);
         osprey::data::derive_classes(pipeline);
         osprey::config::check(pipeline);
         if (memory_format != "channels_last") options.memory_format = at::MemoryFormat::Contiguous;

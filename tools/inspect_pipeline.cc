@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
   osprey::cli::accept_logging_flags(app);
   return osprey::cli::run(app, "inspect_pipeline --pipeline_config pipeline.config --json", argc, argv, [&] {
     using namespace osprey;
-    const auto pipeline = config::load_pipeline(flags.pipeline_config, flags.overrides);
+    auto pipeline = config::load_pipeline(flags.pipeline_config, flags.overrides);
     if (config::num_classes(*pipeline.message) == 0) data::derive_classes(pipeline);
     config::validate(pipeline);
     if (!json) cli::print(models::config_report(pipeline));

@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include "osprey/config/override.h"
-#include "osprey/config/parse.h"
 
 namespace osprey::config {
 namespace {
@@ -60,11 +59,26 @@ void prefix_paths(proto::InputReader& reader, const std::string& name, const std
   for (int i = 0; i < paths.size(); ++i) put_before(paths[i], fmt::format(".tf_record_input_reader.input_path[{}]", i));
 }
 
+template <class T>
+std::shared_ptr<T> copy_of(const std::shared_ptr<T>& value) {
+  return value ? std::make_shared<T>(*value) : nullptr;
+}
+
 }  // namespace
 
+Pipeline::Pipeline(Parsed<proto::TrainEvalPipelineConfig> parsed)
+    : message(std::move(parsed.message)), sources(std::move(parsed.sources)) {}
+
+Pipeline::Pipeline(const Pipeline& other) : message(copy_of(other.message)), sources(copy_of(other.sources)) {}
+
+Pipeline& Pipeline::operator=(Pipeline other) noexcept {
+  message = std::move(other.message);
+  sources = std::move(other.sources);
+  return *this;
+}
+
 Pipeline parse_pipeline(std::string_view text, const std::string& name, const Overrides& overrides) {
-  auto parsed = parse<proto::TrainEvalPipelineConfig>(text, name);
-  Pipeline pipeline{parsed.message, parsed.sources};
+  Pipeline pipeline(parse<proto::TrainEvalPipelineConfig>(text, name));
   if (!overrides.merged_text.empty()) merge_override(*pipeline.message, *pipeline.sources, overrides.merged_text);
   std::string errors;
   for (const std::string& assignment : overrides.assignments) {

@@ -40,7 +40,7 @@ std::optional<config::LabelMap> classes_of(const config::ConfigNode<proto::Input
 
 }  // namespace
 
-void derive_classes(const config::Pipeline& pipeline) {
+void derive_classes(config::Pipeline& pipeline) {
   auto& config = *pipeline.message;
   const auto give = [&](proto::InputReader& reader, const std::string& path, const std::string& whose,
                         const std::optional<config::LabelMap>& map) {

@@ -266,7 +266,7 @@ bool DatasetCheck::would_stop() const {
   return std::ranges::any_of(readers, [](const ReaderCheck& reader) { return !reader.stops.empty(); });
 }
 
-DatasetCheck check_dataset(const config::Pipeline& pipeline, const DatasetCheckOptions& options) {
+DatasetCheck check_dataset(config::Pipeline& pipeline, const DatasetCheckOptions& options) {
   config::require_configured_paths(pipeline, {"train_input_reader", "eval_input_reader"});
   config::validate(pipeline);
   const Root root = pipeline.root();

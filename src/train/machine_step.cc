@@ -35,12 +35,8 @@ constexpr const char* kSmallModel = R"(
 void try_steps(Findings& findings, const std::string& device, const std::optional<config::Pipeline>& pipeline) {
   MachineFinding finding{"step on " + device};
   try {
-    config::Pipeline tried = config::parse_pipeline(kSmallModel, "the small model");
-    if (pipeline) {  // a copy: to train derives values
-      tried.message->CopyFrom(*pipeline->message);
-      tried.sources = pipeline->sources;
-      tried.message->mutable_train_config()->clear_fine_tune_checkpoint();  // any weights do
-    }
+    config::Pipeline tried = pipeline ? *pipeline : config::parse_pipeline(kSmallModel, "the small model");
+    tried.message->mutable_train_config()->clear_fine_tune_checkpoint();  // any weights do
     const bool trial = tried.message->train_config().precision() == proto::TrainConfig::AUTO &&
                        tried.message->train_config().has_precision();
     JobOptions options;

@@ -339,7 +339,7 @@ TEST_P(DirectReader, ALabelMapOfOtherClassesIsRefused) {
 }
 
 TEST_P(DirectReader, ClassesComeFromTheAnnotationsWhereNoLabelMapIsGiven) {
-  const auto config =
+  auto config =
       config::parse_pipeline(fmt::format("model {{ ssd {{ }} }} train_input_reader {{ {} }} eval_input_reader {{ {} }}"
                                          " eval_input_reader {{ label_map_path: '{}' {} }}",
                                          direct(), direct(), dir_ / "map.pbtxt", direct()));
@@ -379,7 +379,7 @@ TEST(DeriveClasses, AnEvaluationHasTheClassesOfTheTrainingInTheirOrder) {
   const auto reader = [&](const char* file) {
     return fmt::format("annotation_input_reader {{ format: CSV input: '{}' }}", dir / file);
   };
-  const auto config = config::parse_pipeline(
+  auto config = config::parse_pipeline(
       fmt::format("train_input_reader {{ {} }} eval_input_reader {{ {} }}", reader("train.csv"), reader("val.csv")));
   derive_classes(config);
   const auto map = config::label_map_of(config.message->eval_input_reader(0));
@@ -387,23 +387,22 @@ TEST(DeriveClasses, AnEvaluationHasTheClassesOfTheTrainingInTheirOrder) {
   EXPECT_EQ(map->find("dog")->id, 2);
   EXPECT_EQ(config.sources->origin("eval_input_reader[0].label_map.item[0].id").source,
             "classes of train_input_reader");
-  const auto records = config::parse_pipeline(
+  auto records = config::parse_pipeline(
       fmt::format("train_input_reader {{ tf_record_input_reader {{ input_path: 'a' }} }} eval_input_reader {{ {} }}",
                   reader("val.csv")));
   EXPECT_THAT([&] { derive_classes(records); },
               ThrowsMessage<ConfigError>(AllOf(HasSubstr("eval_input_reader[0].label_map_path"),
                                                HasSubstr("train_input_reader has no label map"))));
-  const auto placeholder = config::parse_pipeline(
+  auto placeholder = config::parse_pipeline(
       fmt::format("model {{ ssd {{ }} }} train_input_reader {{ {} }} eval_input_reader {{ {} }}",
                   "annotation_input_reader { format: CSV input: 'PATH_TO_BE_CONFIGURED/a' }", reader("no_such.csv")));
   derive_classes(placeholder);
   EXPECT_EQ(config::num_classes(*placeholder.message), 0);
-  const auto gone =
-      config::parse_pipeline(fmt::format("model {{ ssd {{ }} }} train_input_reader {{ {} }}", reader("no")));
+  auto gone = config::parse_pipeline(fmt::format("model {{ ssd {{ }} }} train_input_reader {{ {} }}", reader("no")));
   EXPECT_THAT(
       [&] { derive_classes(gone); },
       ThrowsMessage<DataError>(HasSubstr("train_input_reader.annotation_input_reader.input: there is no file")));
-  const auto missing = config::parse_pipeline(
+  auto missing = config::parse_pipeline(
       fmt::format("model {{ ssd {{ num_classes: 2 }} }} train_input_reader {{ {} }}", reader("no_such.csv")));
   derive_classes(missing);
   EXPECT_FALSE(missing.message->train_input_reader().has_label_map()) << "whoever reads it says that it is not there";

@@ -77,7 +77,7 @@ TEST(AnySize, ReplicasDoNotShareTheStatisticsOfBatchesOfDifferentSizes) {
          JobOptions options;
          options.model_dir = pictures.folder / ("run" + std::to_string(replicas.place().rank));
          options.replicas = &replicas;
-         train(config::Pipeline(pipeline), options);
+         train(pipeline, options);
        }))
     EXPECT_THAT(error, ::testing::HasSubstr("sync_batch_norm: needs an image_resizer that brings all pictures to one"));
 }

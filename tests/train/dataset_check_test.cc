@@ -75,7 +75,7 @@ class DatasetCheckTest : public ::testing::Test {
 
   /// With the verdict compared with what the loaders do.
   DatasetCheck check(const std::vector<std::string>& assignments = {}) const {
-    const config::Pipeline config = pipeline(assignments);
+    config::Pipeline config = pipeline(assignments);
     DatasetCheck result = check_dataset(config, {.num_workers = 3, .num_pictures = 4});
     const auto root = config.root();
     const auto train = root.child("train_input_reader", root->train_input_reader());
@@ -200,7 +200,8 @@ TEST_F(DatasetCheckTest, AnchorsThatFitBetterAreProposed) {
   write_file(folder_ / "pasted.config", config);
   config::Overrides overrides;
   overrides.data_dir = folder_.path().string();
-  const DatasetCheck again = check_dataset(config::load_pipeline(folder_ / "pasted.config", overrides), {});
+  config::Pipeline pasted = config::load_pipeline(folder_ / "pasted.config", overrides);
+  const DatasetCheck again = check_dataset(pasted, {});
   EXPECT_EQ(again.anchors->reached, 112);
   EXPECT_FALSE(again.anchors->proposal);
   EXPECT_THAT(dataset_text(again), HasSubstr("no others, as many, were found"));
@@ -424,7 +425,7 @@ TEST_F(DatasetCheckTest, StrictCountsMergedBoxes) {
 }
 
 TEST_F(DatasetCheckTest, WhatALoaderRefusesIsAnErrorOfTheConfig) {
-  const auto expect = [&](const config::Pipeline& config, const std::string& words) {
+  const auto expect = [&](config::Pipeline config, const std::string& words) {
     EXPECT_THAT([&] { check_dataset(config, {}); }, ThrowsMessage<ConfigError>(HasSubstr(words)));
   };
   expect(pipeline({"train_input_reader.sample_from_datasets_weights=[1, 2]"}), "sample_from_datasets_weights");
@@ -439,7 +440,7 @@ TEST_F(DatasetCheckTest, WithoutNumClassesALabelMapOfAReaderSaysIt) {
   Records records = sound_records(2);
   records.push_back(picture("huge").box(0, 0, 1, 1, int64_t{1} << 40).bytes());
   write("train.record", records);
-  const config::Pipeline config = pipeline();
+  config::Pipeline config = pipeline();
   config.message->mutable_model()->mutable_ssd()->clear_num_classes();
   const DatasetCheck derived = check_dataset(config, {});
   EXPECT_THAT(derived.readers[0].classes, SizeIs(3));
@@ -453,7 +454,7 @@ TEST_F(DatasetCheckTest, WithoutNumClassesALabelMapOfAReaderSaysIt) {
 }
 
 TEST_F(DatasetCheckTest, AReaderOfAnotherProgramIsNotLookedAt) {
-  const config::Pipeline config = pipeline();
+  config::Pipeline config = pipeline();
   config.message->mutable_train_input_reader()->mutable_custom()->PackFrom(proto::SsdFeatureExtractor());
   const DatasetCheck result = check_dataset(config, {});
   EXPECT_FALSE(result.would_stop());
@@ -491,7 +492,8 @@ TEST_F(DatasetCheckTest, ThreadsDoNotChangeTheReport) {
   for (int i = 0; i < 30; ++i) records.push_back(picture(std::to_string(i)).box(.5f, 0, .2f, 1, 1).bytes());
   write("train.record", records);
   const auto report = [&](int threads) {
-    return dataset_json(check_dataset(pipeline(), {.num_workers = threads, .num_pictures = 4}));
+    config::Pipeline config = pipeline();
+    return dataset_json(check_dataset(config, {.num_workers = threads, .num_pictures = 4}));
   };
   EXPECT_EQ(report(1), report(4));
 }

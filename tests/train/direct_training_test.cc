@@ -100,8 +100,9 @@ TEST(DirectTraining, OtherAnnotationsThanBeforeAreSaid) {
 
 TEST(DirectTraining, CheckDatasetNamesPictureBoxAndReason) {
   const Annotated set;
-  const DatasetCheck sound = check_dataset(set.pipeline(set.direct), {.num_pictures = 4});
-  const DatasetCheck records = check_dataset(set.pipeline(set.from_records), {.num_pictures = 4});
+  const auto check = [&](config::Pipeline pipeline) { return check_dataset(pipeline, {.num_pictures = 4}); };
+  const DatasetCheck sound = check(set.pipeline(set.direct));
+  const DatasetCheck records = check(set.pipeline(set.from_records));
   EXPECT_FALSE(sound.would_stop());
   const ReaderCheck &given = sound.readers[0], &expected = records.readers[0];
   EXPECT_THAT(given.files, ElementsAre(set.csv));
@@ -119,14 +120,14 @@ TEST(DirectTraining, CheckDatasetNamesPictureBoxAndReason) {
       << describe(given.problems[0]);
 
   set.write(read_file(set.csv) + "gone.jpg,1,2,30,40,star\n0.jpg,1,2\n2.jpg,9,9,9,20,star\n");
-  const DatasetCheck broken = check_dataset(set.pipeline(set.direct), {.num_pictures = 4});
+  const DatasetCheck broken = check(set.pipeline(set.direct));
   EXPECT_TRUE(broken.would_stop()) << "one of five is more than max_bad_fraction";
   EXPECT_EQ(broken.readers[0].unusable_records, 1);
   EXPECT_THAT(broken.readers[0].warnings, Contains(HasSubstr("row(s) left out, having too few fields")));
   EXPECT_THAT(dataset_text(broken), AllOf(HasSubstr("annotation or picture cannot be read (record left out)"),
                                           HasSubstr("boxes.csv: gone.jpg: not found"), HasSubstr("box 2: is empty")));
   EXPECT_THAT(dataset_text(broken), HasSubstr("2.jpg"));
-  const config::Pipeline config = set.pipeline(set.direct);
+  config::Pipeline config = set.pipeline(set.direct);
   const DatasetCheck again = check_dataset(config, {.num_pictures = 4});
   EXPECT_EQ(draw_worst(config, again, 3, set.folder / "drawn").size(), 3u);
 }

@@ -5,13 +5,22 @@
 #include <vector>
 
 #include "osprey/config/node.h"
+#include "osprey/config/parse.h"
 #include "osprey/config/source_map.h"
 #include "osprey/protos/pipeline.pb.h"
 
 namespace osprey::config {
 
-/// A pipeline config after its overrides, and where each value came from.
+/// A pipeline config after its overrides, and where each value came from. A copy is a config of its own: what a run
+/// derives in it (numbers of classes, rates scaled to the batch) is not seen by others. Nodes see the config that gave
+/// them, also after it was moved.
 struct Pipeline {
+  Pipeline() = default;
+  explicit Pipeline(Parsed<proto::TrainEvalPipelineConfig> parsed);
+  Pipeline(const Pipeline& other);
+  Pipeline(Pipeline&&) = default;
+  Pipeline& operator=(Pipeline other) noexcept;
+
   std::shared_ptr<proto::TrainEvalPipelineConfig> message;
   std::shared_ptr<FieldOrigins> sources;
 

@@ -13,6 +13,6 @@ namespace osprey::data {
 ///
 /// throws  ConfigError for a label map that is none, and for annotations of an evaluation whose training has not said
 ///         its classes; DataError for annotations that cannot be read, have no objects or are not there
-void derive_classes(const config::Pipeline& pipeline);
+void derive_classes(config::Pipeline& pipeline);
 
 }  // namespace osprey::data

@@ -96,7 +96,7 @@ struct DatasetCheckOptions {
 ///
 /// throws  ConfigError for what the config gets wrong, before the first record: also what `data::check_source` refuses,
 ///         and where label map and num_classes disagree
-DatasetCheck check_dataset(const config::Pipeline& pipeline, const DatasetCheckOptions& options);
+DatasetCheck check_dataset(config::Pipeline& pipeline, const DatasetCheckOptions& options);
 
 /// For people: of each kind of problem its count and the first few.
 std::string dataset_text(const DatasetCheck& check);
