@@ -32,6 +32,10 @@ TEST(AmxProducts, StepsFillMuchOfARegister) {
   EXPECT_EQ(amx_steps(34), 36);
   EXPECT_EQ(amx_steps(72), 72);
   EXPECT_EQ(amx_steps(128), 128);
+  EXPECT_EQ(amx_steps(273), 273) << "as they lie, in 21 steps";
+  EXPECT_EQ(fewest_amx_steps(273), 288) << "18 steps";
+  EXPECT_EQ(fewest_amx_steps(72), 75);
+  for (const int64_t pairs : {1, 16, 18, 128}) EXPECT_EQ(fewest_amx_steps(pairs), pairs);
 }
 
 TEST(AmxProducts, OfRowsOfSeveralPiecesAreThoseOfTheirNumbers) {

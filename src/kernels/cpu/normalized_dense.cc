@@ -129,7 +129,7 @@ ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at
   const int64_t groups = PlaceSums::groups_for(columns, factors.seen(), places);
   const Arithmetic arithmetic = arithmetic_for(x.scalar_type());
   const PlaceTasks tasks(arithmetic, places, std::max(factors.seen(), columns),
-                         groups > 0 ? groups : PlaceTasks::kShares);
+                         groups > 0 ? groups : PlaceTasks::kShares, columns * factors.seen());
   ConvolvedGradients result;
   std::optional<PlaceProducts> products;
   if (of_x.defined()) products.emplace(to_matrix(weights, length), at::Tensor(), /*transposed=*/true, arithmetic);

@@ -31,6 +31,8 @@ int64_t product_steps(Arithmetic arithmetic, int64_t depth) {
   return arithmetic == Arithmetic::kAmx ? amx_steps(steps) : steps;
 }
 
+using Pack = void (*)(const float*, int64_t, int64_t, int64_t, float*, int64_t, int64_t);
+
 /// The matrix that places are multiplied with, as panels of columns: [columns / kPanelColumns, steps, kPanelColumns].
 at::Tensor to_panels(const at::Tensor& weights, bool transposed, Arithmetic arithmetic) {
   const bool in_pairs = arithmetic != Arithmetic::kFloats;
@@ -41,17 +43,24 @@ at::Tensor to_panels(const at::Tensor& weights, bool transposed, Arithmetic arit
       at::empty({device::blocks_for(columns, kPanelColumns), steps, kPanelColumns}, matrix.options());
   const auto* from = matrix.const_data_ptr<float>();
   auto* const to = panels.mutable_data_ptr<float>();
+  if (transposed) {  // some rows at a time, read as they lie
+    constexpr int64_t kRows = 32;
+    parallel_for(device::blocks_for(depth, kRows), [&](int64_t task) {
+      const int64_t row = task * kRows, own = std::min(kRows, depth - row);
+      float* const target = to + steps_of(row, in_pairs) * kPanelColumns;
+      (in_pairs ? static_cast<Pack>(pack_pairs) : pack_panels)(from + row * columns, columns, own, columns, target,
+                                                               kPanelColumns, size);
+    });
+    const int64_t own = steps_of(depth, in_pairs);
+    if (steps > own)
+      for (int64_t panel = 0; panel < panels.size(0); ++panel)
+        std::fill(to + panel * size + own * kPanelColumns, to + (panel + 1) * size, 0.0f);
+    return panels;
+  }
   parallel_for(panels.size(0), [&](int64_t panel) {
     const int64_t first = panel * kPanelColumns, own = std::min(columns - first, kPanelColumns);
     float* const target = to + panel * size;
-    if (transposed) {
-      if (in_pairs) {
-        pack_pairs(from + first, columns, depth, own, target, kPanelColumns, size);
-      } else {
-        pack_panels(from + first, columns, depth, own, target, kPanelColumns, size);
-      }
-      std::fill(target + steps_of(depth, in_pairs) * kPanelColumns, target + size, 0.0f);
-    } else if (in_pairs) {
+    if (in_pairs) {
       const auto rows = scratch(own * steps);
       pair_neighbours(from + first * depth, own, depth, steps, reinterpret_cast<Bfloat16*>(rows.get()));
       pack_across(rows.get(), steps, own, steps, target);

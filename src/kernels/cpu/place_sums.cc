@@ -22,15 +22,6 @@ void pack_floats(const T* map, int64_t map_step, int64_t pixels, int64_t channel
   TORCH_INTERNAL_ASSERT(false, "bfloat16 numbers are not multiplied as floats");
 }
 
-/// Some columns of a matrix from a panel of them.
-/// panel       [rows, kPanelColumns]
-/// first, own  column of the matrix that the panel begins with; how many it has
-/// matrix      [rows, columns]
-void unpack_panel(const float* panel, int64_t rows, int64_t first, int64_t own, int64_t columns, float* matrix) {
-  for (int64_t row = 0; row < rows; ++row)
-    std::copy_n(panel + row * kPanelColumns, own, matrix + row * columns + first);
-}
-
 }  // namespace
 
 PackedPlaces::PackedPlaces(Arithmetic arithmetic, int64_t count)
@@ -146,12 +137,14 @@ int64_t PlaceSums::columns_size(int64_t count) const { return PackedPlaces(arith
 at::Tensor PlaceSums::total() {
   const at::Tensor result = at::empty({rows_, columns_, 1, 1}, tiles_.options());
   auto *const tiles = tiles_.mutable_data_ptr<float>(), *const out = result.mutable_data_ptr<float>();
-  const int64_t size = tiles_.stride(0), column = tiles_.stride(1);
-  parallel_for(tiles_.size(1), [&](int64_t panel) {
-    const int64_t first = panel * kPanelColumns, own = std::min(columns_ - first, kPanelColumns);
-    float* const sums = tiles + panel * column;  // those of the first group
-    for (int64_t group = 1; group < groups_; ++group) add_floats(sums + group * size, column, sums);
-    unpack_panel(sums, rows_, first, own, columns_, out);
+  const int64_t size = tiles_.stride(2);
+  parallel_for(tiles_.size(2), [&](int64_t row_panel) {
+    const int64_t row = row_panel * tiles_.size(3), rows = std::min(tiles_.size(3), rows_ - row);
+    for (int64_t panel = 0; panel < tiles_.size(1); ++panel) {
+      float* const sums = tiles + panel * tiles_.stride(1) + row_panel * size;  // those of the first group
+      for (int64_t group = 1; group < groups_; ++group) add_floats(sums + group * tiles_.stride(0), size, sums);
+      unpack_panel(sums, rows, panel * kPanelColumns, columns_, out + row * columns_, columns_);
+    }
   });
   return result;
 }
@@ -182,9 +175,12 @@ at::Tensor sum_products(const T* a, int64_t O, const T* b, int64_t I, int64_t co
   }
   const at::Tensor result = at::empty({O, I, 1, 1}, at::kFloat);
   auto* const out = result.mutable_data_ptr<float>();
-  parallel_for(column_panels, [&](int64_t i) {
-    const int64_t first = i * kPanelColumns;
-    unpack_panel(sums.get() + i * panel, O, first, std::min(kPanelColumns, I - first), I, out);
+  const int64_t most_rows = PackedPlaces::panel_rows(arithmetic);
+  parallel_for(PackedPlaces::row_panels(arithmetic, O), [&](int64_t row_panel) {
+    const int64_t row = row_panel * most_rows;
+    for (int64_t i = 0; i < column_panels; ++i)
+      unpack_panel(sums.get() + i * panel + row * kPanelColumns, std::min(most_rows, O - row), i * kPanelColumns, I,
+                   out + row * I, I);
   });
   return result;
 }
@@ -197,7 +193,7 @@ at::Tensor sum_over_places(const T* a, int64_t O, const T* b, int64_t I, int64_t
   const int64_t groups = PlaceSums::groups_for(O, I, count);
   if (groups == 0) return sum_products(a, O, b, I, count, arithmetic);
   PlaceSums sums(O, I, groups, arithmetic);
-  const PlaceTasks tasks(arithmetic, count, std::max(O, I), groups);
+  const PlaceTasks tasks(arithmetic, count, std::max(O, I), groups, O * I);
   parallel_for(groups, [&](int64_t group) {
     const int64_t most = tasks.most(), first = group * tasks.count() / groups;
     const auto rows = scratch(sums.rows_size(most)), columns = scratch(sums.columns_size(most));

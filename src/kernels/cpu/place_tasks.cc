@@ -8,15 +8,17 @@
 
 namespace osprey::kernels::cpu {
 
-PlaceTasks::PlaceTasks(Arithmetic arithmetic, int64_t places, int64_t width, int64_t shares)
+PlaceTasks::PlaceTasks(Arithmetic arithmetic, int64_t places, int64_t width, int64_t shares, int64_t sums)
     : places_(places),
       unit_(arithmetic == Arithmetic::kAmx ? kAmxPlaces : kLeastRows),
       units_(std::max<int64_t>(places / unit_, 1)) {
   // What a task has at a time should stay in the core's own cache, as often as its weights pass by; but the fewer
   // places, the more often these and the sums of their gradients pass by, and the less there is to do for what
-  // beginning costs. AMX takes numbers of half the size, and less time for each place.
-  const bool by_amx = arithmetic == Arithmetic::kAmx;
-  const int64_t numbers = (by_amx ? 48 : 24) << 10, least = by_amx ? 192 : 96, most = by_amx ? 512 : 384,
+  // beginning costs. AMX takes numbers of half the size, and less time for each place; where sums are made, too,
+  // more is kept of each, but many sums take as long to pass by as their products.
+  constexpr int64_t kManySums = 128 << 10;
+  const bool by_amx = arithmetic == Arithmetic::kAmx, more = sums == 0 || sums > kManySums;
+  const int64_t numbers = (by_amx ? 48 : 24) << 10, least = by_amx ? (more ? 384 : 192) : 96, most = by_amx ? 512 : 384,
                 of_a_task = std::clamp(numbers / width, least, most) / unit_;
   count_ = std::min(units_, device::blocks_for(units_ / of_a_task + 1, shares) * shares);
 }

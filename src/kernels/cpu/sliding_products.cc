@@ -26,25 +26,32 @@ at::Tensor to_panels(const at::Tensor& weights, bool transposed, int64_t steps) 
       at::empty({device::blocks_for(columns, kPanelColumns), taps, steps, kPanelColumns}, matrix.options());
   const auto* from = matrix.const_data_ptr<float>();
   auto* const to = panels.mutable_data_ptr<float>();
-  parallel_for(panels.size(0), [&](int64_t panel) {
-    const int64_t first = panel * kPanelColumns, own = std::min(columns - first, kPanelColumns);
-    const auto rows = scratch(transposed ? 0 : kPanelColumns * pairs);
-    for (int64_t tap = 0; tap < taps; ++tap) {
-      float* const target = to + (panel * taps + tap) * piece;
-      if (transposed) {
-        pack_pairs(from + (taps - 1 - tap) * I + first, taps * I, depth, own, target, kPanelColumns, piece);
-      } else {
-        auto* const numbers = reinterpret_cast<Bfloat16*>(rows.get());
+  if (transposed) {  // some rows at a time, read as they lie
+    const int64_t rows = kAmxPlaces;
+    parallel_for(device::blocks_for(O, rows), [&](int64_t task) {
+      const int64_t row = task * rows, own = std::min(rows, O - row);
+      for (int64_t tap = 0; tap < taps; ++tap)
+        pack_pairs(from + (row * taps + taps - 1 - tap) * I, taps * I, own, I,
+                   to + tap * piece + row / 2 * kPanelColumns, kPanelColumns, taps * piece);
+    });
+  } else {
+    parallel_for(panels.size(0), [&](int64_t panel) {
+      const int64_t first = panel * kPanelColumns, own = std::min(columns - first, kPanelColumns);
+      const auto rows = scratch(kPanelColumns * pairs);
+      auto* const numbers = reinterpret_cast<Bfloat16*>(rows.get());
+      for (int64_t tap = 0; tap < taps; ++tap) {
         for (int64_t row = 0; row < own; ++row) {
           Bfloat16* const pair = numbers + row * 2 * pairs;
           round_floats(from + ((first + row) * taps + tap) * I, depth, pair);
           if (depth % 2 > 0) pair[depth] = Bfloat16{};
         }
-        pack_across(rows.get(), pairs, own, pairs, target);
+        pack_across(rows.get(), pairs, own, pairs, to + (panel * taps + tap) * piece);
       }
-      std::fill(target + pairs * kPanelColumns, target + piece, 0.0f);
-    }
-  });
+    });
+  }
+  if (steps > pairs)
+    for (int64_t i = 0; i < panels.size(0) * taps; ++i)
+      std::fill(to + i * piece + pairs * kPanelColumns, to + (i + 1) * piece, 0.0f);
   return panels;
 }
 
@@ -104,7 +111,7 @@ SlidingProducts::SlidingProducts(const at::Tensor& weights, const at::Tensor& bi
     : taps_{weights.size(2), weights.size(3)},
       depth_(weights.size(transposed ? 0 : 1)),
       columns_(weights.size(transposed ? 1 : 0)),
-      steps_(amx_steps(steps_of(depth_, true))),
+      steps_(fewest_amx_steps(steps_of(depth_, true))),
       panels_(to_panels(weights, transposed, steps_)) {
   TORCH_INTERNAL_ASSERT(std::max(taps_.high, taps_.wide) <= kMostTaps);
   if (biases.defined()) start_ = at::constant_pad_nd(biases, {0, panels_.size(0) * kPanelColumns - columns_});
@@ -262,14 +269,13 @@ at::Tensor SlidingSums::total() const {
   const at::Tensor result = at::empty({O_, taps_.high, taps_.wide, I_}, at::kFloat);
   const auto* const sums = sums_.const_data_ptr<float>();
   auto* const to = result.mutable_data_ptr<float>();
-  parallel_for(O_, [&](int64_t row) {
+  const int64_t row_size = taps_.count() * I_;
+  parallel_for(row_panels_, [&](int64_t row_panel) {
+    const int64_t row = row_panel * kTileSide, rows = std::min(kTileSide, O_ - row);
     for (int64_t tap = 0; tap < taps_.count(); ++tap)
-      for (int64_t panel = 0; panel < column_panels_; ++panel) {
-        const int64_t first = panel * kPanelColumns;
-        std::copy_n(sums + panel * sums_.stride(0) + row / kTileSide * sums_.stride(1) + tap * sums_.stride(2) +
-                        row % kTileSide * kPanelColumns,
-                    std::min(kPanelColumns, I_ - first), to + (row * taps_.count() + tap) * I_ + first);
-      }
+      for (int64_t panel = 0; panel < column_panels_; ++panel)
+        unpack_panel(sums + panel * sums_.stride(0) + row_panel * sums_.stride(1) + tap * sums_.stride(2), rows,
+                     panel * kPanelColumns, I_, to + row * row_size + tap * I_, row_size);
   });
   return result;
 }

@@ -7,6 +7,7 @@
 // which for a 1x1 convolution comes to the same; later networks do it in the 3x3 convolution: the same variables, other
 // numbers.
 #include <fmt/format.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include "nn/backbones/unused_layers.h"
 #include "osprey/nn/backbone.h"
@@ -46,6 +47,25 @@ Hyperparams hyperparams_of(const BackboneOptions& options) {
   }
   return result;
 }
+
+at::Tensor at_every_second(const at::Tensor& x) { return x.slice(2, 0, std::nullopt, 2).slice(3, 0, std::nullopt, 2); }
+
+/// Every second place of a map along both sides. (The gradient by one pass over the map; two slices take two.)
+class EverySecond : public torch::autograd::Function<EverySecond> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x) {
+    context->saved_data["sizes"] = x.sizes();
+    return at_every_second(x).contiguous(at::MemoryFormat::ChannelsLast);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    at::Tensor result =
+        at::empty(context->saved_data["sizes"].toIntVector(), gradients[0].options(), at::MemoryFormat::ChannelsLast)
+            .zero_();
+    at_every_second(result).copy_(gradients[0]);
+    return {result};
+  }
+};
 
 struct UnitOptions {
   int64_t in_depth, out_depth;
@@ -148,7 +168,7 @@ class ResnetV1 final : public Backbone {
     ForkedMap x = once(max_pool(root_->forward(images), 3, 2, Padding::kSame));
     auto pass = unused_->pass(is_training());
     for (size_t b = 0; b < blocks_.size() && pass.runs(endpoints.size() < wanted.size()); ++b) {
-      if (b > 0 && stride_place_ == StridePlace::kBlockEnd) x = once(every_second(x.map));
+      if (b > 0 && stride_place_ == StridePlace::kBlockEnd) x = once(EverySecond::apply(x.again));
       for (const auto& unit : blocks_[b].units) x = unit->forward(x);
       if (wanted.count(blocks_[b].name) > 0) endpoints[blocks_[b].name] = x.map;
     }
@@ -174,12 +194,6 @@ class ResnetV1 final : public Backbone {
     if (options.residual.stride_place != StridePlace::kAuto) return options.residual.stride_place;
     return options.keras ? StridePlace::kFirstConvolution : StridePlace::kBlockEnd;
   }
-  /// By rows of channels, so that the gradient lies in memory as the map does.
-  static at::Tensor every_second(const at::Tensor& x) {
-    const at::Tensor rows = x.permute({0, 2, 3, 1}).slice(1, 0, std::nullopt, 2).slice(2, 0, std::nullopt, 2);
-    return rows.contiguous().permute({0, 3, 1, 2});
-  }
-
   std::string scope_;
   StridePlace stride_place_;
   std::shared_ptr<ConvBlock> root_;

@@ -8,6 +8,7 @@
 #include "kernels/cpu/loops/factors.h"
 #include "kernels/cpu/loops/fetch.h"
 #include "kernels/cpu/loops/packing.h"
+#include "kernels/device/kernel.h"
 
 namespace osprey::kernels::cpu {
 namespace {
@@ -84,6 +85,22 @@ OSPREY_INLINE void write_sums(const float* sums, int64_t rows, int64_t own, Resu
   }
 }
 
+/// Those of two panels side by side, of which none lacks a column, rounded.
+template <class Numbers>
+OSPREY_INLINE void write_sums(const float* first, const float* second, int64_t rows, Bfloat16* to, int64_t row_step) {
+  constexpr int kLanes = Numbers::kLanes;
+  for (int64_t r = 0; r < rows; ++r, first += kPanelColumns, second += kPanelColumns, to += row_step) {
+    if constexpr (kLanes == kPanelColumns) {
+      Numbers::put(Singles<kLanes>::get(first), Singles<kLanes>::get(second), to);
+    } else {
+      for (const float* const panel : {first, second})
+        for (int64_t c = 0; c < kPanelColumns; c += 2 * kLanes)
+          Numbers::put(Singles<kLanes>::get(panel + c), Singles<kLanes>::get(panel + c + kLanes),
+                       to + (panel == second ? kPanelColumns : 0) + c);
+    }
+  }
+}
+
 /// When more than about 40 steps wait to be made, the next tile that is stored holds up everything for 850 cycles
 /// (measured on an Intel Xeon with AMX, 2026): so tiles are stored more often, though nobody asks for it.
 constexpr int64_t kStepsToAStore = 16;
@@ -101,9 +118,17 @@ OSPREY_INLINE void multiply(const AmxRows& rows, int64_t count, const float* pan
                 column_panels = (columns + kPanelColumns - 1) / kPanelColumns,
                 panel = rows.piece_count * rows.steps * kPanelColumns, row_bytes = rows.row_step * 2;
   Registers registers(height, step);
-  const int64_t calls = blocks_of(row_tiles, column_panels) * rows.piece_count * steps,
-                fetches = fetches_of(ahead, calls);
-  Fetch fetch(ahead, calls * fetches, panels);
+  // What is larger passes by once, what is smaller stays in the core's own cache.
+  constexpr int64_t kStays = 128 << 10;
+  const bool stays = column_panels * panel <= kStays;
+  // As some columns of a large matrix pass by, the next ones are fetched, and only in the end what comes after it.
+  const auto ahead_of = [&](int64_t j) __attribute__((always_inline)) {
+    const bool next = !stays && j + 2 < column_panels;
+    return next ? Ahead{panels + (j + 2) * panel, 2 * panel} : ahead;
+  };
+  const int64_t calls = blocks_of(row_tiles, stays ? column_panels : 1) * rows.piece_count * steps;
+  int64_t fetches = fetches_of(ahead_of(0), calls);
+  Fetch fetch(ahead_of(0), calls * fetches, panels);
   alignas(64) float sums[4][kTileSide * kPanelColumns];
   const auto make = [&]<int kRows, int kColumns>(int64_t i, int64_t j) __attribute__((always_inline)) {
     AmxBlock<Registers, kRows, kColumns> block{registers};
@@ -133,6 +158,16 @@ OSPREY_INLINE void multiply(const AmxRows& rows, int64_t count, const float* pan
         for (int64_t f = 0; f < fetches; ++f) fetch.step();
       }
     }
+    if constexpr (std::is_same_v<Result, Bfloat16> && kColumns == 2)
+      if ((j + 2) * kPanelColumns <= columns) {
+        block.for_sums([&]<int kSums>(int, int) __attribute__((always_inline)) {
+          registers.template store<kSums>(sums[kSums - kSumTiles], kRow);
+        });
+        for (int r = 0; r < kRows; ++r)
+          write_sums<Numbers>(sums[2 * r], sums[2 * r + 1], height,
+                              result + (line[r] * line_rows + row[r]) * columns + j * kPanelColumns, columns);
+        return;
+      }
     block.for_sums([&]<int kSums>(int r, int c) __attribute__((always_inline)) {
       const int64_t column = (j + c) * kPanelColumns, own = std::min(columns - column, kPanelColumns);
       Result* const to = result + (line[r] * line_rows + row[r]) * columns + column;
@@ -142,9 +177,7 @@ OSPREY_INLINE void multiply(const AmxRows& rows, int64_t count, const float* pan
       write_sums<Numbers>(sums[kSums - kSumTiles], height, own, to, columns);
     });
   };
-  // What is larger passes by once, what is smaller stays in the core's own cache.
-  constexpr int64_t kStays = 128 << 10;
-  if (column_panels * panel <= kStays) {
+  if (stays) {
     by_twos(
         row_tiles, [&]<int kRows>(int64_t i) __attribute__((always_inline)) {
           by_twos(
@@ -154,6 +187,10 @@ OSPREY_INLINE void multiply(const AmxRows& rows, int64_t count, const float* pan
   } else {
     by_twos(
         column_panels, [&]<int kColumns>(int64_t j) __attribute__((always_inline)) {
+          if (j > 0) {
+            fetches = fetches_of(ahead_of(j), calls);
+            fetch = Fetch(ahead_of(j), calls * fetches, panels);
+          }
           by_twos(
               row_tiles, [&]<int kRows>(int64_t i)
                              __attribute__((always_inline)) { make.template operator()<kRows, kColumns>(i, j); });
@@ -164,7 +201,8 @@ OSPREY_INLINE void multiply(const AmxRows& rows, int64_t count, const float* pan
 /// Parts of a sum over places, in which what is multiplied stays in the nearest cache for all taps.
 class Portions {
  public:
-  explicit Portions(int64_t steps) : steps_(steps), count_((steps + kMost - 1) / kMost) {}
+  Portions(int64_t steps, int64_t taps)
+      : steps_(steps), count_(device::blocks_for(steps, taps > 1 ? kMost : kStepsToAStore)) {}
   int64_t count() const { return count_; }
   int64_t begin(int64_t portion) const { return portion * steps_ / count_; }
 
@@ -180,7 +218,7 @@ OSPREY_INLINE void add_sums(const AmxSums& of, const Ahead& ahead, const Ahead& 
   using Registers = typename Machine::Tiles;
   constexpr int64_t kTile = kTileSide * kPanelColumns, kRow = kPanelColumns * sizeof(float);
   const int64_t row_step = of.tap_count * kTile;
-  const Portions portions(of.places / kAmxPlaces);
+  const Portions portions(of.places / kAmxPlaces, of.tap_count);
   Registers registers(kTileSide, kTileSide);
   const int64_t calls = blocks_of(of.a_panels, of.b_panels) * of.tap_count * (of.places / kAmxPlaces),
                 fetches = fetches_of(ahead, calls), more_fetches = fetches_of(more, calls);
@@ -270,6 +308,11 @@ OSPREY_INLINE void turn(const T* map, int64_t map_step, int64_t places, int64_t 
 }
 
 }  // namespace
+
+int64_t fewest_amx_steps(int64_t pairs) {
+  const int64_t count = device::blocks_for(pairs, kTileSide);
+  return device::blocks_for(pairs, count) * count;
+}
 
 int64_t amx_steps(int64_t pairs) {
   constexpr int64_t kLeast = 9;  // of 16: more than half of a register

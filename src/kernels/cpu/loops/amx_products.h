@@ -11,6 +11,8 @@ constexpr int64_t kTileSide = 16;  ///< rows of a tile, pairs or floats of a row
 
 /// So many pairs, or the least number above that divides into even steps that fill much of a register.
 int64_t amx_steps(int64_t pairs);
+/// The same where rows are brought together in any case: no more steps than there have to be, though longer rows.
+int64_t fewest_amx_steps(int64_t pairs);
 
 /// Rows that lie in memory at even distances, overlapping or not, each of one or more pieces of the same length: what
 /// windows see of a map. Between lines of as many rows there may be another distance.

@@ -73,6 +73,11 @@ struct EmulatedPairs : PairLanes<kFloats> {
   static OSPREY_INLINE void put(const Floats& numbers, Bfloat16* to) {
     *reinterpret_cast<Halves*>(to) = halves(numbers);
   }
+  /// Numbers one after the other.
+  static OSPREY_INLINE void put(const Floats& first, const Floats& second, Bfloat16* to) {
+    put(first, to);
+    put(second, to + kFloats);
+  }
 
  private:
   static OSPREY_INLINE Floats first(const Floats& pairs) {
@@ -116,6 +121,12 @@ struct PairInstructions : PairLanes<kFloats> {
   }
   static OSPREY_INLINE void put(const Floats& numbers, Bfloat16* to) {
     *reinterpret_cast<Halves*>(to) = halves(numbers);
+  }
+  /// Numbers one after the other, rounded by one instruction.
+  static OSPREY_INLINE void put(const Floats& first, const Floats& second, Bfloat16* to) {
+    Floats result;
+    asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(result) : "v"(first), "v"(second));
+    *reinterpret_cast<Floats*>(to) = result;
   }
 };
 #endif

@@ -1,6 +1,7 @@
 #include "kernels/cpu/loops/product_panels.h"
 
 #include <algorithm>
+#include <cstring>
 #include <type_traits>
 #include <utility>
 
@@ -300,6 +301,18 @@ OSPREY_INLINE void pack_as_pairs(const T* map, int64_t map_step, int64_t pixels,
 }
 
 }  // namespace
+
+void unpack_panel(const float* panel, int64_t rows, int64_t first, int64_t columns, float* matrix, int64_t row_step) {
+  const int64_t own = std::min(columns - first, kPanelColumns);
+  float* to = matrix + first;
+  for (int64_t row = 0; row < rows; ++row, panel += kPanelColumns, to += row_step) {
+    if (own == kPanelColumns) {
+      std::memcpy(to, panel, kPanelColumns * sizeof(float));  // a size that the compiler knows: no call
+    } else {
+      std::copy_n(panel, own, to);
+    }
+  }
+}
 
 OSPREY_DISPATCH_SINGLES(pack_panels, pack_pixels,
                         (const float* map, int64_t map_step, int64_t pixels, int64_t channels, float* to,

@@ -52,6 +52,13 @@ void pack_pairs(const Bfloat16* map, int64_t map_step, int64_t pixels, int64_t c
 /// rows  [count, depth], `row_step` floats apart; count at most kPanelColumns
 void pack_across(const float* rows, int64_t row_step, int64_t count, int64_t depth, float* panel);
 
+/// A panel of columns, [rows, kPanelColumns], or as much of it as there is, to where it belongs in a matrix.
+/// first     column of the matrix that the panel begins with
+/// columns   of the matrix
+/// matrix    its first row of these
+/// row_step  floats from one row of it to the next
+void unpack_panel(const float* panel, int64_t rows, int64_t first, int64_t columns, float* matrix, int64_t row_step);
+
 /// result[r][c] = start[c] + sum over i of rows[r][i] * panels[c / kPanelColumns][i][c % kPanelColumns].
 /// rows    [count, depth]; at least kLeastRows of them
 /// panels  [panel_count, depth, kPanelColumns]
