@@ -61,8 +61,10 @@ void load_model(const Checkpoint& checkpoint, models::DetectionModel& model, boo
   std::string differences;
   int count = 0;
   bool by_rounding = true;  // they differ in nothing but whether they are rounded to 8 bits
+  bool by_ranges = true;    // or in how many ranges there are
   const auto differs = [&](const std::string& name, const std::string& line) {
     by_rounding = by_rounding && nn::is_of_quantizer(name);
+    by_ranges = by_ranges && stored.contains(name);
     if (++count <= 20) differences += "\n  " + line;
   };
   const auto variables = models::variables(model);
@@ -79,6 +81,14 @@ void load_model(const Checkpoint& checkpoint, models::DetectionModel& model, boo
   for (const auto& [name, tensor] : variables) left.erase(name);
   for (const auto& [name, tensor] : left)
     differs(name, fmt::format("{}: [{}] in the checkpoint, not in the model", name, fmt::join(tensor.sizes(), ", ")));
+  by_ranges = by_ranges && left.empty();
+  if (count > 0 && by_rounding && by_ranges)
+    throw CheckpointError(
+        fmt::format(
+            "{}: is of a network whose ranges of weights are of other parts: of whole layers or of channels, as "
+            "graph_rewriter.quantization.weights_per_channel says:{}",
+            source, differences),
+        ExitCode::kUsage);
   if (count > 0 && by_rounding)
     throw CheckpointError(
         fmt::format("{}: {}", source,

@@ -13,7 +13,7 @@ std::optional<nn::Quantization> read_quantization(const config::ConfigNode<proto
   const auto node = rewriter.child("quantization", rewriter->quantization());
   if (node->weight_bits() != 8) node.fail("weight_bits", "must be 8");
   if (node->activation_bits() != 8) node.fail("activation_bits", "must be 8");
-  return nn::Quantization{.delay = node->delay()};
+  return nn::Quantization{.delay = node->delay(), .weights_per_channel = node->weights_per_channel()};
 }
 
 }  // namespace

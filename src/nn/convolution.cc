@@ -139,7 +139,7 @@ ConvBlock::ConvBlock(const ConvBlockOptions& options, const Hyperparams& hyperpa
                            hyperparams.bias_regularizer);
   if (normalize)
     batch_norm_ = register_module("BatchNorm", std::make_shared<BatchNorm>(out_depth_, *hyperparams.batch_norm));
-  quantizers_ = quantizers_of_maps(*this, "", hyperparams.quantization, options.maps);
+  quantizers_ = quantizers_of_maps(*this, "", out_depth_, hyperparams.quantization, options.maps);
 }
 
 bool ConvBlock::rounds() const {

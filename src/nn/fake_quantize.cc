@@ -1,6 +1,7 @@
 #include "osprey/nn/fake_quantize.h"
 
 #include <ATen/ATen.h>
+#include <ATen/TracerMode.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
@@ -25,6 +26,10 @@ at::Tensor averaged(const at::Tensor& average, const at::Tensor& value, const at
   return (biased + (value - biased) * (1 - kDecay)) / share(steps + 1);
 }
 
+std::vector<int64_t> sizes_of(const FakeQuantizeOptions& options) {
+  return options.channels > 0 ? std::vector{options.channels} : std::vector<int64_t>();
+}
+
 /// Any tensor as a map of channels, in the same memory where that is in one piece.
 at::Tensor as_map(const at::Tensor& x) {
   if (kernels::fuses_batch_norm(x)) return x;
@@ -42,9 +47,12 @@ at::Tensor of_map(const at::Tensor& map, const at::Tensor& like) {
 FakeQuantize::FakeQuantize(const FakeQuantizeOptions& options)
     : options_(options),
       first_(options.narrow ? 1 : 0),
-      min_(add_statistic("min", {}, options.initial_min)),
-      max_(add_statistic("max", {}, options.initial_max)),
-      local_step_(register_buffer("local_step", at::zeros({}, min_.options().dtype(at::kLong)))) {}
+      min_(add_statistic("min", sizes_of(options), options.initial_min)),
+      max_(add_statistic("max", sizes_of(options), options.initial_max)),
+      local_step_(register_buffer("local_step", at::zeros({}, min_.options().dtype(at::kLong)))) {
+  TORCH_CHECK(options.channels == 0 || (options.narrow && options.range == FakeQuantizeOptions::Range::kLast),
+              "expected a narrow range, the last one, where channels have ranges of their own");
+}
 
 bool FakeQuantize::is_waiting() const {
   return is_training() && options_.delay > 1 && !kernels::device::reading_waits(local_step_) &&
@@ -53,6 +61,10 @@ bool FakeQuantize::is_waiting() const {
 
 at::Tensor FakeQuantize::forward(const at::Tensor& x) {
   if (x.is_meta() || x.numel() == 0) return x;
+  if (options_.channels > 0) {
+    if (is_training()) note(x);
+    return is_waiting() ? x : by_channels(x);
+  }
   if (torch::jit::tracer::isTracing()) return traced(x);
   if (!is_waiting()) return of_map(forward(kernels::PendingMap{.x = as_map(x)}), x);
   note(x);
@@ -64,6 +76,26 @@ at::Tensor FakeQuantize::forward(const kernels::PendingMap& x) {
   return is_waiting() ? kernels::pending_values(x) : kernels::rounded_values(x, grid());
 }
 
+at::Tensor FakeQuantize::by_channels(const at::Tensor& x) const {
+  constexpr int64_t kLargest = 127;  // number
+  // A channel of next to no weights has the step of one with this share of the layer's largest weight: runtimes round
+  // biases to 32 bits in steps of weight times map, and would have no number for one of any size in smaller steps.
+  constexpr double kLeastShare = 1e-4, kLeastStep = 1e-30;
+  at::Tensor steps, zeros;
+  {  // in a network that is exported they are numbers that are written down
+    const at::NoGradGuard no_gradients;
+    const at::tracer::impl::NoTracerDispatchMode not_traced;
+    const at::Tensor largest = is_training() ? passes_.back()[1] : max_;
+    steps = (at::maximum(largest, kLeastShare * largest.max()) / kLargest).clamp_min(kLeastStep);
+    zeros = at::zeros_like(steps);  // as floats: libtorch would read whole numbers back from a GPU to look at them
+  }
+  at::Tensor rounded =
+      at::fake_quantize_per_channel_affine(x.to(at::kFloat), steps, zeros, /*axis=*/0, -kLargest, kLargest)
+          .to(x.scalar_type());
+  if (!torch::jit::tracer::isTracing()) rounded = at::where(x.isnan(), x, rounded);
+  return is_training() && options_.delay > 1 ? at::where(local_step_ + 1 >= options_.delay, rounded, x) : rounded;
+}
+
 at::Tensor FakeQuantize::traced(const at::Tensor& x) const {
   TORCH_CHECK(!is_training(), "a network is exported as it evaluates");
   const float range[] = {min_.item<float>(), max_.item<float>()};
@@ -73,11 +105,19 @@ at::Tensor FakeQuantize::traced(const at::Tensor& x) const {
   return at::fake_quantize_per_tensor_affine(x.to(at::kFloat), rounding.scale, zero, first_, last).to(x.scalar_type());
 }
 
-void FakeQuantize::note(const at::Tensor& x) { note(kernels::PendingMap{.x = as_map(x.detach())}); }
+void FakeQuantize::note(const at::Tensor& x) {
+  if (options_.channels == 0) return note(kernels::PendingMap{.x = as_map(x.detach())});
+  const at::Tensor largest = x.detach().to(at::kFloat).abs().flatten(1).amax(1);
+  passes_.push_back(at::stack({-largest, largest}));
+}
 
-void FakeQuantize::note(const kernels::PendingMap& x) { passes_.push_back(kernels::value_range(x)); }
+void FakeQuantize::note(const kernels::PendingMap& x) {
+  TORCH_CHECK(options_.channels == 0, "expected one range for a map, got ", options_.channels);
+  passes_.push_back(kernels::value_range(x));
+}
 
 kernels::RoundingGrid FakeQuantize::grid() const {
+  TORCH_CHECK(options_.channels == 0, "expected one range for a map, got ", options_.channels);
   const at::NoGradGuard no_gradients;
   kernels::RoundingGrid grid{.first = first_};
   if (is_training() && options_.range == FakeQuantizeOptions::Range::kLast) {
@@ -94,25 +134,27 @@ void FakeQuantize::commit(const std::vector<FakeQuantize*>& layers, const at::Te
   const at::NoGradGuard no_gradients;
   for (const auto range_of : {FakeQuantizeOptions::Range::kMovingAverage, FakeQuantizeOptions::Range::kLast}) {
     std::vector<at::Tensor> ranges, least, largest, steps;
+    std::vector<int64_t> sizes;
     for (FakeQuantize* layer : layers) {
       if (layer->options_.range != range_of) continue;
       const std::vector<at::Tensor> passes = std::exchange(layer->passes_, {});
       if (passes.empty()) continue;
-      ranges.push_back(passes.size() == 1 ? passes[0] : at::stack(passes).mean(0));
-      least.push_back(layer->min_);
-      largest.push_back(layer->max_);
+      ranges.push_back((passes.size() == 1 ? passes[0] : at::stack(passes).mean(0)).view({2, -1}));
+      least.push_back(layer->min_.view(-1));
+      largest.push_back(layer->max_.view(-1));
       steps.push_back(layer->local_step_);
+      sizes.push_back(layer->min_.numel());
     }
     if (ranges.empty()) continue;
-    const at::Tensor before = at::stack({at::stack(least), at::stack(largest)}, 1), done = at::stack(steps);
-    at::Tensor after = at::stack(ranges), counted = done + 1;
-    if (range_of == FakeQuantizeOptions::Range::kMovingAverage) after = averaged(before, after, done.unsqueeze(1));
+    const at::Tensor before = at::stack({at::cat(least), at::cat(largest)}), done = at::stack(steps);
+    at::Tensor after = at::cat(ranges, 1), counted = done + 1;
+    if (range_of == FakeQuantizeOptions::Range::kMovingAverage) after = averaged(before, after, done);
     if (proceed.defined()) {
       after = at::where(proceed, after, before);
       counted = at::where(proceed, counted, done);
     }
-    at::_foreach_copy_(least, after.select(1, 0).unbind());
-    at::_foreach_copy_(largest, after.select(1, 1).unbind());
+    at::_foreach_copy_(least, after[0].split_with_sizes(sizes));
+    at::_foreach_copy_(largest, after[1].split_with_sizes(sizes));
     at::_foreach_copy_(steps, counted.unbind());
   }
 }

@@ -24,12 +24,13 @@ std::optional<Quantization> behind_activations(std::optional<Quantization> quant
 }
 
 std::vector<ConvolutionQuantizers> quantizers_of_maps(torch::nn::Module& parent, const std::string& scope,
-                                                      const std::optional<Quantization>& quantization,
+                                                      int64_t channels, const std::optional<Quantization>& quantization,
                                                       const QuantizedMaps& maps) {
   std::vector<ConvolutionQuantizers> result;
   if (!quantization) return result;
   const FakeQuantizeOptions of_weights{.range = FakeQuantizeOptions::Range::kLast,
                                        .narrow = true,
+                                       .channels = quantization->weights_per_channel ? channels : 0,
                                        .delay = quantization->delay,
                                        .initial_min = -kInitial,
                                        .initial_max = kInitial};

@@ -25,9 +25,9 @@ SeparableConvBlock::SeparableConvBlock(const SeparableConvBlockOptions& options,
                            hyperparams.bias_regularizer);
   if (normalize)
     batch_norm_ = register_module("BatchNorm", std::make_shared<BatchNorm>(options.out_depth, *hyperparams.batch_norm));
-  depthwise_quantizers_ =
-      quantizers_of_maps(*this, "separable_conv2d/", hyperparams.quantization, {options.maps.count});
-  quantizers_ = quantizers_of_maps(*this, "", hyperparams.quantization, options.maps);
+  depthwise_quantizers_ = quantizers_of_maps(*this, "separable_conv2d/", options.in_depth * options.depth_multiplier,
+                                             hyperparams.quantization, {options.maps.count});
+  quantizers_ = quantizers_of_maps(*this, "", options.out_depth, hyperparams.quantization, options.maps);
 }
 
 at::Tensor SeparableConvBlock::depthwise_kernels() const {

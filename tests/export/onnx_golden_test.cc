@@ -108,15 +108,23 @@ std::shared_ptr<models::DetectionModel> quickstart_model(const std::vector<std::
   return model;
 }
 
-TEST(OnnxOfRoundedNetworks, HoldsWeightsAsNumbersOf8Bits) {
+/// Whether the weights of each channel have a range of their own.
+class OnnxOfRoundedNetworks : public ::testing::TestWithParam<bool> {};
+
+TEST_P(OnnxOfRoundedNetworks, HoldsWeightsAsNumbersOf8Bits) {
   const auto served = [](const std::vector<std::string>& changes) {
     return served_module(*quickstart_model(changes), {256, 256, 0, 0}, 1);
   };
-  const torch::jit::Module rounded = served({"graph_rewriter={quantization {delay: 1}}"}), floats = served({});
-  int64_t roundings = 0;
-  for (const auto* node : rounded.attr("net").toModule().get_method("forward").graph()->nodes())
-    roundings += node->kind() == c10::aten::fake_quantize_per_tensor_affine;
-  EXPECT_EQ(roundings, 70) << "weights and maps of 35 convolutions";
+  const std::string per_channel = GetParam() ? " weights_per_channel: true" : "";
+  const torch::jit::Module rounded = served({"graph_rewriter={quantization {delay: 1" + per_channel + "}}"}),
+                           floats = served({});
+  int64_t of_all = 0, of_channels = 0;
+  for (const auto* node : rounded.attr("net").toModule().get_method("forward").graph()->nodes()) {
+    of_all += node->kind() == c10::aten::fake_quantize_per_tensor_affine;
+    of_channels += node->kind() == c10::aten::fake_quantize_per_channel_affine;
+  }
+  EXPECT_EQ(of_all + of_channels, 70) << "weights and maps of 35 convolutions";
+  EXPECT_EQ(of_channels, GetParam() ? 35 : 0) << "weights";
   EXPECT_LT(static_cast<double>(onnx_model(rounded, 1).size()),
             0.35 * static_cast<double>(onnx_model(floats, 1).size()));
 
@@ -136,6 +144,9 @@ TEST(OnnxOfRoundedNetworks, HoldsWeightsAsNumbersOf8Bits) {
   EXPECT_LE(distance(found.scores, expected.scores), 2 * distance(moved.scores, expected.scores));
   EXPECT_GT(expected.boxes.std().item<float>(), 5 * distance(found.boxes, expected.boxes));
 }
+
+INSTANTIATE_TEST_SUITE_P(Ranges, OnnxOfRoundedNetworks, ::testing::Bool(),
+                         [](const auto& per_channel) { return per_channel.param ? "OfChannels" : "OfLayers"; });
 
 class Onnx : public ::testing::TestWithParam<int> {};
 

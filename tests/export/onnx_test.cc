@@ -54,6 +54,10 @@ std::vector<Tensor> every_operation(const Tensor& x) {
                row = at::linspace(-1, 1, 9), knots = at::linspace(-1.5, 1.5, 5);
   const Tensor count = (x * 10).to(at::kLong), positive = x > 0, small = x < 0.5f;
   const std::vector<Tensor> slices = x.unbind(1);
+  const Tensor scales = [] {  // written down, as those of networks are
+    const at::tracer::impl::NoTracerDispatchMode not_traced;
+    return at::linspace(0.003, 0.009, 3);
+  }();
   std::vector<Tensor> result{
       at::conv2d(x, weights, {}, 2, 1),
       at::conv2d(x, depthwise, of_channels, 1, {2, 1}, {2, 1}, /*groups=*/3),
@@ -136,6 +140,8 @@ std::vector<Tensor> every_operation(const Tensor& x) {
       x.permute({0, 2, 3, 1}).contiguous(),
       x.clone() + 1,
       x.detach() + 1,
+      at::conv2d(x, at::fake_quantize_per_channel_affine(depthwise, scales, at::zeros({3}, at::kInt), 0, -127, 127), {},
+                 1, 1, 1, /*groups=*/3),
   };
   Tensor changed = x * 2;
   changed.mul_(of_channels.view({3, 1, 1})).add_(1).relu_();

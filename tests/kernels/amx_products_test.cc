@@ -75,6 +75,30 @@ TEST(AmxProducts, OfRowsOfSeveralPiecesAreThoseOfTheirNumbers) {
         }
 }
 
+/// Of so large a matrix that some of its columns pass by while the next ones are fetched.
+TEST(AmxProducts, OfManyColumnsAreThoseOfTheirNumbers) {
+  at::manual_seed(65);
+  constexpr int64_t kDepth = 1030;
+  for (const int64_t columns : {16 * 17 + 5, 16 * 18})
+    for (const int64_t count : {5, 70}) {
+      const int64_t steps = fewest_amx_steps(kDepth / 2), panels = (columns + 15) / 16, first = 0;
+      const at::Tensor places = at::zeros({count, 2 * steps}, at::kBFloat16), weights = at::randn({columns, kDepth});
+      places.narrow(1, 0, kDepth).copy_(at::randn({count, kDepth}));
+      at::Tensor pairs = at::zeros({panels * 16, 2 * steps}, at::kBFloat16);
+      pairs.narrow(0, 0, columns).narrow(1, 0, kDepth).copy_(weights);
+      pairs = pairs.view({panels, 16, steps, 2}).permute({0, 2, 1, 3}).contiguous();
+      const at::Tensor expected = places.narrow(1, 0, kDepth).to(at::kDouble).mm(rounded(weights).t()),
+                       made = at::empty({count, columns}), halves = made.to(at::kBFloat16);
+      const AmxRows rows{device::data<const Bfloat16>(places), 2 * steps, steps, &first, 1};
+      const auto* const panel = reinterpret_cast<const float*>(device::data<const Bfloat16>(pairs));
+      multiply_rows_by_amx(rows, count, panel, nullptr, columns, {}, made.mutable_data_ptr<float>());
+      multiply_rows_by_amx(rows, count, panel, nullptr, columns, {}, device::data<Bfloat16>(halves));
+      const std::string what = fmt::format("{} rows to {}", count, columns);
+      expect_sums(made, expected, what);
+      expect_rounded(halves, expected, what);
+    }
+}
+
 TEST(AmxProducts, PlacesAreTurnedWithZerosWhereThereIsNothing) {
   at::manual_seed(62);
   for (const int64_t channels : {1, 5, 8, 15, 16, 17, 40})

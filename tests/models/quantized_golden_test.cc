@@ -271,6 +271,8 @@ TEST(QuantizedModels, OfKerasTypesAreTheFloatNetwork) {
 TEST(QuantizedModels, AndFloatOnesDoNotTakeEachOthersCheckpoints) {
   config::Pipeline pipeline = pipeline_of("type: 'ssd_mobilenet_v1'", kSixMaps, convolutional(""));
   const auto rounded = models::build_model(pipeline.root());
+  pipeline.message->mutable_graph_rewriter()->mutable_quantization()->set_weights_per_channel(true);
+  const auto by_channels = models::build_model(pipeline.root());
   pipeline.message->clear_graph_rewriter();
   const auto floats = models::build_model(pipeline.root());
   const auto expect_error = [](const models::DetectionModel& from, models::DetectionModel& to, const char* message) {
@@ -282,6 +284,9 @@ TEST(QuantizedModels, AndFloatOnesDoNotTakeEachOthersCheckpoints) {
   expect_error(*floats, *rounded, "ckpt-1: is of a network that was trained without rounding to 8 bits; --set graph");
   expect_error(*rounded, *floats,
                "ckpt-1: is of a network that was trained for 8 bits, by a config with graph_rewriter");
+  for (const auto& [from, to] : {std::pair{rounded, by_channels}, {by_channels, rounded}})
+    expect_error(*from, *to, "of channels, as graph_rewriter.quantization.weights_per_channel says:\n  ");
+  expect_error(*floats, *by_channels, "ckpt-1: is of a network that was trained without rounding to 8 bits; --set");
 }
 
 TEST(QuantizedModels, TakeTheRangesOfTheOriginalsCheckpoints) {

@@ -136,6 +136,62 @@ TEST(FakeQuantize, TakesNoteOfRangesBeforeItsDelayAndRoundsFromThenOn) {
   EXPECT_FALSE(waiting.forward(x).equal(x)) << "evaluation always rounds";
 }
 
+FakeQuantizeOptions channels_after(int64_t channels, int64_t delay) {
+  FakeQuantizeOptions result = weights_after(delay);
+  result.channels = channels;
+  return result;
+}
+
+TEST(FakeQuantize, OfChannelsRoundsEachByItsOwnRange) {
+  FakeQuantize quantize(channels_after(4, 0));
+  at::manual_seed(8);
+  const at::Tensor sizes = at::tensor({1000.0f, 1.0f, 0.001f, 0.0f}).view({4, 1, 1, 1}),
+                   x = (sizes * at::randn({4, 4, 3, 3})).requires_grad_();
+  const at::Tensor y = quantize.forward(x), largest = x.detach().abs().amax({1, 2, 3});
+  for (int64_t c = 0; c < 4; ++c) {
+    // The third has no smaller steps than a channel of a ten-thousandth of the largest weight; 0.001 is less.
+    const double own = largest[c].item<double>(), range = std::max(own, 1e-4 * largest.max().item<double>());
+    expect_close(y[c].detach(), x[c].detach(), 0, 0.501 * range / 127, "no more than half a step off");
+    if (own == range)
+      expect_close(y[c].detach().abs().max(), largest[c], 0, 1e-6 * range, "the largest is one of the numbers");
+  }
+  EXPECT_GT((y[2] - x[2]).abs().max().item<double>(), largest[2].item<double>() / 127);
+  EXPECT_LE(std::get<0>(at::_unique2(y[0])).numel(), 255);
+  EXPECT_TRUE(torch::autograd::grad({y.sum()}, {x})[0].equal(at::ones_like(x)));
+
+  FakeQuantize other(weights_after(0));  // ranges of different numbers of channels are taken over together
+  other.forward(at::tensor({-2.0f, 3.0f}));
+  FakeQuantize::commit({&quantize, &other});
+  EXPECT_TRUE(quantize.named_buffers()["max"].equal(largest));
+  EXPECT_TRUE(quantize.named_buffers()["min"].equal(-largest));
+  EXPECT_EQ(value_of(quantize, "local_step"), 1);
+  EXPECT_EQ(value_of(other, "min"), -2);
+  EXPECT_EQ(value_of(other, "max"), 3);
+  quantize.eval();
+  EXPECT_TRUE(quantize.forward(x).equal(y));
+  EXPECT_TRUE(quantize.forward(x.detach() / 0)[3].isnan().all().item<bool>()) << "what is no number stays so";
+
+  quantize.train();
+  quantize.forward(2 * x.detach());
+  FakeQuantize::commit({&quantize}, at::zeros({}, at::kBool));
+  EXPECT_TRUE(quantize.named_buffers()["max"].equal(largest)) << "a step that is thrown away leaves no trace";
+  EXPECT_FALSE(quantize.forward(x.detach() / 0).isfinite().all().item<bool>());
+}
+
+TEST(FakeQuantize, OfChannelsWaitsForItsDelay) {
+  const at::Tensor x = at::tensor({-1.0f, 0.1234f, 1.0f, 30.0f}).view({2, 2});
+  const auto expect_delay = [&] {
+    FakeQuantize quantize(channels_after(2, 3));
+    for (int step = 1; step <= 4; ++step) {
+      EXPECT_EQ(quantize.forward(x).equal(x), step < 3) << step;
+      FakeQuantize::commit({&quantize});
+    }
+  };
+  expect_delay();
+  const kernels::device::Emulation emulation;  // where a look at the step would be a wait, the same is computed
+  expect_delay();
+}
+
 TEST(FakeQuantize, PassesGradientsOnAndTakesMapsOfZeros) {
   FakeQuantize quantize;
   quantize.eval();
@@ -298,6 +354,34 @@ TEST(QuantizedBlocks, RoundTheWeightsWithTheBatchNormInThemAndTheResult) {
   const at::Tensor evaluated = plainly(*block, picture());
   const double last = value_of(*block, "act_quant.max");
   expect_close(block->forward(picture()), evaluated.clamp_max(last), 0, 0.51 * last / 255, "evaluation");
+}
+
+TEST(QuantizedBlocks, MayRoundTheWeightsOfEachChannelByTheirOwnRange) {
+  Hyperparams hyperparams = rounded_from(0);
+  hyperparams.quantization->weights_per_channel = true;
+  const ConvBlockOptions depthwise{.in_depth = 4, .kernel = {3, 3}, .depthwise = true};
+  for (const ConvBlockOptions& options : {kConvolution, depthwise}) {
+    const auto block = seasoned(options, hyperparams), floats = seasoned(options, rounded_from({})),
+               one_range = seasoned(options, rounded_from(0));
+    const at::NoGradGuard no_gradients;
+    for (const auto& made : {block, floats, one_range})  // of a channel that has seen next to nothing
+      made->named_buffers()["BatchNorm.moving_variance"][0].fill_(1e-12);
+    for (const auto& made : {block, one_range}) {
+      made->forward(picture());
+      commit_ranges(*made);
+    }
+    const int64_t channels = block->named_buffers()["BatchNorm.moving_variance"].numel();
+    EXPECT_EQ(block->named_buffers()["weights_quant.max"].sizes(), at::IntArrayRef{channels});
+    for (const auto& made : {block, floats, one_range}) made->eval();
+    const at::Tensor expected = floats->forward(picture());
+    const auto error = [&](ConvBlock& made) {
+      return (made.forward(picture()) - expected).narrow(1, 1, channels - 1).square().mean().item<double>();
+    };
+    EXPECT_LT(5 * error(*block), error(*one_range));
+  }
+  const SeparableConvBlock separable({.in_depth = 4, .out_depth = 6, .depth_multiplier = 2}, hyperparams);
+  EXPECT_EQ(separable.named_buffers()["separable_conv2d.weights_quant.max"].numel(), 8);
+  EXPECT_EQ(separable.named_buffers()["weights_quant.max"].numel(), 6);
 }
 
 TEST(QuantizedBlocks, MayRoundBeforeTheActivationInTraining) {

@@ -1,6 +1,7 @@
 // What residual networks leave open: the place of the stride, the first value of the last scale, Keras's activation.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "osprey/nn/backbone.h"
 #include "support/golden.h"
@@ -43,6 +44,28 @@ TEST(Resnet, HalvesWhereItIsTold) {
     const bool basic = name == "resnet_v1_18";
     EXPECT_EQ(at::allclose(last[0], last[1]), !basic) << name;
     EXPECT_EQ(at::allclose(last[1], last[2]), basic) << name;
+  }
+}
+
+/// Whether the full maps are read, too, or only what goes on; sides odd and even.
+TEST(Resnet, HasTheSameGradientsWhereverItHalves) {
+  at::manual_seed(5);
+  const at::Tensor images = at::rand({2, 3, 72, 56});
+  for (const std::set<std::string>& wanted : {kLevels, std::set<std::string>{"block4"}}) {
+    std::vector<std::vector<at::Tensor>> gradients;
+    for (const Place place : {Place::kBlockEnd, Place::kFirstConvolution}) {
+      const auto network = resnet("resnet_v1_50", narrow(place));
+      at::Tensor sum = at::zeros({});
+      for (const auto& [level, map] : network->forward(images, wanted, {})) sum = sum + map.square().sum();
+      gradients.push_back(torch::autograd::grad({sum}, network->parameters(), {}, std::nullopt, false,
+                                                /*allow_unused=*/true));
+    }
+    for (size_t i = 0; i < gradients[0].size(); ++i) {
+      ASSERT_EQ(gradients[0][i].defined(), gradients[1][i].defined()) << i;
+      if (gradients[0][i].defined())
+        osprey::testing::expect_close(gradients[0][i], gradients[1][i], 1e-4,
+                                      1e-4 * gradients[1][i].abs().max().item<double>(), std::to_string(i));
+    }
   }
 }
 

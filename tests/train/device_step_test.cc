@@ -151,14 +151,19 @@ TEST_P(StepOfConfig, ReadsNothingBackAndIsTheSameWhateverABatchHolds) {
 }
 
 TEST(StepOfRoundedNetwork, ReadsNothingBackAndIsTheSameWhateverABatchHolds) {
-  for (const char* const delay : {"0", "3"}) {
+  struct Rounding {
+    const char* fields;
+    int64_t by_one_range;
+  };
+  for (const auto& [fields, by_one_range] :
+       {Rounding{"delay: 0", 70}, {"delay: 3", 70}, {"delay: 3 weights_per_channel: true", 35}}) {
     const std::vector<std::string> operations =
-        steady_operations("quickstart.config", {fmt::format("graph_rewriter={{quantization {{delay: {}}}}}", delay)});
+        steady_operations("quickstart.config", {fmt::format("graph_rewriter={{quantization {{{}}}}}", fields)});
     for (const std::string& operation : operations) EXPECT_FALSE(waits(operation)) << operation;
     EXPECT_EQ(
         std::ranges::count_if(
             operations, [](const std::string& one) { return one.starts_with("osprey::rounded_values_backward "); }),
-        70)
+        by_one_range)
         << "weights and maps of 35 convolutions";
   }
 }

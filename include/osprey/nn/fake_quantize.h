@@ -14,7 +14,10 @@ struct FakeQuantizeOptions {
   };
   Range range = Range::kMovingAverage;
   bool narrow = false;  ///< 255 numbers, so that as many lie below zero as above it
-  int64_t delay = 0;    ///< training rounds from this step on, counted from one, and only takes note of ranges before
+  /// Channels, [channels, ...], of which each has a range of its own, as far below zero as above it: of weights alone.
+  /// 0: one range for all values.
+  int64_t channels = 0;
+  int64_t delay = 0;  ///< training rounds from this step on, counted from one, and only takes note of ranges before
   double initial_min = 0, initial_max = 6;  ///< evaluation rounds by these before any training
 };
 
@@ -22,9 +25,9 @@ struct FakeQuantizeOptions {
 /// is to compute that will run with 8 bits. Gradients flow as if nothing were rounded, but not from values outside of
 /// the range.
 ///
-/// Variables: min, max (of the range, which evaluation rounds by), local_step. Training rounds by the range as the
-/// batch leaves it; that is kept aside until `commit`. The first batches of a moving average count alike, as in
-/// TensorFlow's averages without bias.
+/// Variables: min, max (of the range, which evaluation rounds by; one or [channels]), local_step. Training rounds by
+/// the range as the batch leaves it; that is kept aside until `commit`. The first batches of a moving average count
+/// alike, as in TensorFlow's averages without bias.
 ///
 /// source  Jacob et al., "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference",
 ///         CVPR 2018, section 3; TensorFlow's fake_quant_with_min_max_vars
@@ -34,7 +37,7 @@ class FakeQuantize : public Layer {
 
   /// x  of any shape, float32 or half the bits; an empty tensor, or one of the meta device, comes back as it is
   at::Tensor forward(const at::Tensor& x);
-  /// The values of a map of which batch norm and activation may be pending, rounded in the same pass.
+  /// The values of a map of which batch norm and activation may be pending, rounded in the same pass, by one range.
   at::Tensor forward(const kernels::PendingMap& x);
 
   /// Takes note of the range alone, of what need not be rounded.
@@ -53,13 +56,15 @@ class FakeQuantize : public Layer {
  private:
   /// What values are rounded by, in training as the pass that has been noted last leaves it.
   kernels::RoundingGrid grid() const;
+  /// Each channel rounded by its own range.
+  at::Tensor by_channels(const at::Tensor& x) const;
   /// Rounded by numbers that are written down, in a network that is exported.
   at::Tensor traced(const at::Tensor& x) const;
 
   FakeQuantizeOptions options_;
   int64_t first_;  // of the numbers
   at::Tensor min_, max_, local_step_;
-  std::vector<at::Tensor> passes_;  // ranges that were kept aside, [2]
+  std::vector<at::Tensor> passes_;  // ranges that were kept aside, [2] or [2, channels]
 };
 
 }  // namespace osprey::nn

@@ -22,7 +22,7 @@ class FeatureMap {
   kernels::PendingMap map_;
 };
 
-/// What a residual unit makes, for the two ways through the next one. Whoever reads it once only takes the first; of
+/// What a residual unit makes, for the two ways through the next one. Whoever reads it once only takes either; of
 /// the gradients of both, the sum is made as they are taken back.
 struct ForkedMap {
   at::Tensor map, again;  ///< the same values, maybe in the same memory: neither may be written in place

@@ -14,6 +14,7 @@ struct Quantization {
   int64_t delay = 0;  ///< values are rounded from this step on, counted from one
   /// Training rounds what a batch norm by the statistics of the batch gives before it is activated, evaluation after.
   bool before_activation = false;
+  bool weights_per_channel = false;  ///< a range for each channel of a convolution's result instead of one for all
 };
 
 /// The same for a network whose batch norms update their averages by operations of their own in the original, whatever
@@ -35,9 +36,10 @@ struct QuantizedMaps {
 
 /// Adds those of each map to `parent`, under the scopes weights_quant and act_quant, or of several maps
 /// act_quant/feature_0 and so on; none where there is no quantization.
-/// scope  in front of these, with its slash; may be empty
+/// scope     in front of these, with its slash; may be empty
+/// channels  of the convolution's result
 std::vector<ConvolutionQuantizers> quantizers_of_maps(torch::nn::Module& parent, const std::string& scope,
-                                                      const std::optional<Quantization>& quantization,
+                                                      int64_t channels, const std::optional<Quantization>& quantization,
                                                       const QuantizedMaps& maps);
 
 /// Adds one for the sum of maps that are rounded themselves; null where there is no quantization.

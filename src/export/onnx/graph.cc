@@ -28,6 +28,8 @@ int64_t onnx_type(at::ScalarType type) {
       return onnx::TensorProto::FLOAT;
     case at::kByte:
       return onnx::TensorProto::UINT8;
+    case at::kChar:
+      return onnx::TensorProto::INT8;
     case at::kInt:
       return onnx::TensorProto::INT32;
     case at::kLong:

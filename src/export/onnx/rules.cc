@@ -51,6 +51,22 @@ OnnxValue rounded_to_numbers(const Operation& o) {
   return o.graph.add("DequantizeLinear", {numbers, scale, zero});
 }
 
+/// x, scales, numbers of zero, axis, first and last number. Constants alone, the weights, written as their numbers.
+OnnxValue rounded_to_numbers_by_channels(const Operation& o) {
+  const at::Tensor x = o.constant(0).toTensor(), scales = o.constant(1).toTensor(), zeros = o.constant(2).toTensor();
+  const int64_t axis = o.axis(0, o.integer(3));
+  o.expect(4, "another first number than -127", -127);
+  o.expect(5, "another last number than 127", 127);
+  const at::Tensor rounded = at::fake_quantize_per_channel_affine(x, scales, zeros, axis, o.integer(4), o.integer(5));
+  std::vector<int64_t> along(static_cast<size_t>(x.dim()), 1);
+  along[static_cast<size_t>(axis)] = -1;
+  const at::Tensor numbers = (rounded / scales.view(along)).round() + zeros.view(along);
+  return o.graph.add(
+      "DequantizeLinear",
+      {o.graph.constant(numbers.to(at::kChar)), o.graph.constant(scales), o.graph.constant(zeros.to(at::kChar))},
+      {{"axis", axis}});
+}
+
 /// The same padding before and behind each dimension.
 Integers on_both_sides(Integers padding) {
   padding.insert(padding.end(), {padding[0], padding[1]});
@@ -260,6 +276,7 @@ const std::map<std::string_view, OnnxRule>& rules() {
       {"clamp", [](const Operation& o) { return clamped(o, 1, 2); }},
       {"clamp_min", [](const Operation& o) { return clamped(o, 1, std::nullopt); }},
       {"clamp_max", [](const Operation& o) { return clamped(o, std::nullopt, 1); }},
+      {"fake_quantize_per_channel_affine", rounded_to_numbers_by_channels},
       {"fake_quantize_per_tensor_affine", rounded_to_numbers},
       {"lt", [](const Operation& o) { return o.comparison("Less"); }},
       {"gt", [](const Operation& o) { return o.comparison("Greater"); }},

@@ -43,10 +43,9 @@ at::Tensor to_panels(const at::Tensor& weights, bool transposed, Arithmetic arit
       at::empty({device::blocks_for(columns, kPanelColumns), steps, kPanelColumns}, matrix.options());
   const auto* from = matrix.const_data_ptr<float>();
   auto* const to = panels.mutable_data_ptr<float>();
-  if (transposed) {  // some rows at a time, read as they lie
-    constexpr int64_t kRows = 32;
-    parallel_for(device::blocks_for(depth, kRows), [&](int64_t task) {
-      const int64_t row = task * kRows, own = std::min(kRows, depth - row);
+  if (transposed) {
+    parallel_for(device::blocks_for(depth, kPackedRows), [&](int64_t task) {
+      const int64_t row = task * kPackedRows, own = std::min(kPackedRows, depth - row);
       float* const target = to + steps_of(row, in_pairs) * kPanelColumns;
       (in_pairs ? static_cast<Pack>(pack_pairs) : pack_panels)(from + row * columns, columns, own, columns, target,
                                                                kPanelColumns, size);

@@ -138,13 +138,12 @@ at::Tensor PlaceSums::total() {
   const at::Tensor result = at::empty({rows_, columns_, 1, 1}, tiles_.options());
   auto *const tiles = tiles_.mutable_data_ptr<float>(), *const out = result.mutable_data_ptr<float>();
   const int64_t size = tiles_.stride(2);
-  parallel_for(tiles_.size(2), [&](int64_t row_panel) {
-    const int64_t row = row_panel * tiles_.size(3), rows = std::min(tiles_.size(3), rows_ - row);
-    for (int64_t panel = 0; panel < tiles_.size(1); ++panel) {
-      float* const sums = tiles + panel * tiles_.stride(1) + row_panel * size;  // those of the first group
-      for (int64_t group = 1; group < groups_; ++group) add_floats(sums + group * tiles_.stride(0), size, sums);
-      unpack_panel(sums, rows, panel * kPanelColumns, columns_, out + row * columns_, columns_);
-    }
+  parallel_for(tiles_.size(2) * tiles_.size(1), [&](int64_t task) {
+    const int64_t row_panel = task / tiles_.size(1), panel = task % tiles_.size(1), row = row_panel * tiles_.size(3);
+    float* const sums = tiles + panel * tiles_.stride(1) + row_panel * size;  // those of the first group
+    for (int64_t group = 1; group < groups_; ++group) add_floats(sums + group * tiles_.stride(0), size, sums);
+    unpack_panel(sums, std::min(tiles_.size(3), rows_ - row), panel * kPanelColumns, columns_, out + row * columns_,
+                 columns_);
   });
   return result;
 }

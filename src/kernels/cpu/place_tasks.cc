@@ -15,11 +15,12 @@ PlaceTasks::PlaceTasks(Arithmetic arithmetic, int64_t places, int64_t width, int
   // What a task has at a time should stay in the core's own cache, as often as its weights pass by; but the fewer
   // places, the more often these and the sums of their gradients pass by, and the less there is to do for what
   // beginning costs. AMX takes numbers of half the size, and less time for each place; where sums are made, too,
-  // more is kept of each, but many sums take as long to pass by as their products.
+  // more is kept of each and tasks are smaller, unless the sums are so many that to pass by takes them as long as
+  // products.
   constexpr int64_t kManySums = 128 << 10;
-  const bool by_amx = arithmetic == Arithmetic::kAmx, more = sums == 0 || sums > kManySums;
-  const int64_t numbers = (by_amx ? 48 : 24) << 10, least = by_amx ? (more ? 384 : 192) : 96, most = by_amx ? 512 : 384,
-                of_a_task = std::clamp(numbers / width, least, most) / unit_;
+  const bool by_amx = arithmetic == Arithmetic::kAmx, few_sums = sums > 0 && sums <= kManySums;
+  const int64_t numbers = (by_amx ? 48 : 24) << 10, least = by_amx ? (few_sums ? 192 : 384) : 96,
+                most = by_amx ? 512 : 384, of_a_task = std::clamp(numbers / width, least, most) / unit_;
   count_ = std::min(units_, device::blocks_for(units_ / of_a_task + 1, shares) * shares);
 }
 

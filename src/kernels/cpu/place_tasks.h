@@ -21,7 +21,7 @@ class PlaceTasks {
   /// places      at least kLeastPlaces
   /// width       numbers that a place has before or after its product, whichever are more
   /// shares      that tasks should divide into evenly: as many threads have the same to do
-  /// sums        over places, that each task adds to
+  /// sums        over places, that each task adds to; 0: none
   PlaceTasks(Arithmetic arithmetic, int64_t places, int64_t width, int64_t shares = kShares, int64_t sums = 0);
 
   int64_t count() const { return count_; }

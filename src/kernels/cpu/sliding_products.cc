@@ -26,13 +26,11 @@ at::Tensor to_panels(const at::Tensor& weights, bool transposed, int64_t steps) 
       at::empty({device::blocks_for(columns, kPanelColumns), taps, steps, kPanelColumns}, matrix.options());
   const auto* from = matrix.const_data_ptr<float>();
   auto* const to = panels.mutable_data_ptr<float>();
-  if (transposed) {  // some rows at a time, read as they lie
-    const int64_t rows = kAmxPlaces;
-    parallel_for(device::blocks_for(O, rows), [&](int64_t task) {
-      const int64_t row = task * rows, own = std::min(rows, O - row);
-      for (int64_t tap = 0; tap < taps; ++tap)
-        pack_pairs(from + (row * taps + taps - 1 - tap) * I, taps * I, own, I,
-                   to + tap * piece + row / 2 * kPanelColumns, kPanelColumns, taps * piece);
+  if (transposed) {
+    parallel_for(device::blocks_for(O, kPackedRows) * taps, [&](int64_t task) {
+      const int64_t row = task / taps * kPackedRows, tap = task % taps;
+      pack_pairs(from + (row * taps + taps - 1 - tap) * I, taps * I, std::min(kPackedRows, O - row), I,
+                 to + tap * piece + row / 2 * kPanelColumns, kPanelColumns, taps * piece);
     });
   } else {
     parallel_for(panels.size(0), [&](int64_t panel) {
@@ -270,12 +268,11 @@ at::Tensor SlidingSums::total() const {
   const auto* const sums = sums_.const_data_ptr<float>();
   auto* const to = result.mutable_data_ptr<float>();
   const int64_t row_size = taps_.count() * I_;
-  parallel_for(row_panels_, [&](int64_t row_panel) {
-    const int64_t row = row_panel * kTileSide, rows = std::min(kTileSide, O_ - row);
+  parallel_for(row_panels_ * column_panels_, [&](int64_t task) {
+    const int64_t row_panel = task / column_panels_, panel = task % column_panels_, row = row_panel * kTileSide;
     for (int64_t tap = 0; tap < taps_.count(); ++tap)
-      for (int64_t panel = 0; panel < column_panels_; ++panel)
-        unpack_panel(sums + panel * sums_.stride(0) + row_panel * sums_.stride(1) + tap * sums_.stride(2), rows,
-                     panel * kPanelColumns, I_, to + row * row_size + tap * I_, row_size);
+      unpack_panel(sums + panel * sums_.stride(0) + row_panel * sums_.stride(1) + tap * sums_.stride(2),
+                   std::min(kTileSide, O_ - row), panel * kPanelColumns, I_, to + row * row_size + tap * I_, row_size);
   });
   return result;
 }

@@ -19,7 +19,7 @@ int64_t fewest_amx_steps(int64_t pairs);
 struct AmxRows {
   const Bfloat16* first;
   int64_t row_step;       ///< numbers from one row to the next
-  int64_t steps;          ///< pairs of a piece: amx_steps of something
+  int64_t steps;          ///< pairs of a piece: amx_steps or fewest_amx_steps of something
   const int64_t* pieces;  ///< where they begin, numbers from the beginning of a row
   int64_t piece_count;
   int64_t line_rows = 0;  ///< 0: there is one line

@@ -1,6 +1,7 @@
 #pragma once
 #include <bit>
 #include <cstdint>
+#include <cstring>
 
 #include "kernels/arithmetic/number.h"
 #include "kernels/cpu/loops/dispatch.h"
@@ -126,7 +127,7 @@ struct PairInstructions : PairLanes<kFloats> {
   static OSPREY_INLINE void put(const Floats& first, const Floats& second, Bfloat16* to) {
     Floats result;
     asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(result) : "v"(first), "v"(second));
-    *reinterpret_cast<Floats*>(to) = result;
+    std::memcpy(to, &result, sizeof(result));
   }
 };
 #endif

@@ -10,6 +10,10 @@ namespace osprey::kernels::cpu {
 constexpr int64_t kPanelRows = 6, kPanelColumns = 16;
 constexpr int64_t kLeastRows = kPanelRows;  ///< that can be multiplied
 
+/// Rows of a matrix to be packed at a time, read as they lie: some neighbouring columns alone, of many rows, would be
+/// waited for line by line. Even, so that no pair is divided.
+constexpr int64_t kPackedRows = 32;
+
 /// How many floats, or pairs of bfloat16 numbers (loops/factors.h), so many numbers are.
 constexpr int64_t steps_of(int64_t count, bool in_pairs) { return in_pairs ? (count + 1) / 2 : count; }
 
