@@ -109,11 +109,13 @@ void synchronize_batch_norm(models::DetectionModel& model, Replicas& replicas, b
 
 void warn_of_rounding(const proto::TrainEvalPipelineConfig& config) {
   if (!config::trains_for_8_bits(config)) return;
-  const int64_t delay = config.graph_rewriter().quantization().delay(), steps = config.train_config().num_steps();
-  if (config.eval_config().use_moving_averages())
+  const proto::Quantization& quantization = config.graph_rewriter().quantization();
+  const int64_t delay = quantization.delay(), steps = config.train_config().num_steps();
+  if (config.eval_config().use_moving_averages() && !quantization.weights_per_channel())
     SPDLOG_WARN(
         "eval_config.use_moving_averages: averages of weights may be far worse in 8 bits than the weights themselves, "
-        "which training fits to the numbers there are; see docs/models.md");
+        "which training fits to the numbers there are, unless graph_rewriter.quantization.weights_per_channel gives "
+        "them numbers of their own; see docs/models.md");
   if (steps > 0 && delay > steps)
     SPDLOG_WARN(
         "graph_rewriter.quantization.delay: {} is beyond the last step, {}: training rounds nothing, evaluations "

@@ -36,6 +36,8 @@ TEST(Assembly, WhatDoesNotSuitATrainingForEightBitsIsSaid) {
   EXPECT_THAT(log_of({delay, averages + "true", steps + "800"}), AllOf(of_delay, of_averages));
   EXPECT_THAT(log_of({delay, averages + "false", steps + "1000"}), AllOf(Not(of_delay), Not(of_averages)));
   EXPECT_THAT(log_of({averages + "true", steps + "800"}), Not(of_averages));
+  EXPECT_THAT(log_of({delay, "graph_rewriter.quantization.weights_per_channel=true", averages + "true"}),
+              Not(of_averages));
 }
 
 void expect_refused(const std::string& override, const std::string& field, const std::string& why) {
