@@ -5,6 +5,8 @@
 #include <fmt/ranges.h>
 #include <torch/csrc/autograd/grad_mode.h>
 
+#include <algorithm>
+
 #include "osprey/base/error.h"
 #include "osprey/checkpoint/tensorflow_checkpoint.h"
 #include "osprey/nn/keras_names.h"
@@ -61,10 +63,8 @@ void load_model(const Checkpoint& checkpoint, models::DetectionModel& model, boo
   std::string differences;
   int count = 0;
   bool by_rounding = true;  // they differ in nothing but whether they are rounded to 8 bits
-  bool by_ranges = true;    // or in how many ranges there are
   const auto differs = [&](const std::string& name, const std::string& line) {
     by_rounding = by_rounding && nn::is_of_quantizer(name);
-    by_ranges = by_ranges && stored.contains(name);
     if (++count <= 20) differences += "\n  " + line;
   };
   const auto variables = models::variables(model);
@@ -81,14 +81,15 @@ void load_model(const Checkpoint& checkpoint, models::DetectionModel& model, boo
   for (const auto& [name, tensor] : variables) left.erase(name);
   for (const auto& [name, tensor] : left)
     differs(name, fmt::format("{}: [{}] in the checkpoint, not in the model", name, fmt::join(tensor.sizes(), ", ")));
-  by_ranges = by_ranges && left.empty();
-  if (count > 0 && by_rounding && by_ranges)
+  if (count > 0 && by_rounding && left.empty() && stored.size() == variables.size()) {  // but for sizes they are there
+    const bool of_channels = std::ranges::any_of(
+        stored, [](const auto& item) { return nn::is_of_quantizer(item.first) && item.second.dim() > 0; });
     throw CheckpointError(
-        fmt::format(
-            "{}: is of a network whose ranges of weights are of other parts: of whole layers or of channels, as "
-            "graph_rewriter.quantization.weights_per_channel says:{}",
-            source, differences),
+        fmt::format("{}: is of a network that was trained with one range for the weights of each {}; --set "
+                    "graph_rewriter.quantization.weights_per_channel={} works with it",
+                    source, of_channels ? "channel" : "layer", of_channels),
         ExitCode::kUsage);
+  }
   if (count > 0 && by_rounding)
     throw CheckpointError(
         fmt::format("{}: {}", source,

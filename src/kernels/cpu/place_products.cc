@@ -31,8 +31,6 @@ int64_t product_steps(Arithmetic arithmetic, int64_t depth) {
   return arithmetic == Arithmetic::kAmx ? amx_steps(steps) : steps;
 }
 
-using Pack = void (*)(const float*, int64_t, int64_t, int64_t, float*, int64_t, int64_t);
-
 /// The matrix that places are multiplied with, as panels of columns: [columns / kPanelColumns, steps, kPanelColumns].
 at::Tensor to_panels(const at::Tensor& weights, bool transposed, Arithmetic arithmetic) {
   const bool in_pairs = arithmetic != Arithmetic::kFloats;
@@ -47,8 +45,11 @@ at::Tensor to_panels(const at::Tensor& weights, bool transposed, Arithmetic arit
     parallel_for(device::blocks_for(depth, kPackedRows), [&](int64_t task) {
       const int64_t row = task * kPackedRows, own = std::min(kPackedRows, depth - row);
       float* const target = to + steps_of(row, in_pairs) * kPanelColumns;
-      (in_pairs ? static_cast<Pack>(pack_pairs) : pack_panels)(from + row * columns, columns, own, columns, target,
-                                                               kPanelColumns, size);
+      if (in_pairs) {
+        pack_pairs(from + row * columns, columns, own, columns, target, kPanelColumns, size);
+      } else {
+        pack_panels(from + row * columns, columns, own, columns, target, kPanelColumns, size);
+      }
     });
     const int64_t own = steps_of(depth, in_pairs);
     if (steps > own)

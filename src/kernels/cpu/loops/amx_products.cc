@@ -93,10 +93,11 @@ OSPREY_INLINE void write_sums(const float* first, const float* second, int64_t r
     if constexpr (kLanes == kPanelColumns) {
       Numbers::put(Singles<kLanes>::get(first), Singles<kLanes>::get(second), to);
     } else {
-      for (const float* const panel : {first, second})
-        for (int64_t c = 0; c < kPanelColumns; c += 2 * kLanes)
-          Numbers::put(Singles<kLanes>::get(panel + c), Singles<kLanes>::get(panel + c + kLanes),
-                       to + (panel == second ? kPanelColumns : 0) + c);
+      for (int64_t c = 0; c < kPanelColumns; c += 2 * kLanes) {
+        Numbers::put(Singles<kLanes>::get(first + c), Singles<kLanes>::get(first + c + kLanes), to + c);
+        Numbers::put(Singles<kLanes>::get(second + c), Singles<kLanes>::get(second + c + kLanes),
+                     to + kPanelColumns + c);
+      }
     }
   }
 }
@@ -118,17 +119,16 @@ OSPREY_INLINE void multiply(const AmxRows& rows, int64_t count, const float* pan
                 column_panels = (columns + kPanelColumns - 1) / kPanelColumns,
                 panel = rows.piece_count * rows.steps * kPanelColumns, row_bytes = rows.row_step * 2;
   Registers registers(height, step);
-  // What is larger passes by once, what is smaller stays in the core's own cache.
-  constexpr int64_t kStays = 128 << 10;
-  const bool stays = column_panels * panel <= kStays;
-  // As some columns of a large matrix pass by, the next ones are fetched, and only in the end what comes after it.
-  const auto ahead_of = [&](int64_t j) __attribute__((always_inline)) {
-    const bool next = !stays && j + 2 < column_panels;
-    return next ? Ahead{panels + (j + 2) * panel, 2 * panel} : ahead;
+  const PassingPanels passing{panels, panel, column_panels, /*at_a_time=*/2};
+  const bool large = passing.large();
+  const int64_t calls = blocks_of(row_tiles, large ? 1 : column_panels) * rows.piece_count * steps;
+  int64_t fetches = 0;  // with each of them
+  const auto fetch_with = [&](int64_t j) __attribute__((always_inline)) {
+    const Ahead next = passing.next(j, ahead);
+    fetches = fetches_of(next, calls);
+    return Fetch(next, calls * fetches, panels);
   };
-  const int64_t calls = blocks_of(row_tiles, stays ? column_panels : 1) * rows.piece_count * steps;
-  int64_t fetches = fetches_of(ahead_of(0), calls);
-  Fetch fetch(ahead_of(0), calls * fetches, panels);
+  Fetch fetch = fetch_with(0);
   alignas(64) float sums[4][kTileSide * kPanelColumns];
   const auto make = [&]<int kRows, int kColumns>(int64_t i, int64_t j) __attribute__((always_inline)) {
     AmxBlock<Registers, kRows, kColumns> block{registers};
@@ -177,7 +177,7 @@ OSPREY_INLINE void multiply(const AmxRows& rows, int64_t count, const float* pan
       write_sums<Numbers>(sums[kSums - kSumTiles], height, own, to, columns);
     });
   };
-  if (stays) {
+  if (!large) {
     by_twos(
         row_tiles, [&]<int kRows>(int64_t i) __attribute__((always_inline)) {
           by_twos(
@@ -187,10 +187,7 @@ OSPREY_INLINE void multiply(const AmxRows& rows, int64_t count, const float* pan
   } else {
     by_twos(
         column_panels, [&]<int kColumns>(int64_t j) __attribute__((always_inline)) {
-          if (j > 0) {
-            fetches = fetches_of(ahead_of(j), calls);
-            fetch = Fetch(ahead_of(j), calls * fetches, panels);
-          }
+          if (j > 0) fetch = fetch_with(j);
           by_twos(
               row_tiles, [&]<int kRows>(int64_t i)
                              __attribute__((always_inline)) { make.template operator()<kRows, kColumns>(i, j); });
@@ -198,7 +195,8 @@ OSPREY_INLINE void multiply(const AmxRows& rows, int64_t count, const float* pan
   }
 }
 
-/// Parts of a sum over places, in which what is multiplied stays in the nearest cache for all taps.
+/// Parts of a sum over places, in which what is multiplied stays in the nearest cache for all taps, if there are
+/// several.
 class Portions {
  public:
   Portions(int64_t steps, int64_t taps)

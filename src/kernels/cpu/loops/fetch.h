@@ -27,4 +27,23 @@ class Fetch {
   int64_t floats_ = 0;
 };
 
+/// The panels of a matrix, of which some at a time pass by.
+struct PassingPanels {
+  const float* first;
+  int64_t size, count;  ///< floats of a panel, panels
+  int64_t at_a_time;
+
+  /// Whether they pass by once each; smaller matrices may be expected to stay in the core's own cache.
+  OSPREY_INLINE bool large() const {
+    constexpr int64_t kStays = 128 << 10;  // floats
+    return count * size > kStays;
+  }
+  /// What is to be fetched as those from `panel` on pass by: of a large matrix the next ones, and only in the end what
+  /// comes after it.
+  OSPREY_INLINE Ahead next(int64_t panel, const Ahead& after) const {
+    const int64_t next = panel + at_a_time;
+    return large() && next < count ? Ahead{first + next * size, at_a_time * size} : after;
+  }
+};
+
 }  // namespace osprey::kernels::cpu

@@ -196,14 +196,12 @@ OSPREY_INLINE void multiply_by_panels(const float* rows, int64_t count, int64_t 
                                       const float* start, int64_t columns, const Ahead& ahead, Result* result) {
   using To = std::conditional_t<std::is_same_v<Result, float>, Singles<Factors::kLanes>, Factors>;
   constexpr int kLanes = Factors::kLanes, kMost = most_panels(kLanes);
-  constexpr int64_t kStays = 128 << 10;  // floats of a matrix that may be expected to stay in the core's own cache
   const int64_t row_panels = (count + kPanelRows - 1) / kPanelRows,
                 column_panels = (columns + kPanelColumns - 1) / kPanelColumns, panel = depth * kPanelColumns;
-  // While some columns of a large matrix pass by, the next ones are fetched, and only in the end what comes after it.
-  const bool large = columns * depth > kStays;
+  const PassingPanels passing{panels, panel, column_panels, kMost};
+  const bool large = passing.large();
   const auto fetch_with = [&](int64_t j) __attribute__((always_inline)) {
-    const bool next = large && j + kMost < column_panels;
-    return Fetch(next ? Ahead{panels + (j + kMost) * panel, kMost * panel} : ahead,
+    return Fetch(passing.next(j, ahead),
                  (large ? row_panels : tiles_of<kLanes>(row_panels, column_panels)) * depth / kStepsOfAFetch, rows);
   };
   Fetch fetch = fetch_with(0);
