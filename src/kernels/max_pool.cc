@@ -4,15 +4,18 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
 #include <limits>
 #include <tuple>
 
+#include "kernels/cpu/loops/pool_rows.h"
 #include "kernels/device/max_pool.h"
 #include "kernels/map_passes.h"
 #include "kernels/maps.h"
 #include "kernels/no_second_derivative.h"
 #include "kernels/operator.h"
 #include "kernels/with_elements.h"
+#include "osprey/kernels/parallel.h"
 
 namespace osprey::kernels {
 namespace {
@@ -42,6 +45,39 @@ device::PoolWindow pool_window(int64_t depth, at::IntArrayRef size, int64_t kern
           static_cast<int>(stride),    static_cast<int>(padding[0]), static_cast<int>(padding[2])};
 }
 
+/// Along a line, for loops of a CPU.
+cpu::PoolLine pool_line(const device::PoolWindow& window) {
+  return {window.depth, window.width, window.pixels, window.kernel, window.stride, window.left};
+}
+
+/// x, y  channels_last on a CPU
+template <class T>
+void pool_lines(const device::PoolWindow& window, const T* x, int64_t pictures, T* y, uint8_t* taps) {
+  const cpu::PoolLine line = pool_line(window);
+  parallel_for(pictures * window.lines, [&](int64_t number) {
+    const int64_t top = number % window.lines * window.stride - window.above, first = std::max<int64_t>(top, 0),
+                  end = std::min<int64_t>(top + window.kernel, window.height),
+                  from = (number / window.lines * window.height + first) * line.pixels * line.depth,
+                  to = number * line.windows * line.depth;
+    cpu::largest_of_windows(line, x + from, end - first, first - top, y + to, taps + to);
+  });
+}
+
+/// Of each line of the map, from the lines of windows that see it.
+template <class T>
+void pool_lines_back(const device::PoolWindow& window, const T* gradient, const uint8_t* taps, int64_t pictures,
+                     T* result) {
+  const cpu::PoolLine line = pool_line(window);
+  parallel_for(pictures * window.height, [&](int64_t number) {
+    const int64_t down = number % window.height + window.above,
+                  first = down < window.kernel ? 0 : (down - window.kernel) / window.stride + 1,
+                  end = std::min<int64_t>(down / window.stride + 1, window.lines),
+                  from = (number / window.height * window.lines + first) * line.windows * line.depth;
+    cpu::gradients_of_largest(line, gradient + from, taps + from, end - first, down - first * window.stride,
+                              result + number * line.pixels * line.depth);
+  });
+}
+
 TwoTensors pool_operator(const at::Tensor& x, int64_t kernel, int64_t stride, at::IntArrayRef padding) {
   TORCH_CHECK(x.dim() == 4 && is_element(x.scalar_type()),
               "expected a map [B, C, H, W] of float32 or half the bits, got ", x.toString(), " ", x.sizes());
@@ -54,10 +90,11 @@ TwoTensors pool_operator(const at::Tensor& x, int64_t kernel, int64_t stride, at
     using T = std::remove_pointer_t<decltype(type)>;
     const T* const in = device::data<const T>(map);
     T* const out = device::data<T>(y);
+    auto* const chosen = taps.mutable_data_ptr<uint8_t>();
+    if (device::takes_loops(x)) return pool_lines<T>(window, in, x.size(0), out, chosen);
     with_width<T>(map, {in, out}, [&](auto width) {
       const auto run = [&](auto pool) { device::for_each(x, y.numel() / width, pool); };
       const int64_t vectors = window.depth / width;
-      auto* const chosen = taps.mutable_data_ptr<uint8_t>();
       if (window.kernel == 3)
         run(device::MaxPool<T, width, 3>{window, window.lines, window.pixels, vectors, in, out, chosen});
       else
@@ -84,9 +121,10 @@ at::Tensor pool_backward_operator(const at::Tensor& gradient, const at::Tensor& 
     using T = std::remove_pointer_t<decltype(type)>;
     const T* const in = device::data<const T>(given);
     T* const out = device::data<T>(result);
+    const auto* const of_windows = chosen.const_data_ptr<uint8_t>();
+    if (device::takes_loops(gradient)) return pool_lines_back<T>(window, in, of_windows, gradient.size(0), out);
     with_width<T>(given, {in, out}, [&](auto width) {
       const int64_t vectors = window.depth / width;
-      const auto* const of_windows = chosen.const_data_ptr<uint8_t>();
       if (window.kernel == 3 && window.stride == 2) {
         using Gradient = device::MaxPoolGradientByTwo<T, width>;
         const int64_t rows = Gradient::squares(window.height, window.above),

@@ -97,7 +97,7 @@ at::Tensor upsampled(const at::Tensor& x, int64_t factor) {
 at::Tensor max_pool(const at::Tensor& x, int64_t kernel, int64_t stride, Padding padding) {
   const PaddingAmount y = padding_amount(padding, x.size(2), kernel, stride),
                       z = padding_amount(padding, x.size(3), kernel, stride);
-  if (x.is_cuda() && takes_own_operators() && kernels::takes_max_pool(x, kernel))
+  if (takes_own_operators() && kernels::takes_max_pool(x, kernel))
     return kernels::max_pool(x, kernel, {stride, {y.before, y.after, z.before, z.after}});
   const auto pooled = [&](const at::Tensor& map, std::array<int64_t, 2> before, bool ceil_mode) {
     return at::max_pool2d(map, {kernel, kernel}, {stride, stride}, before, {1, 1}, ceil_mode);
