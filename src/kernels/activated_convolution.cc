@@ -9,6 +9,7 @@
 #include "kernels/if_defined.h"
 #include "kernels/kept_arguments.h"
 #include "kernels/no_second_derivative.h"
+#include "kernels/same_again.h"
 #include "osprey/kernels/normalized_convolution.h"
 
 namespace osprey::kernels {
@@ -31,8 +32,7 @@ class ActivatedConvolutionNode : public torch::autograd::Function<ActivatedConvo
     const PendingMap input{x, or_none(mean), or_none(inverse_deviation), or_none(gamma), or_none(beta), epilogue};
     const MapWithStatistics made = normalized_convolution(input, weights, window, epsilon);
     const PendingMap own{made.y, made.mean, made.inverse_deviation, or_none(own_gamma), or_none(own_beta), clamp};
-    const at::Tensor result = pending_sum(own, addend), again = result.alias();
-    torch::autograd::impl::set_version_counter(again, torch::autograd::impl::version_counter(result));
+    const at::Tensor result = pending_sum(own, addend);
     context->save_for_backward({x, input.mean, input.inverse_deviation, input.gamma, input.beta, weights, made.y,
                                 made.mean, made.inverse_deviation, own.gamma, own.beta,
                                 clamp == Epilogue{} ? at::Tensor() : result});
@@ -41,7 +41,7 @@ class ActivatedConvolutionNode : public torch::autograd::Function<ActivatedConvo
     keep(context, window);
     context->mark_non_differentiable({made.mean, made.inverse_deviation});
     context->set_materialize_grads(false);
-    return {result, again, made.mean, made.inverse_deviation};
+    return {result, same_again(result), made.mean, made.inverse_deviation};
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {

@@ -13,6 +13,7 @@
 #include "kernels/maps.h"
 #include "kernels/no_second_derivative.h"
 #include "kernels/operator.h"
+#include "kernels/same_again.h"
 #include "kernels/with_elements.h"
 
 namespace osprey::kernels {
@@ -173,10 +174,8 @@ class Node : public torch::autograd::Function<Node> {
     context->saved_data["added"] = addend.has_value();
     context->mark_non_differentiable({result.mean, result.inverse_deviation});
     if (!clamped_sum) return {result.y, result.mean, result.inverse_deviation};
-    const at::Tensor again = result.y.alias();
-    torch::autograd::impl::set_version_counter(again, torch::autograd::impl::version_counter(result.y));
     context->set_materialize_grads(false);  // nothing may flow to one of the two
-    return {result.y, result.mean, result.inverse_deviation, again};
+    return {result.y, result.mean, result.inverse_deviation, same_again(result.y)};
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {

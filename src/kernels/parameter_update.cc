@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "kernels/cpu/loops/update_rows.h"
 #include "kernels/device/parameters.h"
@@ -153,19 +154,21 @@ at::Tensor room_for_norms(at::TensorList tensors) {
   return at::empty({static_cast<int64_t>(tensors.size())}, options.dtype(at::kDouble));
 }
 
-/// Norms of tensors by a kernel that leaves sums of squares of the blocks of a table: make_kernel(table, number of its
-/// first tensor, sums).
+/// Norms of tensors by a kernel that leaves sums of the blocks of a table: make_kernel(table, number of its first
+/// tensor, sums of its squares, how far apart rows of sums are).
+/// rows     of sums that the kernel leaves; the first are those of squares
+/// returns  [rows, blocks of all tensors] float64
 template <int kCompanions, class MakeKernel>
-void norms_on_device(const std::array<at::TensorList, kCompanions>& lists, const at::Tensor& norms,
-                     MakeKernel make_kernel) {
+at::Tensor norms_on_device(const std::array<at::TensorList, kCompanions>& lists, int64_t rows, const at::Tensor& norms,
+                           MakeKernel make_kernel) {
   using Table = device::TensorTable<kCompanions>;
   int64_t blocks = 0;
   for (const at::Tensor& tensor : lists[0]) blocks += Table::blocks_of(tensor.numel());
-  const at::Tensor sums = at::empty({blocks}, norms.options());
+  at::Tensor sums = at::empty({rows, blocks}, norms.options());
   auto* const of_blocks = sums.mutable_data_ptr<double>();
   int64_t done = 0;
   for_each_table<kCompanions>(lists, [&](const auto& table, size_t first) {
-    device::launch(norms, table.blocks(), make_kernel(table, first, of_blocks + done));
+    device::launch(norms, table.blocks(), make_kernel(table, first, of_blocks + done, blocks));
     done += table.blocks();
   });
   device::Norms kernel{.sums = of_blocks, .norms = norms.mutable_data_ptr<double>()};
@@ -175,17 +178,28 @@ void norms_on_device(const std::array<at::TensorList, kCompanions>& lists, const
     device::launch(norms, kernel.size, kernel);
     kernel = kernel.next();
   }
+  return sums;
 }
 
-/// The same by loops: sum_of(part, sum) makes that of a part.
-template <class SumOf>
-void norms_by_loops(at::TensorList tensors, const at::Tensor& norms, SumOf sum_of) {
+/// What is summed of a part.
+struct PartSums {
+  double squares = 0, penalty = 0;
+};
+
+/// The same by loops: add(part, sums) makes those of a part. Returns the penalty of all.
+template <class Add>
+double norms_by_loops(at::TensorList tensors, const at::Tensor& norms, Add add) {
   const std::vector<Part> parts = parts_of(tensors);
-  std::vector<double> sums(parts.size());
-  for_each(parts, [&](const Part& part) { sum_of(part, &sums[&part - parts.data()]); });
+  std::vector<PartSums> sums(parts.size());
+  for_each(parts, [&](const Part& part) { add(part, sums[static_cast<size_t>(&part - parts.data())]); });
   double* const result = norms.zero_().mutable_data_ptr<double>();
-  for (size_t i = 0; i < parts.size(); ++i) result[parts[i].tensor] += sums[i];
+  double penalty = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    result[parts[i].tensor] += sums[i].squares;
+    penalty += sums[i].penalty;
+  }
   for (int64_t i = 0; i < norms.size(0); ++i) result[i] = std::sqrt(result[i]);
+  return penalty;
 }
 
 at::Tensor norms_operator(at::TensorList tensors) {
@@ -193,19 +207,20 @@ at::Tensor norms_operator(at::TensorList tensors) {
   at::Tensor norms = room_for_norms(tensors);
   if (tensors.empty() || tensors[0].is_meta()) return norms;
   if (!device::takes_loops(tensors[0])) {
-    norms_on_device<1>({tensors}, norms, [](const auto& table, size_t, double* sums) {
+    norms_on_device<1>({tensors}, 1, norms, [](const auto& table, size_t, double* sums, int64_t) {
       return device::SquareSums{table, sums};
     });
   } else {
-    norms_by_loops(tensors, norms, [&](const Part& part, double* sum) {
-      cpu::square_sum(tensors[part.tensor].const_data_ptr<float>() + part.first, part.count, sum);
+    norms_by_loops(tensors, norms, [&](const Part& part, PartSums& sums) {
+      cpu::square_sum(tensors[part.tensor].const_data_ptr<float>() + part.first, part.count, &sums.squares);
     });
   }
   return norms;
 }
 
-at::Tensor finish_operator(at::TensorList gradients, at::TensorList parameters, const at::Tensor& penalties,
-                           const std::optional<at::Tensor>& divisor) {
+std::tuple<at::Tensor, at::Tensor> finish_operator(at::TensorList gradients, at::TensorList parameters,
+                                                   const at::Tensor& penalties,
+                                                   const std::optional<at::Tensor>& divisor) {
   const auto count = static_cast<int64_t>(gradients.size());
   TORCH_CHECK(parameters.size() == gradients.size(), "expected a parameter per gradient, ", count, ", got ",
               parameters.size());
@@ -225,24 +240,25 @@ at::Tensor finish_operator(at::TensorList gradients, at::TensorList parameters, 
                                                                 : at::empty_like(gradients[i]).copy_(parameters[i]));
   }
   at::Tensor norms = room_for_norms(gradients);
-  if (gradients.empty() || gradients[0].is_meta()) return norms;
+  if (gradients.empty() || gradients[0].is_meta()) return {norms, at::zeros({}, norms.options())};
   mark_written(gradients);
   const float *const of_each = penalties.const_data_ptr<float>(), *const by = divisor ? divisor->const_data_ptr<float>()
                                                                                       : nullptr;
   if (!device::takes_loops(gradients[0])) {
-    norms_on_device<2>({gradients, at::TensorList(laid_out)}, norms,
-                       [&](const auto& table, size_t first, double* sums) {
-                         return device::FinishGradients{table, of_each + 2 * first, by, sums};
-                       });
-  } else {
-    norms_by_loops(gradients, norms, [&](const Part& part, double* sum) {
-      const float* const own = of_each + 2 * part.tensor;
-      cpu::finish_rows(static_cast<float*>(gradients[part.tensor].data_ptr()) + part.first,
-                       laid_out[part.tensor].const_data_ptr<float>() + part.first, part.count,
-                       GradientRule{by != nullptr ? *by : 1.0f, own[0], own[1]}, sum);
-    });
+    const at::Tensor sums =
+        norms_on_device<2>({gradients, at::TensorList(laid_out)}, 2, norms,
+                           [&](const auto& table, size_t first, double* squares, int64_t blocks) {
+                             return device::FinishGradients{table, of_each + 2 * first, by, squares, squares + blocks};
+                           });
+    return {norms, sums[1].sum()};
   }
-  return norms;
+  const double penalty = norms_by_loops(gradients, norms, [&](const Part& part, PartSums& sums) {
+    const float* const own = of_each + 2 * part.tensor;
+    cpu::finish_rows(static_cast<float*>(gradients[part.tensor].data_ptr()) + part.first,
+                     laid_out[part.tensor].const_data_ptr<float>() + part.first, part.count,
+                     GradientRule{by != nullptr ? *by : 1.0f, own[0], own[1]}, &sums.squares, &sums.penalty);
+  });
+  return {norms, at::full({}, penalty, norms.options())};
 }
 
 void scale_operator(at::TensorList tensors, const at::Tensor& given_factors) {
@@ -272,7 +288,8 @@ TORCH_LIBRARY_FRAGMENT(osprey, library) {
          "Tensor(c!)[] second_slots, int rule, Tensor numbers, Tensor? proceed) -> ()",
          &update_operator);
   define(library,
-         "finish_gradients(Tensor(a!)[] gradients, Tensor[] parameters, Tensor penalties, Tensor? divisor) -> Tensor",
+         "finish_gradients(Tensor(a!)[] gradients, Tensor[] parameters, Tensor penalties, Tensor? divisor) -> "
+         "(Tensor, Tensor)",
          &finish_operator);
   define(library, "tensor_norms(Tensor[] tensors) -> Tensor", &norms_operator);
   define(library, "scale_tensors(Tensor(a!)[] tensors, Tensor factors) -> ()", &scale_operator);
@@ -292,11 +309,12 @@ void update_parameters(UpdateRule rule, const ParameterLists& lists, const at::T
                  if_defined(proceed));
 }
 
-at::Tensor finish_gradients(const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& parameters,
-                            const at::Tensor& penalties, const at::Tensor& divisor) {
+FinishedGradients finish_gradients(const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& parameters,
+                                   const at::Tensor& penalties, const at::Tensor& divisor) {
   const at::NoGradGuard no_gradients;
   static const auto operation = find_operator("finish_gradients", &finish_operator);
-  return operation.call(gradients, parameters, penalties, if_defined(divisor));
+  const auto [norms, penalty] = operation.call(gradients, parameters, penalties, if_defined(divisor));
+  return {norms, penalty};
 }
 
 at::Tensor tensor_norms(const std::vector<at::Tensor>& tensors) {

@@ -34,6 +34,18 @@ std::vector<nn::Regularizer> regularizers_of(const NamedTensors& parameters,
   return result;
 }
 
+/// Those whose penalty has no gradient to be added to.
+std::vector<nn::RegularizedWeight> others(const NamedTensors& parameters,
+                                          const std::vector<nn::RegularizedWeight>& regularized) {
+  std::vector<nn::RegularizedWeight> result;
+  std::ranges::copy_if(regularized, std::back_inserter(result), [&](const nn::RegularizedWeight& item) {
+    return std::ranges::none_of(parameters, [&](const auto& entry) {
+      return entry.second.is_same(item.weight) && entry.second.requires_grad();
+    });
+  });
+  return result;
+}
+
 /// What a mean is divided by: at least 1, times the scale; undefined where there is neither.
 at::Tensor divisor_of(const at::Tensor& normalizer, const at::Tensor& scale) {
   if (!normalizer.defined()) return scale;
@@ -59,7 +71,8 @@ GradientPipeline::GradientPipeline(NamedTensors trained, const GradientOptions& 
     : trained_(std::move(trained)),
       options_(options),
       adds_penalties_(!regularized.empty()),
-      regularizers_(regularizers_of(trained_, regularized)) {
+      regularizers_(regularizers_of(trained_, regularized)),
+      frozen_(others(trained_, regularized)) {
   for (const auto& entry : trained_) is_bias_.push_back(is_bias(entry.first));
 }
 
@@ -84,9 +97,10 @@ GradientNorms GradientPipeline::finish(const at::Tensor& normalizer, const at::T
     penalties_ = at::Tensor();
     write(penalties, gradients.empty() ? at::Tensor(at::zeros({})) : gradients[0], penalties_);
   }
-  const at::Tensor norms =
+  const auto [norms, of_trained] =
       kernels::finish_gradients(gradients, parameters, penalties_.view({count, 2}), divisor_of(normalizer, scale));
-  return {norms, norms.isfinite().all()};
+  const at::Tensor of_frozen = nn::regularization_loss(frozen_), penalty = of_trained.to(at::kFloat);
+  return {norms, norms.isfinite().all(), of_frozen.defined() ? penalty + of_frozen : penalty};
 }
 
 at::Tensor GradientPipeline::apply(const GradientNorms& measured) {

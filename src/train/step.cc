@@ -122,15 +122,14 @@ StepResult device_step(TrainState& state, const Batch& batch, optim::GradientPip
         {term.name, sums.normalizer.defined() ? term.value / sums.normalizer.clamp_min(1) : term.value});
     total = total + result.losses.back().value;
   }
+  const optim::GradientNorms measured = gradients.finish(sums.normalizer, scale);
   if (gradients.adds_penalties()) {
-    const at::Tensor penalty = model.regularization_loss();
-    result.losses.push_back({"Loss/regularization_loss", penalty});
-    total = total + penalty;
+    result.losses.push_back({"Loss/regularization_loss", measured.penalty});
+    total = total + measured.penalty;
   }
   if (scale.defined()) result.losses.push_back({"loss_scale", scale.clone()});
   result.losses.push_back({"Loss/total_loss", total});
 
-  const optim::GradientNorms measured = gradients.finish(sums.normalizer, scale);
   const at::Tensor finite = measured.finite.logical_and(total.isfinite());
   state.healthy.logical_and_(state.loss_scale != nullptr ? finite.logical_or(state.loss_scale->can_shrink()) : finite);
   if (state.loss_scale != nullptr) state.loss_scale->update(finite, state.healthy);

@@ -220,6 +220,7 @@ TEST(FinishGradients, DividesPenalisesAndMeasuresInAnyLayout) {
   Tensors values, gradients, exact;
   at::Tensor penalties = at::zeros({300, 2});
   const at::Tensor divisor = at::full({}, 7.0f);
+  double penalty = 0;
   for (int64_t i = 0; i < 300; ++i) {
     const auto shape = i == 17 ? std::vector<int64_t>{8, 5, 3, 3} : std::vector<int64_t>{i % 7 * 1000 + i % 3};
     values.push_back(at::randn(shape));
@@ -230,8 +231,12 @@ TEST(FinishGradients, DividesPenalisesAndMeasuresInAnyLayout) {
     penalties[i][0] = l1;
     penalties[i][1] = l2;
     exact.push_back(gradients.back() / 7 + l1 * values.back().sign() + l2 * values.back());
+    const at::Tensor numbers = values.back().to(at::kDouble);
+    penalty += (l1 * numbers.abs() + l2 / 2 * numbers.square()).sum().item<double>();
   }
-  const at::Tensor norms = finish_gradients(gradients, values, penalties, divisor);
+  const FinishedGradients finished = finish_gradients(gradients, values, penalties, divisor);
+  const at::Tensor& norms = finished.norms;
+  EXPECT_NEAR(finished.penalty.item<double>(), penalty, 1e-9 * penalty);
   for (size_t i = 0; i < values.size(); ++i) {
     expect_close(gradients[i], exact[i], 1e-6, 1e-6, "gradient " + std::to_string(i));
     EXPECT_DOUBLE_EQ(norms[static_cast<int64_t>(i)].item<double>(), tensor_norms({gradients[i]})[0].item<double>())
@@ -240,16 +245,20 @@ TEST(FinishGradients, DividesPenalisesAndMeasuresInAnyLayout) {
   const Tensors before = {gradients[8].clone()};
   finish_gradients({gradients[8]}, {values[8]}, at::zeros({1, 2}));
   EXPECT_TRUE(gradients[8].equal(before[0]));
-  EXPECT_EQ(finish_gradients({}, {}, at::zeros({0, 2})).size(0), 0);
+  const FinishedGradients none = finish_gradients({}, {}, at::zeros({0, 2}));
+  EXPECT_EQ(none.norms.size(0), 0);
+  EXPECT_EQ(none.penalty.item<double>(), 0);
 }
 
 TEST(FinishGradients, LeavesValuesWithoutPenaltyUnread) {
   Tensors gradients = {at::ones({20}), at::ones({20})};
   const Tensors values = {at::full({20}, NAN), at::full({20}, INFINITY)};
-  const at::Tensor norms = finish_gradients(gradients, values, at::tensor({0.0f, 0.0f, 0.0f, 0.5f}).view({2, 2}));
+  const at::Tensor penalties = at::tensor({0.0f, 0.0f, 0.0f, 0.5f}).view({2, 2});
+  const auto [norms, penalty] = finish_gradients(gradients, values, penalties);
   EXPECT_TRUE(gradients[0].equal(at::ones({20})));
   EXPECT_TRUE(norms[0].isfinite().item<bool>());
   EXPECT_FALSE(norms[1].isfinite().item<bool>());
+  EXPECT_FALSE(penalty.isfinite().item<bool>());
 }
 
 TEST(FinishGradients, NamesWhatDoesNotFit) {

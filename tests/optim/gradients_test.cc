@@ -183,6 +183,7 @@ TEST(GradientPipeline, AddsTheGradientsOfPenaltiesAfterTheDivision) {
     EXPECT_TRUE(trained[2].second.grad().equal(at::tensor({2.0f})));
     EXPECT_TRUE(trained[3].second.grad().equal(at::tensor({2.0f})));
     EXPECT_NEAR(found.norms[0].item<double>(), std::sqrt(2.5 * 2.5 + 1 + 3.5 * 3.5), 1e-12);
+    EXPECT_FLOAT_EQ(found.penalty.item<float>(), 3.5f + 1.25f + 4 + 4);  // of frozen weights, too
   }
   EXPECT_TRUE(trained[0].second.grad().equal(at::tensor({1.75f, -0.5f, 3.25f})));
   EXPECT_FALSE(trained[4].second.grad().defined());

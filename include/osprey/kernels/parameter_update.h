@@ -33,14 +33,19 @@ struct ParameterLists {
 void update_parameters(UpdateRule rule, const ParameterLists& lists, const at::Tensor& numbers,
                        const at::Tensor& proceed = {});
 
+/// What is known of gradients that are finished.
+struct FinishedGradients {
+  at::Tensor norms;    ///< [n] float64: what `tensor_norms` says of them
+  at::Tensor penalty;  ///< scalar float64: what the parameters add to the loss, the sum of l1 |w| + l2 / 2 w^2
+};
+
 /// Makes the gradients of a mean with penalties out of those of a sum, in place, and looks at what comes of them:
-/// g <- g / divisor + l1 sign(w) + l2 w.
+/// g <- g / divisor + l1 sign(w) + l2 w. Parameters without a penalty are not read.
 /// penalties  [n, 2] float32: l1 and l2 of each parameter w
 /// divisor    scalar float32 on the device of the gradients; undefined: 1
-/// returns    [n] float64: what `tensor_norms` says of the results
 /// operator   osprey::finish_gradients
-at::Tensor finish_gradients(const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& parameters,
-                            const at::Tensor& penalties, const at::Tensor& divisor = {});
+FinishedGradients finish_gradients(const std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& parameters,
+                                   const at::Tensor& penalties, const at::Tensor& divisor = {});
 
 /// The Euclidean norm of each tensor: [n] float64, finite exactly where all its numbers are.
 /// operator osprey::tensor_norms

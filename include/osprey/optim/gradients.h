@@ -36,17 +36,18 @@ struct GradientOptions {
   Clip clip = Clip::kGlobalNorm;
 };
 
-/// What gradients are like.
+/// What gradients are like, and what has been added to them.
 struct GradientNorms {
-  at::Tensor norms;   ///< [n] float64: of each gradient that is there
-  at::Tensor finite;  ///< scalar bool: whether every number is
+  at::Tensor norms;    ///< [n] float64: of each gradient that is there
+  at::Tensor finite;   ///< scalar bool: whether every number is
+  at::Tensor penalty;  ///< scalar float32: the penalties on all weights, frozen ones too; zero where there are none
 };
 
 /// What happens to gradients between backward and update: division, penalties, bias multiplier, (frozen variables are
 /// out already), clipping.
 class GradientPipeline {
  public:
-  /// regularized  penalties whose gradients are added; those on parameters that are not trained are passed over
+  /// regularized  penalties whose gradients are added; none to parameters that are not trained
   GradientPipeline(NamedTensors trained, const GradientOptions& options,
                    const std::vector<nn::RegularizedWeight>& regularized = {});
 
@@ -69,6 +70,7 @@ class GradientPipeline {
   GradientOptions options_;
   bool adds_penalties_;
   std::vector<nn::Regularizer> regularizers_;  ///< of each parameter
+  std::vector<nn::RegularizedWeight> frozen_;  ///< those that are not trained
   std::vector<bool> is_bias_;
   at::Tensor penalties_;     ///< [2 n] float32: weights of l1 and l2 of each gradient that is there
   at::Tensor bias_factors_;  ///< [n] float32: of each gradient that is there

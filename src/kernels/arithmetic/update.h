@@ -60,6 +60,11 @@ struct GradientRule {
     const float sign = value > 0.0f ? 1.0f : value < 0.0f ? -1.0f : 0.0f;
     return gradient / divisor + (l1 * sign + l2 * value);
   }
+  /// What the parameter adds to the loss.
+  OSPREY_INLINE double penalty(float value) const {
+    const double number = value, slope = l1, curve = 0.5 * l2;
+    return slope * std::fabs(number) + curve * number * number;
+  }
 };
 
 }  // namespace osprey::kernels

@@ -168,17 +168,18 @@ struct SquareSums {
   }
 };
 
-/// Puts all gradients through a rule and leaves the sum of squares of each block's results, in double.
+/// Puts all gradients through a rule and leaves the sum of squares of each block's results and the penalties on its
+/// values, in double.
 struct FinishGradients {
   static constexpr int kThreads = 256, kAhead = 4;
   using Table = TensorTable<2>;
   struct Shared {
-    double sums[kThreads];
+    double sums[kThreads], penalties[kThreads];
   };
   Table table;             ///< gradients, values
   const float* penalties;  ///< [tensors of the table, 2]
   const float* divisor;    ///< null: 1
-  double* sums;            ///< [blocks]
+  double *sums, *totals;   ///< [blocks], of squares and penalties
 
   template <class Block>
   OSPREY_INLINE void operator()(const Block& block, Shared& shared) const {
@@ -188,9 +189,9 @@ struct FinishGradients {
     const GradientRule rule{divisor != nullptr ? *divisor : 1.0f, penalties[2 * share.tensor],
                             penalties[2 * share.tensor + 1]};
     const bool penalises = rule.penalises();
-    double* const partial = shared.sums;
+    double *const partial = shared.sums, *const of_values = shared.penalties;
     block.run([&](int thread) {
-      double sum = 0;
+      double sum = 0, penalty = 0;
       for_elements<kAhead, kThreads>(
           thread, share,
           [&](auto width, int64_t i) {
@@ -203,14 +204,19 @@ struct FinishGradients {
             for (int k = 0; k < kWidth; ++k) {
               results[k] = penalises ? rule(all.of[0][k], all.of[1][k]) : rule(all.of[0][k]);
               sum += square(results[k]);
+              if (penalises) penalty += rule.penalty(all.of[1][k]);
             }
             write(gradients + i, results);
           });
       partial[thread] = sum;
+      of_values[thread] = penalty;
     });
     reduce<kThreads>(block, partial, Add{});
+    reduce<kThreads>(block, of_values, Add{});
     block.run([&](int thread) {
-      if (thread == 0) sums[block.index] = partial[0];
+      if (thread != 0) return;
+      sums[block.index] = partial[0];
+      totals[block.index] = of_values[0];
     });
   }
 };

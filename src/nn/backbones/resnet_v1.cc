@@ -6,9 +6,11 @@
 // second value goes on to the next block. In Keras the first unit of the next block halves, in its first convolution,
 // which for a 1x1 convolution comes to the same; later networks do it in the 3x3 convolution: the same variables, other
 // numbers.
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "kernels/same_again.h"
 #include "nn/backbones/unused_layers.h"
 #include "osprey/nn/backbone.h"
 #include "osprey/nn/convolution.h"
@@ -50,19 +52,26 @@ Hyperparams hyperparams_of(const BackboneOptions& options) {
 
 at::Tensor at_every_second(const at::Tensor& x) { return x.slice(2, 0, std::nullopt, 2).slice(3, 0, std::nullopt, 2); }
 
-/// Every second place of a map along both sides. (The gradient by one pass over the map; two slices take two.)
+/// Every second place of a map along both sides, for two ways that read it. (The gradients of both are added where the
+/// map's has them, in one pass over it; two slices take two.)
 class EverySecond : public torch::autograd::Function<EverySecond> {
  public:
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x) {
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context, const at::Tensor& x) {
+    const at::AutoDispatchBelowADInplaceOrView below;
     context->saved_data["sizes"] = x.sizes();
-    return at_every_second(x).contiguous(at::MemoryFormat::ChannelsLast);
+    context->set_materialize_grads(false);
+    const at::Tensor result = at_every_second(x).contiguous(at::MemoryFormat::ChannelsLast);
+    return {result, kernels::same_again(result)};
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 const torch::autograd::variable_list& gradients) {
+                                                 torch::autograd::variable_list gradients) {
+    if (!gradients[0].defined()) std::swap(gradients[0], gradients[1]);
+    if (!gradients[0].defined()) return {at::Tensor()};
     at::Tensor result =
         at::empty(context->saved_data["sizes"].toIntVector(), gradients[0].options(), at::MemoryFormat::ChannelsLast)
             .zero_();
-    at_every_second(result).copy_(gradients[0]);
+    at::Tensor there = at_every_second(result);
+    gradients[1].defined() ? at::add_out(there, gradients[0], gradients[1]) : there.copy_(gradients[0]);
     return {result};
   }
 };
@@ -164,11 +173,14 @@ class ResnetV1 final : public Backbone {
 
   Endpoints forward(const at::Tensor& images, const std::set<std::string>& wanted, const Context&) override {
     Endpoints endpoints;
-    const auto once = [](const at::Tensor& map) { return ForkedMap{map, map}; };
-    ForkedMap x = once(max_pool(root_->forward(images), 3, 2, Padding::kSame));
+    const at::Tensor root = max_pool(root_->forward(images), 3, 2, Padding::kSame);
+    ForkedMap x{root, root};
     auto pass = unused_->pass(is_training());
     for (size_t b = 0; b < blocks_.size() && pass.runs(endpoints.size() < wanted.size()); ++b) {
-      if (b > 0 && stride_place_ == StridePlace::kBlockEnd) x = once(EverySecond::apply(x.again));
+      if (b > 0 && stride_place_ == StridePlace::kBlockEnd) {
+        const torch::autograd::variable_list halved = EverySecond::apply(x.again);
+        x = {halved[0], halved[1]};
+      }
       for (const auto& unit : blocks_[b].units) x = unit->forward(x);
       if (wanted.count(blocks_[b].name) > 0) endpoints[blocks_[b].name] = x.map;
     }

@@ -8,39 +8,69 @@ namespace {
 /// Sums are made in so many lanes, which does not depend on the machine.
 constexpr int64_t kLanes = 8;
 
-/// The sum of the squares of value(i).
+/// The sum of value(i).
 template <class Value>
-OSPREY_INLINE double square_sum_of(int64_t count, Value value) {
+OSPREY_INLINE double sum_of(int64_t count, Value value) {
   double lanes[kLanes] = {}, sum = 0;
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes)
-    for (int64_t lane = 0; lane < kLanes; ++lane) {
-      const double one = value(i + lane);
-      lanes[lane] += one * one;
-    }
-  for (; i < count; ++i) {
-    const double one = value(i);
-    lanes[0] += one * one;
-  }
+    for (int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += value(i + lane);
+  for (; i < count; ++i) lanes[0] += value(i);
   for (const double lane : lanes) sum += lane;
   return sum;
 }
 
-OSPREY_INLINE void squares(const float* __restrict values, int64_t count, double* sum) {
-  *sum = square_sum_of(
-      count, [&](int64_t i) __attribute__((always_inline)) { return values[i]; });
+OSPREY_INLINE double square(double number) { return number * number; }
+
+/// Calls work(first, number) for pieces that stay in the nearest cache while one sum after the other is made of them.
+template <class Work>
+OSPREY_INLINE void for_pieces(int64_t count, Work work) {
+  constexpr int64_t kNear = 2048;
+  for (int64_t first = 0; first < count; first += kNear) work(first, count - first < kNear ? count - first : kNear);
 }
 
-OSPREY_INLINE void finish(float* __restrict gradients, const float* __restrict values, int64_t count,
-                          const GradientRule& given, double* sum) {
+OSPREY_INLINE double squares_of(const float* __restrict values, int64_t count) {
+  return sum_of(
+      count, [&](int64_t i) __attribute__((always_inline)) { return square(values[i]); });
+}
+
+/// The sum of the squares of what becomes of gradients.
+OSPREY_INLINE double divide(float* __restrict gradients, int64_t count, const GradientRule& rule) {
+  return sum_of(
+      count, [&](int64_t i) __attribute__((always_inline)) { return square(gradients[i] = rule(gradients[i])); });
+}
+OSPREY_INLINE double penalise(float* __restrict gradients, const float* __restrict values, int64_t count,
+                              const GradientRule& rule) {
+  return sum_of(
+      count, [&](int64_t i)
+                 __attribute__((always_inline)) { return square(gradients[i] = rule(gradients[i], values[i])); });
+}
+
+OSPREY_INLINE double penalties_of(const float* __restrict values, int64_t count, const GradientRule& rule) {
+  return sum_of(
+      count, [&](int64_t i) __attribute__((always_inline)) { return rule.penalty(values[i]); });
+}
+
+OSPREY_INLINE void squares(const float* values, int64_t count, double* sum) {
+  *sum = 0;
+  for_pieces(
+      count, [=](int64_t first, int64_t number)
+                 __attribute__((always_inline)) { *sum += squares_of(values + first, number); });
+}
+
+OSPREY_INLINE void finish(float* gradients, const float* values, int64_t count, const GradientRule& given, double* sum,
+                          double* penalty) {
   const GradientRule rule = given;  // which lies in registers
-  if (rule.penalises()) {
-    *sum = square_sum_of(
-        count, [&](int64_t i) __attribute__((always_inline)) { return gradients[i] = rule(gradients[i], values[i]); });
-  } else {
-    *sum = square_sum_of(
-        count, [&](int64_t i) __attribute__((always_inline)) { return gradients[i] = rule(gradients[i]); });
-  }
+  *sum = *penalty = 0;
+  for_pieces(
+      count, [=](int64_t first, int64_t number) __attribute__((always_inline)) {
+        if (rule.penalises()) {
+          *sum += penalise(gradients + first, values + first, number, rule);
+          *penalty += penalties_of(values + first, number, rule);
+        } else {
+          *sum += divide(gradients + first, number, rule);
+        }
+      });
 }
 
 template <class Rule>
@@ -70,7 +100,8 @@ OSPREY_DISPATCH_RULE(AverageRule)
 OSPREY_DISPATCH(square_sum, squares, (const float* values, int64_t count, double* sum), values, count, sum)
 
 OSPREY_DISPATCH(finish_rows, finish,
-                (float* gradients, const float* values, int64_t count, const GradientRule& rule, double* sum),
-                gradients, values, count, rule, sum)
+                (float* gradients, const float* values, int64_t count, const GradientRule& rule, double* sum,
+                 double* penalty),
+                gradients, values, count, rule, sum, penalty)
 
 }  // namespace osprey::kernels::cpu

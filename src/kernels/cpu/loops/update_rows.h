@@ -24,7 +24,8 @@ void update_rows(float* values, const float* gradients, float* first, float* sec
 void square_sum(const float* values, int64_t count, double* sum);
 
 /// Puts gradients through the rule, in place; their `values` are read where the rule penalises them. `sum` gets the sum
-/// of the squares of what comes of them, as `square_sum` makes it.
-void finish_rows(float* gradients, const float* values, int64_t count, const GradientRule& rule, double* sum);
+/// of the squares of what comes of them, as `square_sum` makes it, `penalty` that of the values' penalties.
+void finish_rows(float* gradients, const float* values, int64_t count, const GradientRule& rule, double* sum,
+                 double* penalty);
 
 }  // namespace osprey::kernels::cpu
