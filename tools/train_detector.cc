@@ -1,4 +1,6 @@
 // Trains a detector as its pipeline config says.
+#include <ATen/Parallel.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <memory>
@@ -35,13 +37,15 @@ auto after_the_chief(const std::optional<train::ReplicaPlace>& place, Body body)
 
 int execute(tools::TrainFlags& flags) {
   if (flags.clone_on_cpu) flags.job.device = "cpu";
-  config::Pipeline pipeline = tools::pipeline_of(flags);
+  if (flags.threads > 0) at::set_num_threads(static_cast<int>(flags.threads));
+  const auto place = train::place_from_environment(std::getenv);
+  config::Pipeline pipeline =
+      tools::pipeline_of(flags, place ? place->size : flags.launch.clones * flags.launch.machines);
   config::check(pipeline);
   if (flags.print_config) {
     cli::print(config::annotated_text(pipeline));
     return static_cast<int>(ExitCode::kDone);
   }
-  const auto place = train::place_from_environment(std::getenv);
   tools::check_launch_flags(flags, place);
   if (!place && flags.launch.clones * flags.launch.machines > 1) return tools::launch(flags, pipeline);
   std::unique_ptr<train::Replicas> replicas;

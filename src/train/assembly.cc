@@ -48,6 +48,8 @@ void check_early_stopping(const config::ConfigNode<proto::TrainEvalPipelineConfi
   if (stopping->patience_evaluations() < 1) stopping.fail("patience_evaluations", "must be >= 1, got 0");
   if (!(stopping->min_delta() >= 0))
     stopping.fail("min_delta", fmt::format("must be >= 0, got {}", stopping->min_delta()));
+  if (!std::isfinite(stopping->target()))
+    stopping.fail("target", fmt::format("must be a number, got {}", stopping->target()));
   if (root->eval_input_reader_size() == 0)
     train.fail("early_stopping", "needs evaluations within training, but there is no eval_input_reader");
   const proto::CheckpointConfig& saved = train->checkpoint();

@@ -6,7 +6,6 @@
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "osprey/base/atomic_file.h"
 #include "osprey/base/json_text.h"
@@ -14,8 +13,8 @@
 namespace osprey::train {
 
 EarlyStopping::EarlyStopping(const std::filesystem::path& model_dir, checkpoint::MetricGoal goal, int64_t patience,
-                             int64_t step)
-    : file_(model_dir / "early_stopping.json"), goal_(std::move(goal)), patience_(patience) {
+                             int64_t step, std::optional<double> target)
+    : file_(model_dir / "early_stopping.json"), goal_(std::move(goal)), patience_(patience), target_(target) {
   std::ifstream in(file_);
   if (!in) return;
   const nlohmann::json record = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
@@ -49,12 +48,14 @@ std::string EarlyStopping::reason() const {
   int64_t best_step = 0, without = 0;
   for (const auto& [step, value] : values_) {
     ++without;
+    if (target_ && (goal_.higher_is_better ? value >= *target_ : value <= *target_))
+      return fmt::format("{} has reached {:g}: it is {:.4f} at step {}", metric(), *target_, value, step);
     if (!goal_.beats(value, best)) continue;
     best = value;
     best_step = step;
     without = 0;
   }
-  if (without < patience_) return "";
+  if (patience_ == 0 || without < patience_) return "";
   const std::string since = fmt::format("in {} evaluation{} {} has not ", without, without == 1 ? "" : "s", metric());
   if (!best) return since + "had a value";
   const std::string by = goal_.min_delta > 0 ? fmt::format("by more than {:g} ", goal_.min_delta) : "";

@@ -61,6 +61,7 @@ std::string metrics_line(const LogRecord& record) {
   line["data_wait"] = record.data_wait;
   line["memory_bytes"] = record.memory_bytes;
   if (record.skipped_batches > 0) line["skipped_batches"] = record.skipped_batches;
+  line["wall_seconds"] = record.wall_seconds;
   return json_text(line);
 }
 

@@ -5,10 +5,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include <nlohmann/json.hpp>
-
-#include "osprey/base/atomic_file.h"
-#include "osprey/base/error.h"
+#include "osprey/base/clock.h"
 #include "osprey/base/memory.h"
 #include "osprey/kernels/device.h"
 #include "train/lagging_copy.h"
@@ -38,8 +35,8 @@ at::Tensor packed(const std::vector<at::Tensor>& scalars) {
 
 }  // namespace
 
-ProgressHook::ProgressHook(int64_t every_n, int64_t num_steps, std::vector<Sink> sinks)
-    : every_n_(std::max<int64_t>(1, every_n)), num_steps_(num_steps), sinks_(std::move(sinks)) {}
+ProgressHook::ProgressHook(int64_t every_n, int64_t num_steps, std::vector<Sink> sinks, double started)
+    : every_n_(std::max<int64_t>(1, every_n)), num_steps_(num_steps), sinks_(std::move(sinks)), started_(started) {}
 
 ProgressHook::~ProgressHook() = default;
 
@@ -60,6 +57,7 @@ void ProgressHook::after_step(const StepEvent& event) {
   record.data_wait = seconds_ > 0 ? data_seconds_ / seconds_ : 0;
   record.memory_bytes = bytes_in_use(event.batch.images.device());
   record.skipped_batches = event.state.skipped.total;
+  record.wall_seconds = now() - started_;
   steps_ = images_ = 0;
   seconds_ = data_seconds_ = 0;
 
@@ -75,7 +73,7 @@ void ProgressHook::after_step(const StepEvent& event) {
   if (!kernels::device::reading_waits(event.result.gradient_norm) || event.last) write();
 }
 
-void ProgressHook::after_evaluation(const TrainState&, const std::map<std::string, double>&) { write(); }
+void ProgressHook::after_evaluation(const EvaluationEvent&) { write(); }
 
 void ProgressHook::after_going_back(const TrainState& state) {
   if (pending_ && pending_->record.step > state.step) pending_.reset();
@@ -94,30 +92,5 @@ void ProgressHook::write() {
 }
 
 void write_log_line(const LogRecord& record) { SPDLOG_INFO("{}", log_line(record)); }
-
-MetricsFile::MetricsFile(const std::filesystem::path& file, int64_t step) : file_(file) {
-  std::string kept;
-  bool dropped = false;
-  {
-    std::ifstream in(file);
-    for (std::string line; std::getline(in, line);) {
-      const nlohmann::json record = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-      const bool keep =
-          record.is_object() && record.contains("step") && record["step"].is_number() && record["step"] <= step;
-      if (keep)
-        kept += line + "\n";
-      else
-        dropped = true;  // a later step, or a line that was cut off half-way
-    }
-  }
-  if (dropped) write_whole(file, kept);
-  out_.open(file, std::ios::app);
-  if (!out_) throw DataError(fmt::format("{}: cannot be written", file.string()));
-}
-
-void MetricsFile::write(const LogRecord& record) {
-  out_ << metrics_line(record) << std::endl;  // flushed, so that a killed run has shown what it did
-  if (!out_) throw DataError(fmt::format("{}: cannot be written (is the disk full?)", file_.string()));
-}
 
 }  // namespace osprey::train

@@ -16,8 +16,10 @@
 #include "osprey/train/nan_report.h"
 #include "osprey/train/progress_hook.h"
 #include "osprey/train/signals.h"
+#include "osprey/train/step_lines.h"
 #include "osprey/train/summary_hook.h"
 #include "train/evaluation.h"
+#include "train/evaluation_hook.h"
 #include "train/memory_advice.h"
 #include "train/run_arithmetic.h"
 #include "train/run_info.h"
@@ -140,15 +142,25 @@ bool stopped_before(const std::optional<EarlyStopping>& early_stopping, Replicas
   const std::string reason = early_stopping ? early_stopping->reason() : "";
   if (!reason.empty())
     SPDLOG_INFO(
-        "stopped early before: {}; nothing to do (a larger train_config.early_stopping.patience_evaluations, "
-        "or no early_stopping, goes on)",
+        "stopped early before: {}; nothing to do (a larger train_config.early_stopping.patience_evaluations, a better "
+        "target, or no early_stopping, goes on)",
         reason);
   return replicas != nullptr ? replicas->largest(reason.empty() ? 0 : 1) != 0 : !reason.empty();
+}
+
+/// "5200 steps in 4m25s, 8s of it evaluations; 9m10s in all"
+std::string duration_of(const RunOutcome& outcome, double seconds, double before) {
+  std::string text = fmt::format("{} steps in {}", outcome.steps, duration_text(seconds));
+  if (outcome.evaluation_seconds > 0)
+    text += fmt::format(", {} of it evaluations", duration_text(outcome.evaluation_seconds));
+  if (before > 0) text += fmt::format("; {} in all", duration_text(before + seconds));
+  return text;
 }
 
 }  // namespace
 
 RunOutcome run_from_here(Assembly& assembly, const JobOptions& options) {
+  const double begun = now();
   TrainState& state = assembly.state;
   Replicas* const replicas = options.replicas;
   const bool is_chief = replicas == nullptr || replicas->is_chief();
@@ -165,7 +177,10 @@ RunOutcome run_from_here(Assembly& assembly, const JobOptions& options) {
   std::optional<EarlyStopping> early_stopping;
   if (is_chief && assembly.train().has_early_stopping()) {
     const proto::EarlyStopping& config = assembly.train().early_stopping();
-    early_stopping.emplace(folder, goal_of(config, config.min_delta()), config.patience_evaluations(), state.step);
+    const bool has_patience = config.has_patience_evaluations() || !config.has_target();
+    early_stopping.emplace(folder, goal_of(config, config.min_delta()),
+                           has_patience ? config.patience_evaluations() : 0, state.step,
+                           config.has_target() ? std::optional(config.target()) : std::nullopt);
     if (options.use_fake_data)
       SPDLOG_WARN("early_stopping: made-up pictures are not evaluated, so nothing stops early");
   }
@@ -201,10 +216,17 @@ RunOutcome run_from_here(Assembly& assembly, const JobOptions& options) {
 
   const proto::TrainConfig& train = assembly.train();
   eval::EventWriter events((folder / "train").string());
-  MetricsFile metrics(folder / "metrics.jsonl", state.step);
+  StepLines metrics(folder / "metrics.jsonl", state.step), evaluations(folder / "evaluations.jsonl", state.step);
+  // What the training has taken before, as far as it is known: up to the last line of what is kept of it.
+  const double before = std::max(metrics.last("wall_seconds"), evaluations.last("wall_seconds"));
   ProgressHook progress(train.log_every_n_steps(), num_steps,
-                        {write_log_line, [&](const LogRecord& record) { metrics.write(record); },
-                         [&](const LogRecord& record) { write_scalars(events, record); }});
+                        {write_log_line, [&](const LogRecord& record) { metrics.write(metrics_line(record)); },
+                         [&](const LogRecord& record) { write_scalars(events, record); }},
+                        begun - before);
+  const double steps_per_epoch =
+      source->num_examples() > 0 ? static_cast<double>(source->num_examples()) / assembly.batch_size : 0;
+  EvaluationHook evaluation_times(steps_per_epoch, begun - before,
+                                  [&](const std::string& line) { evaluations.write(line); });
   SummaryHook summaries(events, train.save_summaries_secs(), assembly.names);
   checkpoint::Directory checkpoints(folder, retention_of(train));
   std::optional<checkpoint::BestKeeper> best;
@@ -215,7 +237,7 @@ RunOutcome run_from_here(Assembly& assembly, const JobOptions& options) {
   parts.early_stopping = early_stopping ? &*early_stopping : nullptr;
   parts.last_evaluation = &*last_evaluation;
   MemoryHook memory(assembly, replicas == nullptr);
-  parts.hooks = {&memory, &progress, &summaries};
+  parts.hooks = {&memory, &progress, &summaries, &evaluation_times};
   parts.nan_report = [&](const TrainState&, const Batch& batch, const StepResult& result) {
     const AloneScope alone(assembly, replicas);
     try {
@@ -228,16 +250,15 @@ RunOutcome run_from_here(Assembly& assembly, const JobOptions& options) {
   };
 
   if (replicas != nullptr) replicas->meet();
-  const double started = now();
   const RunOutcome outcome = run(parts, trainer_options(assembly, num_steps, source->num_examples()));
   if (outcome.roll_back_past) return outcome;
   if (outcome.stopped_early) note(folder / "run_info.json", "stopped_early_at", state.step);
   if (state.skipped.total > 0) note(folder / "run_info.json", "skipped_batches", state.skipped.total);
   if (source->num_skipped() > 0)
     SPDLOG_WARN("{} records were left out because they could not be used", source->num_skipped());
-  SPDLOG_INFO("{} at step {} after {} steps in {}",
+  SPDLOG_INFO("{} at step {} after {}",
               outcome.signal != 0 ? fmt::format("Stopped by signal {}", outcome.signal) : "Done", state.step,
-              outcome.steps, duration_text(now() - started));
+              duration_of(outcome, now() - begun, before));
   return outcome;
 }
 

@@ -72,6 +72,7 @@ class Loop {
     outcome.roll_back_past = bad_batch_;
     outcome.signal = signal_;
     outcome.stopped_early = stopped_;
+    outcome.evaluation_seconds = evaluation_seconds_;
     if (graph_) outcome.kernels_per_step = graph_->kernels();
     watchdog_.enter("", 0);
     return outcome;
@@ -214,7 +215,11 @@ class Loop {
   void evaluate() {
     if (parts_.best != nullptr) save();
     watchdog_.enter("", 0);  // an evaluation reports its own progress
-    if (const std::optional<Metrics> metrics = evaluated()) heed(*metrics);
+    const double started = now();
+    const std::optional<Metrics> metrics = evaluated();
+    const double seconds = now() - started;
+    evaluation_seconds_ += seconds;
+    if (metrics) heed({state_, *metrics, seconds});
     wait_for_chief();
     stopped_ = any(stops_);
     look_around();
@@ -224,8 +229,9 @@ class Loop {
     wait_for_chief();
   }
 
-  void heed(const Metrics& metrics) {
-    for (Hook* hook : parts_.hooks) hook->after_evaluation(state_, metrics);
+  void heed(const EvaluationEvent& event) {
+    const Metrics& metrics = event.metrics;
+    for (Hook* hook : parts_.hooks) hook->after_evaluation(event);
     if (parts_.best != nullptr && parts_.checkpoints != nullptr) {
       const auto found = metrics.find(parts_.best->metric());
       if (found == metrics.end()) throw no_metric("checkpoint.keep_best", parts_.best->metric(), metrics);
@@ -262,6 +268,7 @@ class Loop {
   int signal_ = 0;
   double saved_at_ = now();  ///< when the last checkpoint was done with, evaluation included, or the run was begun
   bool overdue_ = false;
+  double evaluation_seconds_ = 0;
   bool stops_ = false;    ///< this replica finds that the run is to stop early
   bool stopped_ = false;  ///< all have agreed on that
 };

@@ -29,6 +29,25 @@ refused "--num_clones" train_detector --model_dir "$folder/run" --num_workers 2
 shown=$("$bin/train_detector" --pipeline_config "$config" --print_config --use_tpu=False --eval_on_train_data=no --record_summaries --sample_1_of_n_eval_examples 5)
 [[ $shown == *"sample_1_of_n_examples: 5"* ]] || { echo "--sample_1_of_n_eval_examples: $shown"; exit 1; }
 
+# Flags of NVIDIA's EfficientDet.
+refused "learning_rate_base" train_detector --model_dir "$folder/run" --lr 0.1
+refused "eval_every_n_epochs" train_detector --model_dir "$folder/run" --training_mode=traineval
+refused excludes train_detector --model_dir "$folder/run" --batch_size 4 --train_batch_size 8
+refused excludes train_detector --model_dir "$folder/run" --num_epochs 4 --num_train_steps 8
+refused "no_such_field" train_detector --model_dir "$folder/run" --hparams train_config.seed=1,train_config.no_such_field=2
+shown=$("$bin/train_detector" --pipeline_config "$config" --print_config --batch_size 4 --num_clones 2 --num_epochs 3 --log_steps 20 \
+  --hparams "train_config.seed=7,train_input_reader.tf_record_input_reader.input_path=['a.record', 'b.record'],model.ssd.num_classes=5" \
+  --val_file_pattern v.record --pretrained_ckpt start --checkpoint_period 2 --num_examples_per_epoch 80 --seed 9 --use_xla --validate=True --lr_tb)
+for line in "  batch_size: 8" "  num_epochs: 3" "  seed: 9" "    every_n_steps: 20" "  log_every_n_steps: 20" 'input_path: "b.record"' \
+  'input_path: "v.record"' 'fine_tune_checkpoint: "start"' "    num_classes: 5"; do
+  [[ $shown == *"$line"* ]] || { echo "expected '$line' in $shown"; exit 1; }
+done
+[[ $shown != *num_steps* ]] || { echo "--num_epochs: $shown"; exit 1; }
+shown=$("$bin/train_detector" --pipeline_config "$config" --print_config --backbone_init classifier)
+[[ $shown == *'fine_tune_checkpoint: "classifier"'* && $shown == *'fine_tune_checkpoint_type: "classification"'* ]] || { echo "--backbone_init: $shown"; exit 1; }
+shown=$("$bin/train_detector" --pipeline_config "$config" --use_fake_data --train_batch_size 2 --benchmark --benchmark_steps 2 --set_num_threads 1 2>/dev/null)
+[[ $shown == *'"steps":2,'* ]] || { echo "--benchmark: $shown"; exit 1; }
+
 # What is only listed otherwise.
 ignored=(--set 'graph_rewriter={quantization {symmetric: true}}')
 "$bin/inspect_pipeline" --pipeline_config "$config" "${ignored[@]}" >/dev/null

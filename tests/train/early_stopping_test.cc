@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 
 #include "osprey/base/error.h"
 #include "osprey/train/job.h"
@@ -30,9 +31,10 @@ using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
 /// The reason after evaluations at the steps 1, 2, ...; "" while the run goes on.
-std::string reason(const checkpoint::MetricGoal& goal, int64_t patience, const std::vector<double>& values) {
+std::string reason(const checkpoint::MetricGoal& goal, int64_t patience, const std::vector<double>& values,
+                   std::optional<double> target = {}) {
   const TempDir folder;
-  EarlyStopping stopping(folder.path(), goal, patience, 0);
+  EarlyStopping stopping(folder.path(), goal, patience, 0, target);
   for (size_t i = 0; i < values.size(); ++i) stopping.add(static_cast<int64_t>(i) + 1, values[i]);
   return stopping.reason();
 }
@@ -59,6 +61,14 @@ TEST(EarlyStopping, WhatIsBetterByTooLittleIsNoImprovement) {
   EXPECT_EQ(reason(goal, 3, values), "");
   EXPECT_EQ(reason(goal, 2, {0.5, 0.55, 0.6}),
             "in 2 evaluations score has not improved by more than 0.125 on the best so far, 0.5000 at step 1");
+}
+
+TEST(EarlyStopping, EndsWithTheFirstEvaluationThatReachesTheTarget) {
+  const checkpoint::MetricGoal score{.metric = "score"}, loss{.metric = "loss", .higher_is_better = false};
+  EXPECT_EQ(reason(score, 0, {0.1, 0.6, 0.7}, 0.6), "score has reached 0.6: it is 0.6000 at step 2");
+  EXPECT_EQ(reason(loss, 0, {4, 2.5}, 3), "loss has reached 3: it is 2.5000 at step 2");
+  EXPECT_EQ(reason(score, 0, {0.5, std::nan(""), 0.4, 0.3}, 0.6), "") << "without patience nothing else ends it";
+  EXPECT_THAT(reason(score, 2, {0.5, 0.4, 0.3}, 0.6), HasSubstr("in 2 evaluations score has not improved"));
 }
 
 TEST(EarlyStopping, AMetricWithoutAValueIsNoImprovement) {
@@ -244,6 +254,18 @@ TEST(EarlyStopping, TheProgramSaysWhyItEndsAndThatNothingIsLeftToDo) {
   EXPECT_EQ(training.newest(), 3);
 }
 
+TEST(EarlyStopping, TheProgramEndsWhereTheTargetIsReached) {
+  TrainingWithoutProgress training;
+  const std::string loss =
+      "--num_train_steps 20 --set train_config.early_stopping.metric=Loss/total_loss --set "
+      "train_config.early_stopping.target=";
+  ASSERT_EQ(training.run(loss + "1e6"), 0) << training.log;
+  EXPECT_EQ(training.newest(), 1);
+  EXPECT_THAT(training.log, HasSubstr("Early stopping at step 1: Loss/total_loss has reached 1e+06: it is"));
+  ASSERT_EQ(training.run(loss + "0"), 0) << training.log;
+  EXPECT_EQ(training.newest(), 3) << "another target goes on, as far as there is patience";
+}
+
 TEST(EarlyStopping, AllReplicasEndAtTheSameStepAlsoWhenTheyGoOn) {
   TrainingWithoutProgress training;
   ASSERT_EQ(training.run("--num_clones 2 --num_train_steps 2"), 0) << training.log;
@@ -270,6 +292,8 @@ TEST(EarlyStopping, WithoutEvaluationsIsAnErrorBeforeTheFirstStep) {
               ThrowsMessage<ConfigError>(HasSubstr("early_stopping.patience_evaluations: must be >= 1")));
   EXPECT_THAT(training({"train_config.early_stopping.min_delta=-1"}),
               ThrowsMessage<ConfigError>(HasSubstr("early_stopping.min_delta: must be >= 0")));
+  EXPECT_THAT(training({"train_config.early_stopping.target=nan"}),
+              ThrowsMessage<ConfigError>(HasSubstr("early_stopping.target: must be a number")));
 }
 
 }  // namespace

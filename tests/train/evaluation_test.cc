@@ -1,9 +1,11 @@
 // Evaluations inside a run.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
+#include <fstream>
 #include <thread>
 
 #include "osprey/base/error.h"
@@ -17,6 +19,7 @@ namespace {
 
 using osprey::testing::TempDir;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::ThrowsMessage;
@@ -92,6 +95,32 @@ TEST(EvaluationInARun, IsEndedByASignalAndMadeWhenTheRunIsStartedAgain) {
               AllOf(HasSubstr("The evaluation of step 1 is left unfinished because of the signal"),
                     HasSubstr("already at step 1 >= num_steps 1; its evaluation, which was lost, is made now"),
                     HasSubstr("already at step 1 >= num_steps 1, nothing to do")));
+}
+
+TEST(EvaluationInARun, IsLoggedWithTheTimeThatTheTrainingHasTaken) {
+  const Shapes shapes(kThreeClasses, 4);
+  const std::filesystem::path run = shapes.folder / "run";
+  for (const int steps : {2, 3})
+    train(shapes.pipeline({"eval_config.eval_every_n_steps=1", fmt::format("train_config.num_steps={}", steps)}),
+          {.model_dir = run.string()});
+  std::ifstream lines(run / "evaluations.jsonl");
+  int64_t step = 0;
+  double seconds = 0, evaluations = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const nlohmann::json record = nlohmann::json::parse(line);
+    EXPECT_EQ(record.at("step"), ++step);
+    EXPECT_EQ(record.at("epoch"), static_cast<double>(step) / 2);
+    evaluations += record.at("evaluation_seconds").get<double>();
+    EXPECT_GT(record.at("wall_seconds").get<double>(), seconds) << "that of the first start counts in the second";
+    seconds = record.at("wall_seconds").get<double>();
+    EXPECT_GT(seconds, evaluations);
+    EXPECT_TRUE(record.at("metrics").contains("DetectionBoxes_Precision/mAP"));
+  }
+  EXPECT_EQ(step, 3);
+  EXPECT_THAT(
+      osprey::testing::read_file(run / "train.log"),
+      AllOf(ContainsRegex("Done at step 2 after 2 steps in [0-9]+s, [0-9]+s of it evaluations\n"),
+            ContainsRegex("Done at step 3 after 1 steps in [0-9]+s, [0-9]+s of it evaluations; [0-9]+s in all\n")));
 }
 
 TEST(EvaluationInARun, SaysWhichOfSeveralReadersItTakes) {

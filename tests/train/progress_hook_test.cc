@@ -28,7 +28,7 @@ class WatchedRun {
     result_.gradient_norm.fill_(10 * toy_.state.step);
     hook_.after_step({toy_.state, result_, batch_, 4, 0.5, 2, last});
   }
-  void evaluate() { hook_.after_evaluation(toy_.state, {}); }
+  void evaluate() { hook_.after_evaluation({toy_.state, {}, 1}); }
   std::vector<int64_t> written() const {
     std::vector<int64_t> steps;
     for (const LogRecord& record : records_) {

@@ -36,7 +36,7 @@ class Recorder final : public Hook {
     last.push_back(event.last);
     losses.push_back(event.result.losses.back().value.item<double>());
   }
-  void after_evaluation(const TrainState& state, const Metrics&) override { evaluated.push_back(state.step); }
+  void after_evaluation(const EvaluationEvent& event) override { evaluated.push_back(event.state.step); }
   std::vector<int64_t> steps, evaluated;
   std::vector<bool> last;
   std::vector<double> losses;

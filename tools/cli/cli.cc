@@ -205,7 +205,7 @@ void accept_logging_flags(CLI::App& app) {
          "--logtostderr,--alsologtostderr",
          [](int64_t) { SPDLOG_INFO("the log goes to stderr anyway; no flag is needed for that"); },
          "Accepted; the log goes to stderr anyway")
-      ->group("Compatibility");
+      ->group("As in the TF Object Detection API");
 }
 
 int run_with_code(CLI::App& app, const std::string& example, int argc, char** argv, const std::function<int()>& body) {

@@ -9,19 +9,26 @@
 #include <vector>
 
 #include "osprey/base/error.h"
+#include "osprey/train/trainer.h"
 
 namespace osprey::tools {
 namespace {
 
 /// The overrides of flags that stand for a field.
-std::vector<std::string> assignments(const TrainFlags& flags) {
+std::vector<std::string> assignments(const TrainFlags& flags, int64_t replicas) {
   std::vector<std::string> result = flags.config.overrides.assignments;
+  result.insert(result.end(), flags.of_fields.begin(), flags.of_fields.end());
   const auto set = [&](const char* field, const std::optional<int64_t>& value) {
     if (value) result.push_back(fmt::format("{}={}", field, *value));
   };
   set("train_config.num_steps", flags.num_train_steps);
   if (flags.num_train_steps) result.push_back("train_config.num_epochs=");
   set("train_config.batch_size", flags.batch_size);
+  if (flags.images_per_replica) set("train_config.batch_size", *flags.images_per_replica * replicas);
+  if (flags.num_epochs) {
+    result.push_back(fmt::format("train_config.num_epochs={}", *flags.num_epochs));
+    result.emplace_back("train_config.num_steps=");
+  }
   set("train_config.checkpoint.every_n_steps", flags.checkpoint_every_n);
   set("train_config.log_every_n_steps", flags.log_every_n);
   set("eval_config.eval_every_n_steps", flags.eval_every_n);
@@ -45,12 +52,16 @@ std::string depth_assignment(const config::Pipeline& pipeline, int64_t depth) {
 
 }  // namespace
 
-config::Pipeline pipeline_of(const TrainFlags& flags) {
+config::Pipeline pipeline_of(const TrainFlags& flags, int64_t replicas) {
   config::Overrides overrides = flags.config.overrides;
-  overrides.assignments = assignments(flags);
+  overrides.assignments = assignments(flags, replicas);
   const std::string& file = flags.config.pipeline_config;
   config::Pipeline pipeline = config::load_pipeline(file, overrides);
-  if (!flags.resnet_depth && !flags.sample_1_of_n) return pipeline;
+  if (!flags.resnet_depth && !flags.sample_1_of_n && !flags.checkpoint_period) return pipeline;
+  if (flags.checkpoint_period)
+    overrides.assignments.push_back(fmt::format("train_config.checkpoint.every_n_steps={}",
+                                                train::steps_for(*flags.checkpoint_period, flags.examples_per_epoch,
+                                                                 pipeline.message->train_config().batch_size())));
   if (flags.resnet_depth) overrides.assignments.push_back(depth_assignment(pipeline, *flags.resnet_depth));
   if (flags.sample_1_of_n)
     for (int i = 0; i < pipeline.message->eval_input_reader_size(); ++i)

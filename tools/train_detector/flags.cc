@@ -1,43 +1,8 @@
 #include "train_detector/flags.h"
 
-#include <spdlog/spdlog.h>
+#include "train_detector/foreign_flags.h"
 
 namespace osprey::tools {
-namespace {
-
-/// Flags that the original's trainers take: some are obeyed, some have nothing to do here, and the rest say what does
-/// it.
-void add_flags_of_the_original(CLI::App& app, TrainFlags& flags) {
-  const std::string group = "Compatibility";
-  app.add_option("--sample_1_of_n_eval_examples", flags.sample_1_of_n,
-                 "Evaluates every n-th example only (eval_input_reader[i].sample_1_of_n_examples)")
-      ->check(cli::at_least(1))
-      ->group(group);
-  for (const char* name : {"--record_summaries", "--run_once"})
-    app.add_flag_callback(
-           name, [name] { SPDLOG_INFO("{} changes nothing here", name); }, "Changes nothing")
-        ->group(group);
-  const auto refused = [&](const std::string& name, const std::string& why, const std::string& harmless = "false") {
-    const auto refuse = [name, why, harmless](const std::string& value) {
-      const std::string said = CLI::detail::to_lower(value);
-      const bool is_no = said == harmless || said == "f" || said == "0" || said == "n" || said == "no";
-      if (!is_no) throw CLI::ValidationError(name, why);
-    };
-    app.add_option_function<std::string>(name, refuse, "Is refused: " + why)
-        ->expected(0, 1)
-        ->default_str("true")
-        ->group(group);
-  };
-  refused("--checkpoint_dir", "eval_detector evaluates the checkpoints of a folder");
-  refused("--eval_timeout", "eval_detector --watch waits for checkpoints");
-  refused("--use_tpu", "there are no TPUs here; --device names a GPU or the CPU");
-  refused("--tpu_name", "there are no TPUs here; --device names a GPU or the CPU");
-  refused("--num_workers", "--num_clones and --worker_replicas say how many processes train together", "1");
-  refused("--eval_on_train_data", "eval_input_reader may name the training records");
-}
-
-}  // namespace
-
 void add_flags(CLI::App& app, TrainFlags& flags) {
   cli::add_config_flags(app, flags.config);
   app.add_option("--model_dir,--train_dir", flags.job.model_dir,
@@ -54,7 +19,8 @@ void add_flags(CLI::App& app, TrainFlags& flags) {
                  "Steps between checkpoints (train_config.checkpoint.every_n_steps)")
       ->check(cli::at_least(0))
       ->group("Run");
-  app.add_option("--log_every_n", flags.log_every_n, "Steps between log lines (train_config.log_every_n_steps)")
+  app.add_option("--log_every_n,--log_steps", flags.log_every_n,
+                 "Steps between log lines (train_config.log_every_n_steps)")
       ->check(cli::at_least(1))
       ->group("Run");
   app.add_option("--eval_every_n", flags.eval_every_n,
@@ -140,7 +106,7 @@ void add_flags(CLI::App& app, TrainFlags& flags) {
       ->group("Trying out");
   app.add_flag("--print_config", flags.print_config, "Prints the config after all overrides and ends")
       ->group("Trying out");
-  add_flags_of_the_original(app, flags);
+  add_foreign_flags(app, flags);
   cli::accept_logging_flags(app);
 }
 

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/cli.h"
 #include "osprey/train/job.h"
@@ -22,7 +23,10 @@ struct TrainFlags {
   int64_t ps_tasks = 0;
   double replica_timeout = 300;
   bool dry_run = false, print_config = false, clone_on_cpu = false;
-  std::optional<int64_t> sample_1_of_n;
+  std::optional<int64_t> sample_1_of_n, images_per_replica;
+  std::optional<double> num_epochs, checkpoint_period;
+  int64_t examples_per_epoch = 120000, threads = 0;
+  std::vector<std::string> of_fields;  ///< "field=value" of flags that stand for a field
 };
 
 void add_flags(CLI::App& app, TrainFlags& flags);

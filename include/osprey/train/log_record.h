@@ -16,6 +16,7 @@ struct LogRecord {
   double data_wait = 0;         ///< share of the time spent waiting for batches, 0 to 1
   int64_t memory_bytes = 0;     ///< resident now; of a run on a GPU, what libtorch has reserved there
   int64_t skipped_batches = 0;  ///< left out since the training began; where there are none, nothing is said of them
+  double wall_seconds = 0;      ///< since the training began, evaluations and checkpoints included
 };
 
 /// "Step 16800/150000 (11%) loss=0.788 cls=0.51 loc=0.21 reg=0.07 lr=0.0040 grad=3.1 0.412s/step 19.4 img/s
@@ -24,7 +25,7 @@ std::string log_line(const LogRecord& record);
 
 /// One line of metrics.jsonl: an object with `step`, `total_loss` and every other loss by the last part of its tag,
 /// `learning_rate`, `gradient_norm`, `seconds_per_step`, `images_per_second`, `data_wait`, `memory_bytes`, where
-/// batches were left out `skipped_batches`.
+/// batches were left out `skipped_batches`, and `wall_seconds`.
 std::string metrics_line(const LogRecord& record);
 
 /// "15h14m", "14m05s", "42s".

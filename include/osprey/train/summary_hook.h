@@ -32,7 +32,7 @@ class SummaryHook final : public Hook {
   ~SummaryHook() override;
 
   void after_step(const StepEvent& event) override;
-  void after_evaluation(const TrainState&, const std::map<std::string, double>&) override { write(); }
+  void after_evaluation(const EvaluationEvent&) override { write(); }
   void after_going_back(const TrainState& state) override;
 
  private:

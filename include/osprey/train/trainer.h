@@ -71,6 +71,7 @@ struct RunOutcome {
   bool already_done = false;              ///< the state was at num_steps, or where it was stopped early, from the start
   bool stopped_early = false;             ///< it ended before num_steps, since its evaluations no longer improved
   int64_t kernels_per_step = 0;           ///< where steps were recorded as a CUDA graph
+  double evaluation_seconds = 0;          ///< that evaluations took
   int signal = 0;                         ///< the signal that ended it; a checkpoint was written
   std::optional<int64_t> roll_back_past;  ///< it is to go back to `rollback_target`, and on after this batch
 };
