@@ -1,8 +1,10 @@
 #include "train_detector/config.h"
 
 #include <fmt/format.h>
+#include <google/protobuf/message.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cctype>
 #include <regex>
 #include <string>
@@ -50,6 +52,50 @@ std::string depth_assignment(const config::Pipeline& pipeline, int64_t depth) {
   return fmt::format("model.ssd.feature_extractor.type={}{}{}", parts[1].str(), depth, parts[2].str());
 }
 
+/// The overrides of a schedule's parts, which each kind of schedule calls by its own names.
+std::vector<std::string> schedule_assignments(const config::Pipeline& pipeline, const TrainFlags& flags) {
+  struct Names {
+    const char *schedule, *rate, *warmup_rate, *warmup_steps;
+  };
+  constexpr Names kNames[] = {
+      {"constant_learning_rate", "learning_rate", nullptr, nullptr},
+      {"exponential_decay_learning_rate", "initial_learning_rate", "burnin_learning_rate", "burnin_steps"},
+      {"cosine_decay_learning_rate", "learning_rate_base", "warmup_learning_rate", "warmup_steps"}};
+  std::string path = "train_config.optimizer";
+  const google::protobuf::Message* message = &pipeline.message->train_config().optimizer();
+  const google::protobuf::FieldDescriptor* chosen = nullptr;
+  const auto enter = [&](const google::protobuf::FieldDescriptor* field) {
+    if (field == nullptr) throw ConfigError(path + ": must be set where --lr or a warm-up is given");
+    path += "." + field->name();
+    message = &message->GetReflection()->GetMessage(*message, field);
+    chosen = field;
+  };
+  const auto of_one = [&](const char* name) {
+    return message->GetReflection()->GetOneofFieldDescriptor(*message, message->GetDescriptor()->FindOneofByName(name));
+  };
+  enter(of_one("optimizer"));
+  enter(message->GetDescriptor()->FindFieldByName("learning_rate"));
+  enter(of_one("learning_rate"));
+  const auto* const names =
+      std::ranges::find_if(kNames, [&](const Names& one) { return chosen->name() == one.schedule; });
+  std::vector<std::string> result;
+  const auto set = [&](const char* flag, const char* field, const auto& value) {
+    if (!value) return;
+    if (field == nullptr)
+      throw ConfigError(fmt::format("{}: {} has no such part; --set changes its fields", flag, path));
+    result.push_back(fmt::format("{}.{}={}", path, field, *value));
+  };
+  const bool known = names != std::end(kNames);
+  std::optional<int64_t> steps;
+  if (flags.schedule.warmup_epochs)
+    steps = train::steps_for(*flags.schedule.warmup_epochs, flags.examples_per_epoch,
+                             pipeline.message->train_config().batch_size());
+  set("--lr", known ? names->rate : nullptr, flags.schedule.rate);
+  set("--warmup_value", known ? names->warmup_rate : nullptr, flags.schedule.warmup_rate);
+  set("--warmup_epochs", known ? names->warmup_steps : nullptr, steps);
+  return result;
+}
+
 }  // namespace
 
 config::Pipeline pipeline_of(const TrainFlags& flags, int64_t replicas) {
@@ -57,7 +103,10 @@ config::Pipeline pipeline_of(const TrainFlags& flags, int64_t replicas) {
   overrides.assignments = assignments(flags, replicas);
   const std::string& file = flags.config.pipeline_config;
   config::Pipeline pipeline = config::load_pipeline(file, overrides);
-  if (!flags.resnet_depth && !flags.sample_1_of_n && !flags.checkpoint_period) return pipeline;
+  if (!flags.resnet_depth && !flags.sample_1_of_n && !flags.checkpoint_period && !flags.schedule.any()) return pipeline;
+  if (flags.schedule.any())
+    for (const std::string& assignment : schedule_assignments(pipeline, flags))
+      overrides.assignments.push_back(assignment);
   if (flags.checkpoint_period)
     overrides.assignments.push_back(fmt::format("train_config.checkpoint.every_n_steps={}",
                                                 train::steps_for(*flags.checkpoint_period, flags.examples_per_epoch,

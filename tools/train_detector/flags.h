@@ -10,6 +10,12 @@
 
 namespace osprey::tools {
 
+/// Parts of a schedule of learning rates, whatever kind it is of.
+struct ScheduleFlags {
+  std::optional<double> rate, warmup_rate, warmup_epochs;
+  bool any() const { return rate || warmup_rate || warmup_epochs; }
+};
+
 struct TrainFlags {
   cli::ConfigFlags config;
   train::JobOptions job;
@@ -26,6 +32,7 @@ struct TrainFlags {
   std::optional<int64_t> sample_1_of_n, images_per_replica;
   std::optional<double> num_epochs, checkpoint_period;
   int64_t examples_per_epoch = 120000, threads = 0;
+  ScheduleFlags schedule;
   std::vector<std::string> of_fields;  ///< "field=value" of flags that stand for a field
 };
 

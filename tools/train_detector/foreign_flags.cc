@@ -95,9 +95,14 @@ void add_flags_of_efficientdet(CLI::App& app, TrainFlags& flags) {
   of.obeyed("--checkpoint_period", flags.checkpoint_period, "Passes over --num_examples_per_epoch between checkpoints")
       ->check(CLI::PositiveNumber)
       ->excludes("--checkpoint_every_n");
-  of.obeyed("--num_examples_per_epoch", flags.examples_per_epoch, "For --checkpoint_period")
+  of.obeyed("--num_examples_per_epoch", flags.examples_per_epoch, "For --checkpoint_period and --warmup_epochs")
       ->check(cli::at_least(1))
       ->capture_default_str();
+  of.obeyed("--lr", flags.schedule.rate, "The schedule's learning rate")->check(CLI::PositiveNumber);
+  of.obeyed("--warmup_epochs", flags.schedule.warmup_epochs, "Passes over --num_examples_per_epoch to warm up in")
+      ->check(CLI::NonNegativeNumber);
+  of.obeyed("--warmup_value", flags.schedule.warmup_rate, "The learning rate that warming up begins with")
+      ->check(CLI::NonNegativeNumber);
   app.add_option_function<std::string>(
          "--hparams",
          [&flags](const std::string& list) {
@@ -137,11 +142,12 @@ void add_flags_of_efficientdet(CLI::App& app, TrainFlags& flags) {
   of.idle("--time_history", "the log, metrics.jsonl and evaluations.jsonl have the times");
   of.idle("--lr_tb", "TensorBoard has the learning rate in any case");
   of.idle("--validate", "a run is evaluated where the config has an eval_input_reader");
-  of.refused("--lr", "the schedule has the rate: --set train_config.optimizer...learning_rate_base=");
-  of.refused("--warmup_epochs", "the schedule has warmup_steps: --set train_config.optimizer...warmup_steps=");
-  of.refused("--warmup_value", "the schedule has it: --set train_config.optimizer...warmup_learning_rate=");
   of.refused("--model_name", "the config says it: model.ssd.feature_extractor.type");
-  of.refused("--training_mode", "eval_config.eval_from_epoch and eval_every_n_epochs say when a run is evaluated");
+  of.refused(
+      "--training_mode",
+      "eval_config.eval_from_epoch and eval_every_n_epochs say when a run is evaluated, --set eval_input_reader= "
+      "that it is not",
+      "traineval");
   of.refused("--eval_samples", "--sample_1_of_n_eval_examples evaluates fewer examples");
   of.refused("--val_json_file", "eval_input_reader { annotation_input_reader } reads COCO's annotations");
   of.refused("--testdev_dir", "detect --json writes the detections of a folder of pictures");
