@@ -44,6 +44,14 @@ bool may_use_tiles() {
 }
 #endif
 
+#if defined(__x86_64__) && defined(__GNUC__)
+/// Whether the CPU converts numbers of IEEE 754 binary16 (Intel's manual of the architecture, volume 1, chapter 14.4).
+bool has_f16c() {
+  unsigned int eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+#endif
+
 /// most  more is not asked for
 InstructionSet best_of_machine(InstructionSet most) {
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -54,7 +62,7 @@ InstructionSet best_of_machine(InstructionSet most) {
     return most >= InstructionSet::kAmxBf16 && may_use_tiles() ? InstructionSet::kAmxBf16 : InstructionSet::kAvx512Bf16;
 #endif
   if (avx512) return InstructionSet::kAvx512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return InstructionSet::kAvx2;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c()) return InstructionSet::kAvx2;
 #endif
   return InstructionSet::kAny;
 }

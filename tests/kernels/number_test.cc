@@ -3,6 +3,11 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <type_traits>
+
+#include "kernels/cpu/loops/floats.h"
+
 namespace osprey::kernels {
 namespace {
 
@@ -33,6 +38,38 @@ void expect_all(at::ScalarType type) {
     } else {
       ASSERT_EQ(ours.bits, static_cast<uint16_t>(rounded.const_data_ptr<int16_t>()[i])) << floats[i];
     }
+  }
+}
+
+/// The same bits, but for numbers that are none, of which there are many.
+template <class Bits>
+void expect_same(const at::Tensor& ours, const at::Tensor& wanted, const char* what) {
+  const at::Tensor same =
+      (ours.view(Bits::value) == wanted.view(Bits::value)).logical_or(ours.isnan() & wanted.isnan());
+  EXPECT_TRUE(same.all().template item<bool>()) << what << ": " << ours.masked_select(~same).slice(0, 0, 5);
+}
+
+/// Loops, which have instructions for it, do as `load` and `store`, in pieces of any length.
+TEST(Numbers, OfIeeeHalvesAreReadAndRoundedByLoopsAsOneByOne) {
+  using Floats = std::integral_constant<at::ScalarType, at::kInt>;
+  using Halves = std::integral_constant<at::ScalarType, at::kShort>;
+  const at::Tensor halves = all_bits().view(at::kHalf);
+  at::Tensor exact = at::empty({halves.numel()}, at::kFloat), floats = at::empty_like(exact);
+  const auto* const numbers = static_cast<const Float16*>(halves.const_data_ptr());
+  for (int64_t i = 0; i < halves.numel(); ++i) exact.mutable_data_ptr<float>()[i] = load(numbers + i);
+  const at::Tensor between =
+      at::cat({exact, (exact + exact.roll(1)) / 2, exact * 1.0001, exact * 0.99995, exact * 1e3, exact * 1e-4});
+  at::Tensor wanted = at::empty({between.numel()}, at::kHalf), rounded = at::empty_like(wanted);
+  for (int64_t i = 0; i < between.numel(); ++i)
+    store(static_cast<Float16*>(wanted.data_ptr()) + i, between.const_data_ptr<float>()[i]);
+  for (const int64_t piece : {int64_t{1}, int64_t{29}, halves.numel()}) {
+    for (int64_t i = 0; i < halves.numel(); i += piece)
+      cpu::copy_floats(numbers + i, 0, 1, std::min(piece, halves.numel() - i), floats.mutable_data_ptr<float>() + i, 0);
+    expect_same<Floats>(floats, exact, "read");
+    for (int64_t i = 0; i < between.numel(); i += piece)
+      cpu::round_floats(between.const_data_ptr<float>() + i, std::min(piece, between.numel() - i),
+                        static_cast<Float16*>(rounded.data_ptr()) + i);
+    expect_same<Halves>(rounded, wanted, "rounded");
   }
 }
 

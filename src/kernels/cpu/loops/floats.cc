@@ -38,18 +38,13 @@ OSPREY_INLINE void round_piece(const float* __restrict from, int64_t size, T* __
   for (int64_t i = 0; i < size; ++i) store(to + i, from[i]);
 }
 
-OSPREY_INLINE void round_pieces(const float* from, int64_t from_step, int64_t pieces, int64_t size, Float16* to,
-                                int64_t to_step) {
-  for (int64_t piece = 0; piece < pieces; ++piece, from += from_step, to += to_step) round_piece(from, size, to);
-}
-
-template <class Pairs>
-OSPREY_INLINE void round_vectors(const float* from, int64_t from_step, int64_t pieces, int64_t size, Bfloat16* to,
-                                 int64_t to_step) {
-  constexpr int64_t kAtOnce = Pairs::kLanes;
+template <class Numbers>
+OSPREY_INLINE void round_pieces(const float* from, int64_t from_step, int64_t pieces, int64_t size,
+                                typename Numbers::Element* to, int64_t to_step) {
+  constexpr int64_t kAtOnce = Numbers::kLanes;
   for (int64_t piece = 0; piece < pieces; ++piece, from += from_step, to += to_step) {
     int64_t i = 0;
-    for (; i + kAtOnce <= size; i += kAtOnce) Pairs::put(Singles<kAtOnce>::get(from + i), to + i);
+    for (; i + kAtOnce <= size; i += kAtOnce) Numbers::put(Singles<kAtOnce>::get(from + i), to + i);
     round_piece(from + i, size - i, to + i);
   }
 }
@@ -79,10 +74,11 @@ OSPREY_DISPATCH_HALVES(copy_floats, widen_pieces,
                        (const Float16* from, int64_t from_step, int64_t pieces, int64_t size, float* to,
                         int64_t to_step),
                        from, from_step, pieces, size, to, to_step)
-OSPREY_DISPATCH(round_floats, round_pieces,
-                (const float* from, int64_t from_step, int64_t pieces, int64_t size, Float16* to, int64_t to_step),
-                from, from_step, pieces, size, to, to_step)
-OSPREY_DISPATCH_PAIRS(round_floats, round_vectors,
+OSPREY_DISPATCH_HALVES(round_floats, round_pieces,
+                       (const float* from, int64_t from_step, int64_t pieces, int64_t size, Float16* to,
+                        int64_t to_step),
+                       from, from_step, pieces, size, to, to_step)
+OSPREY_DISPATCH_PAIRS(round_floats, round_pieces,
                       (const float* from, int64_t from_step, int64_t pieces, int64_t size, Bfloat16* to,
                        int64_t to_step),
                       from, from_step, pieces, size, to, to_step)
