@@ -7,10 +7,11 @@
 # --batch_per_device  images (default: the config's batch, shared). Where the batch becomes another one, learning rates and the steps of run
 #                     and schedule follow (train_config.auto_scale_lr), so that as many images are seen
 # --target            ends the run at the first evaluation that reaches it: DetectionBoxes_Precision/mAP=0.33
-# TRAIN_DETECTOR is the program (build/release/bin/train_detector). Several machines: scripts/launch with the flags that this prints.
+# TRAIN_DETECTOR is the program (build/release/bin/train_detector). Several machines: scripts/launch with the flags that this prints, without
+# --num_clones and with the batch of all machines.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
-usage() { sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 fail() { echo "converge.sh: $1" >&2; exit 2; }
 [ $# -ge 3 ] && [[ $1 != -* && $2 != -* && $3 != -* ]] || usage
 config=$1 data=$2 model=$3
@@ -18,6 +19,9 @@ shift 3
 program=${TRAIN_DETECTOR:-$here/build/release/bin/train_detector}
 devices=1 batch='' target='' flags=()
 while [ $# -gt 0 ]; do
+  case "$1" in
+    --devices=* | --batch_per_device=* | --target=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" ;;
+  esac
   case "$1" in
     --devices | --batch_per_device | --target) [ $# -ge 2 ] || usage ;;
   esac
@@ -36,11 +40,12 @@ command=("$program" --pipeline_config "$config" --data_dir "$data" --model_dir "
 printed=$("${command[@]}" --print_config)
 of_training() { awk -v name="  $1" '/^train_config/ {inside = 1} /^}/ {inside = 0} inside && index($0, name) == 1 {print $2; exit}' <<<"$printed"; }
 tuned_for=$(of_training batch_size:)
+tuned_for=${tuned_for:-32} # as proto/osprey/protos/train.proto says
 if [ -n "$batch" ] && [ $((batch * devices)) != "$tuned_for" ]; then
   [ -n "$(of_training auto_scale_lr)" ] || command+=(--set "train_config.auto_scale_lr={base_batch_size: $tuned_for scale_schedule: true}")
   command+=(--train_batch_size $((batch * devices)))
 fi
-[ -z "$target" ] || command+=(--set "train_config.early_stopping={metric: '${target%=*}' target: ${target##*=}}")
+[ -z "$target" ] || command+=(--set "train_config.early_stopping.metric=${target%=*}" --set "train_config.early_stopping.target=${target##*=}")
 printf '%q ' "${command[@]}" && echo
 "${command[@]}"
 python3 "$here/bench/time_to_accuracy.py" "$model" --every ${target:+--metric "${target%=*}" --target "${target##*=}"}

@@ -160,10 +160,7 @@ int run(int argc, char** argv) {
         loss.backward();
         return 0;
       });
-      meter.measure("regularization", [&] {
-        gradients.finish();
-        return model->regularization_loss();
-      });
+      meter.measure("regularization", [&] { return gradients.finish().penalty; });
       return meter.measure("update", [&] {
         optimizer->update(number);
         model->commit_statistics();

@@ -59,7 +59,7 @@ void pool_lines(const device::PoolWindow& window, const T* x, int64_t pictures, 
                   end = std::min<int64_t>(top + window.kernel, window.height),
                   from = (number / window.lines * window.height + first) * line.pixels * line.depth,
                   to = number * line.windows * line.depth;
-    cpu::largest_of_windows(line, x + from, end - first, first - top, y + to, taps + to);
+    cpu::max_pool_line(line, x + from, end - first, first - top, y + to, taps + to);
   });
 }
 
@@ -73,8 +73,8 @@ void pool_lines_back(const device::PoolWindow& window, const T* gradient, const 
                   first = down < window.kernel ? 0 : (down - window.kernel) / window.stride + 1,
                   end = std::min<int64_t>(down / window.stride + 1, window.lines),
                   from = (number / window.height * window.lines + first) * line.windows * line.depth;
-    cpu::gradients_of_largest(line, gradient + from, taps + from, end - first, down - first * window.stride,
-                              result + number * line.pixels * line.depth);
+    cpu::max_pool_line_back(line, gradient + from, taps + from, end - first, down - first * window.stride,
+                            result + number * line.pixels * line.depth);
   });
 }
 

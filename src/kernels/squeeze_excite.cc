@@ -10,6 +10,7 @@
 #include "kernels/no_second_derivative.h"
 #include "kernels/operator.h"
 #include "kernels/pending_steps.h"
+#include "kernels/same_again.h"
 #include "kernels/squeeze_excite_steps.h"
 
 namespace osprey::kernels {
@@ -84,13 +85,11 @@ class SqueezeNode : public torch::autograd::Function<SqueezeNode> {
     const at::AutoDispatchBelowADInplaceOrView below;
     static const auto operation = find_operator("squeeze", &squeeze_operator);
     const at::Tensor means = operation.call(x, mean, inverse_deviation, gamma, beta, epilogue.low, epilogue.high,
-                                            static_cast<int64_t>(epilogue.curve)),
-                     again = x.alias();
-    torch::autograd::impl::set_version_counter(again, torch::autograd::impl::version_counter(x));
+                                            static_cast<int64_t>(epilogue.curve));
     context->save_for_backward({x, or_none(mean), or_none(inverse_deviation), or_none(gamma), or_none(beta)});
     keep(context, epilogue);
     context->set_materialize_grads(false);
-    return {again, means};
+    return {same_again(x), means};
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {

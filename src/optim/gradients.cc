@@ -35,8 +35,8 @@ std::vector<nn::Regularizer> regularizers_of(const NamedTensors& parameters,
 }
 
 /// Those whose penalty has no gradient to be added to.
-std::vector<nn::RegularizedWeight> others(const NamedTensors& parameters,
-                                          const std::vector<nn::RegularizedWeight>& regularized) {
+std::vector<nn::RegularizedWeight> not_trained(const NamedTensors& parameters,
+                                               const std::vector<nn::RegularizedWeight>& regularized) {
   std::vector<nn::RegularizedWeight> result;
   std::ranges::copy_if(regularized, std::back_inserter(result), [&](const nn::RegularizedWeight& item) {
     return std::ranges::none_of(parameters, [&](const auto& entry) {
@@ -72,7 +72,7 @@ GradientPipeline::GradientPipeline(NamedTensors trained, const GradientOptions& 
       options_(options),
       adds_penalties_(!regularized.empty()),
       regularizers_(regularizers_of(trained_, regularized)),
-      frozen_(others(trained_, regularized)) {
+      frozen_(not_trained(trained_, regularized)) {
   for (const auto& entry : trained_) is_bias_.push_back(is_bias(entry.first));
 }
 

@@ -72,9 +72,10 @@ RunOutcome train(config::Pipeline pipeline, const JobOptions& options) {
     log_to_file((folder / "train.log").string());
     start_from(assembly, folder);
   }
+  std::optional<double> began;
   while (true) {
     if (replicas != nullptr) take_state_of_chief(*replicas, assembly, options);
-    const RunOutcome outcome = run_from_here(assembly, options);
+    const RunOutcome outcome = run_from_here(assembly, options, began);
     if (!outcome.roll_back_past) return outcome;
     if (is_chief) roll_back(assembly, folder, *outcome.roll_back_past);
   }

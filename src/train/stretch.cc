@@ -159,8 +159,8 @@ std::string duration_of(const RunOutcome& outcome, double seconds, double before
 
 }  // namespace
 
-RunOutcome run_from_here(Assembly& assembly, const JobOptions& options) {
-  const double begun = now();
+RunOutcome run_from_here(Assembly& assembly, const JobOptions& options, std::optional<double>& began) {
+  const double started = now();
   TrainState& state = assembly.state;
   Replicas* const replicas = options.replicas;
   const bool is_chief = replicas == nullptr || replicas->is_chief();
@@ -217,16 +217,15 @@ RunOutcome run_from_here(Assembly& assembly, const JobOptions& options) {
   const proto::TrainConfig& train = assembly.train();
   eval::EventWriter events((folder / "train").string());
   StepLines metrics(folder / "metrics.jsonl", state.step), evaluations(folder / "evaluations.jsonl", state.step);
-  // What the training has taken before, as far as it is known: up to the last line of what is kept of it.
-  const double before = std::max(metrics.last("wall_seconds"), evaluations.last("wall_seconds"));
+  // Of what the training has taken in other processes is known what the last line says that is kept of it.
+  if (!began) began = started - std::max(metrics.last("wall_seconds"), evaluations.last("wall_seconds"));
   ProgressHook progress(train.log_every_n_steps(), num_steps,
                         {write_log_line, [&](const LogRecord& record) { metrics.write(metrics_line(record)); },
                          [&](const LogRecord& record) { write_scalars(events, record); }},
-                        begun - before);
+                        *began);
   const double steps_per_epoch =
       source->num_examples() > 0 ? static_cast<double>(source->num_examples()) / assembly.batch_size : 0;
-  EvaluationHook evaluation_times(steps_per_epoch, begun - before,
-                                  [&](const std::string& line) { evaluations.write(line); });
+  EvaluationHook evaluation_times(steps_per_epoch, *began, [&](const std::string& line) { evaluations.write(line); });
   SummaryHook summaries(events, train.save_summaries_secs(), assembly.names);
   checkpoint::Directory checkpoints(folder, retention_of(train));
   std::optional<checkpoint::BestKeeper> best;
@@ -258,7 +257,7 @@ RunOutcome run_from_here(Assembly& assembly, const JobOptions& options) {
     SPDLOG_WARN("{} records were left out because they could not be used", source->num_skipped());
   SPDLOG_INFO("{} at step {} after {}",
               outcome.signal != 0 ? fmt::format("Stopped by signal {}", outcome.signal) : "Done", state.step,
-              duration_of(outcome, now() - begun, before));
+              duration_of(outcome, now() - started, started - *began));
   return outcome;
 }
 

@@ -38,13 +38,18 @@ refused "constant_learning_rate has no such part" train_detector --model_dir "$f
 refused "train_config.optimizer: must be set" train_detector --model_dir "$folder/run" --lr 0.1 --set train_config.optimizer=
 refused excludes train_detector --model_dir "$folder/run" --batch_size 4 --train_batch_size 8
 refused excludes train_detector --model_dir "$folder/run" --num_epochs 4 --num_train_steps 8
+refused "is not closed" train_detector --model_dir "$folder/run" --hparams "train_config.seed=[1"
+refused "--num_examples_per_epoch" train_detector --model_dir "$folder/run" --checkpoint_period 2
+refused "is another program's" train_detector --model_dir "$folder/run" --lr 0.1 \
+  --set 'train_config.optimizer={custom {[type.googleapis.com/osprey.protos.ConstantLearningRate] {learning_rate: 1}}}'
+refused "model_dir" train_detector --benchmark=false
 refused "no_such_field" train_detector --model_dir "$folder/run" --hparams train_config.seed=1,train_config.no_such_field=2
-shown=$("$bin/train_detector" --pipeline_config "$config" --print_config --batch_size 4 --num_clones 2 --num_epochs 3 --log_steps 20 \
-  --hparams "train_config.seed=7,train_input_reader.tf_record_input_reader.input_path=['a.record', 'b.record'],model.ssd.num_classes=5" \
+shown=$("$bin/train_detector" --pipeline_config "$config" --print_config --batch_size 5 --num_clones 2 --num_epochs 3 \
+  --hparams "train_input_reader.label_map_path=it's, train_config.log_every_n_steps=7," --hparams "train_input_reader.tf_record_input_reader.input_path=['a.record', 'b.record'],model.ssd.num_classes=5" \
   --val_file_pattern v.record --pretrained_ckpt start --checkpoint_period 2 --num_examples_per_epoch 80 --seed 9 --use_xla --validate=True --lr_tb \
   --lr 0.5 --warmup_epochs 3 --warmup_value 0.25 --training_mode=traineval)
-for line in "  batch_size: 8" "  num_epochs: 3" "  seed: 9" "    every_n_steps: 20" "  log_every_n_steps: 20" 'input_path: "b.record"' \
-  "learning_rate_base: 0.5" "warmup_steps: 30" "warmup_learning_rate: 0.25" 'input_path: "v.record"' 'fine_tune_checkpoint: "start"' "    num_classes: 5"; do
+for line in "  batch_size: 10" "  num_epochs: 3" "  seed: 9" "    every_n_steps: 16" "  log_every_n_steps: 7" 'input_path: "b.record"' \
+  "learning_rate_base: 0.5" "warmup_steps: 24" "warmup_learning_rate: 0.25" 'input_path: "v.record"' 'fine_tune_checkpoint: "start"' "    num_classes: 5"; do
   [[ $shown == *"$line"* ]] || { echo "expected '$line' in $shown"; exit 1; }
 done
 [[ $shown != *num_steps* ]] || { echo "--num_epochs: $shown"; exit 1; }

@@ -28,7 +28,7 @@ constexpr std::array<int64_t, 4> kPaddings[] = {{0, 0, 0, 0}, {0, 1, 0, 0}, {1, 
 TEST(MaxPool, GivesTheValuesAndGradientsOfLibtorch) {
   at::manual_seed(1);
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
-    for (const int64_t depth : {5, 16})
+    for (const int64_t depth : {5, 16, 29})
       for (const int64_t kernel : {1, 2, 3, 5})
         for (const int64_t stride : {1, 2, 3})
           for (const std::array<int64_t, 4>& padding : kPaddings) {
@@ -49,13 +49,25 @@ TEST(MaxPool, GivesTheValuesAndGradientsOfLibtorch) {
 }
 
 TEST(MaxPool, WhatIsNoNumberIsTheLargest) {
-  at::Tensor x = at::tensor({1.0f, NAN, 3.0f, -INFINITY}).view({1, 1, 1, 4});
-  const at::Tensor y = max_pool(x, 2, {2, {0, 1, 0, 0}});
-  EXPECT_TRUE(std::isnan(y[0][0][0][0].item<float>()));
-  EXPECT_EQ(y[0][0][0][1].item<float>(), 3);
-  x = at::full({1, 1, 2, 2}, -INFINITY).requires_grad_();
-  max_pool(x, 2, {2, {}}).sum().backward();
-  EXPECT_TRUE(at::equal(x.grad().flatten(), at::tensor({1.0f, 0.0f, 0.0f, 0.0f})));
+  for (const int64_t depth : {1, 29}) {
+    at::Tensor x = at::tensor({1.0f, NAN, 3.0f, -INFINITY}).view({1, 1, 1, 4}).expand({1, depth, 1, 4});
+    const at::Tensor y = max_pool(x, 2, {2, {0, 1, 0, 0}});
+    EXPECT_TRUE(y.select(3, 0).isnan().all().item<bool>());
+    EXPECT_TRUE(y.select(3, 1).eq(3).all().item<bool>());
+    x = at::full({1, depth, 2, 2}, -INFINITY).requires_grad_();
+    max_pool(x, 2, {2, {}}).sum().backward();
+    EXPECT_TRUE(at::equal(x.grad(), at::tensor({1.0f, 0.0f, 0.0f, 0.0f}).view({1, 1, 2, 2}).expand({1, depth, 2, 2})));
+  }
+}
+
+TEST(MaxPool, HasWindowsOfAllTapsThatAByteCanNumber) {
+  const int64_t side = kMostPoolKernel;
+  const at::Tensor values = at::arange(side * side, at::kFloat).view({1, 1, side, side}).expand({1, 29, side, side}),
+                   x = values.contiguous(at::MemoryFormat::ChannelsLast).requires_grad_();
+  const at::Tensor y = max_pool(x, side, {1, {}});
+  EXPECT_TRUE(y.eq(side * side - 1).all().item<bool>());
+  y.sum().backward();
+  EXPECT_TRUE(at::equal(x.grad(), values.eq(side * side - 1).to(at::kFloat)));
 }
 
 TEST(MaxPool, OfNothingIsNothing) {

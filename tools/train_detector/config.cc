@@ -52,6 +52,11 @@ std::string depth_assignment(const config::Pipeline& pipeline, int64_t depth) {
   return fmt::format("model.ssd.feature_extractor.type={}{}{}", parts[1].str(), depth, parts[2].str());
 }
 
+/// (A batch of none is refused later on.)
+int64_t steps_of(double epochs, const TrainFlags& flags, int64_t batch_size) {
+  return train::steps_for(epochs, flags.examples_per_epoch, std::max<int64_t>(1, batch_size));
+}
+
 /// The overrides of a schedule's parts, which each kind of schedule calls by its own names.
 std::vector<std::string> schedule_assignments(const config::Pipeline& pipeline, const TrainFlags& flags) {
   struct Names {
@@ -65,7 +70,9 @@ std::vector<std::string> schedule_assignments(const config::Pipeline& pipeline, 
   const google::protobuf::Message* message = &pipeline.message->train_config().optimizer();
   const google::protobuf::FieldDescriptor* chosen = nullptr;
   const auto enter = [&](const google::protobuf::FieldDescriptor* field) {
-    if (field == nullptr) throw ConfigError(path + ": must be set where --lr or a warm-up is given");
+    if (field == nullptr)
+      throw ConfigError(path + (path.ends_with(".custom") ? ": is another program's, whose learning rate no flag sets"
+                                                          : ": must be set where --lr or a warm-up is given"));
     path += "." + field->name();
     message = &message->GetReflection()->GetMessage(*message, field);
     chosen = field;
@@ -87,9 +94,12 @@ std::vector<std::string> schedule_assignments(const config::Pipeline& pipeline, 
   };
   const bool known = names != std::end(kNames);
   std::optional<int64_t> steps;
-  if (flags.schedule.warmup_epochs)
-    steps = train::steps_for(*flags.schedule.warmup_epochs, flags.examples_per_epoch,
-                             pipeline.message->train_config().batch_size());
+  if (flags.schedule.warmup_epochs) {
+    const proto::TrainConfig& train = pipeline.message->train_config();
+    const bool follows = train.auto_scale_lr().scale_schedule() && train.auto_scale_lr().has_base_batch_size();
+    steps = steps_of(*flags.schedule.warmup_epochs, flags,
+                     follows ? train.auto_scale_lr().base_batch_size() : train.batch_size());
+  }
   set("--lr", known ? names->rate : nullptr, flags.schedule.rate);
   set("--warmup_value", known ? names->warmup_rate : nullptr, flags.schedule.warmup_rate);
   set("--warmup_epochs", known ? names->warmup_steps : nullptr, steps);
@@ -108,9 +118,9 @@ config::Pipeline pipeline_of(const TrainFlags& flags, int64_t replicas) {
     for (const std::string& assignment : schedule_assignments(pipeline, flags))
       overrides.assignments.push_back(assignment);
   if (flags.checkpoint_period)
-    overrides.assignments.push_back(fmt::format("train_config.checkpoint.every_n_steps={}",
-                                                train::steps_for(*flags.checkpoint_period, flags.examples_per_epoch,
-                                                                 pipeline.message->train_config().batch_size())));
+    overrides.assignments.push_back(
+        fmt::format("train_config.checkpoint.every_n_steps={}",
+                    steps_of(*flags.checkpoint_period, flags, pipeline.message->train_config().batch_size())));
   if (flags.resnet_depth) overrides.assignments.push_back(depth_assignment(pipeline, *flags.resnet_depth));
   if (flags.sample_1_of_n)
     for (int i = 0; i < pipeline.message->eval_input_reader_size(); ++i)
@@ -120,13 +130,16 @@ config::Pipeline pipeline_of(const TrainFlags& flags, int64_t replicas) {
 }
 
 void tell_dropped_epochs(const TrainFlags& flags) {
-  if (!flags.num_train_steps && !flags.eval_every_n) return;
+  if (!flags.num_train_steps && !flags.eval_every_n && !flags.num_epochs) return;
   const auto pipeline = config::load_pipeline(flags.config.pipeline_config, flags.config.overrides);
   const proto::TrainConfig& train = pipeline.message->train_config();
   const proto::EvalConfig& eval = pipeline.message->eval_config();
   constexpr const char* kText = "{} {} is obeyed, {} {:g} is not";
   if (flags.num_train_steps && train.has_num_epochs())
     SPDLOG_INFO(kText, "--num_train_steps", *flags.num_train_steps, "train_config.num_epochs", train.num_epochs());
+  if (flags.num_epochs && train.has_num_steps())
+    SPDLOG_INFO(kText, "--num_epochs", *flags.num_epochs, "train_config.num_steps",
+                static_cast<double>(train.num_steps()));
   if (flags.eval_every_n && eval.has_eval_every_n_epochs())
     SPDLOG_INFO(kText, "--eval_every_n", *flags.eval_every_n, "eval_config.eval_every_n_epochs",
                 eval.eval_every_n_epochs());

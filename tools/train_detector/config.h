@@ -10,7 +10,7 @@ namespace osprey::tools {
 /// throws    ConfigError as `config::load_pipeline`, and for a --resnet_depth of what is no ResNet
 config::Pipeline pipeline_of(const TrainFlags& flags, int64_t replicas);
 
-/// Says in the log what --num_train_steps and --eval_every_n take the place of.
+/// Says in the log what --num_train_steps, --num_epochs and --eval_every_n take the place of.
 void tell_dropped_epochs(const TrainFlags& flags);
 
 }  // namespace osprey::tools

@@ -31,7 +31,7 @@ struct TrainFlags {
   bool dry_run = false, print_config = false, clone_on_cpu = false;
   std::optional<int64_t> sample_1_of_n, images_per_replica;
   std::optional<double> num_epochs, checkpoint_period;
-  int64_t examples_per_epoch = 120000, threads = 0;
+  int64_t examples_per_epoch = 0, threads = 0;
   ScheduleFlags schedule;
   std::vector<std::string> of_fields;  ///< "field=value" of flags that stand for a field
 };

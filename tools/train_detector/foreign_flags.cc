@@ -30,11 +30,11 @@ class ForeignFlags {
         ->group(group_);
   }
   /// One that could not be obeyed, with what does it here; `harmless` is the value that asks for nothing.
-  void refused(const std::string& name, const std::string& why, const std::string& harmless = "false") {
+  void refused(const std::string& name, const std::string& why, const std::string& harmless = "") {
     const auto refuse = [name, why, harmless](const std::string& value) {
       const std::string said = CLI::detail::to_lower(value);
-      const bool is_no = said == harmless || said == "f" || said == "0" || said == "n" || said == "no";
-      if (!is_no) throw CLI::ValidationError(name, why);
+      const bool is_no = said == "false" || said == "f" || said == "0" || said == "n" || said == "no";
+      if (harmless.empty() ? !is_no : said != harmless) throw CLI::ValidationError(name, why);
     };
     app_.add_option_function<std::string>(name, refuse, "Is refused: " + why)
         ->expected(0, 1)
@@ -62,25 +62,29 @@ void add_flags_of_the_original(CLI::App& app, TrainFlags& flags) {
   of.refused("--eval_on_train_data", "eval_input_reader may name the training records");
 }
 
-/// "a.b=1,c=[1, 2]" as assignments: commas within brackets, braces and quotes are of a value.
+/// "a.b=1,c=[1, 2]" as assignments: commas within brackets, braces and quotes are of a value. A quote is one where a
+/// value begins.
 std::vector<std::string> split(const std::string& list) {
   std::vector<std::string> parts(1);
   int depth = 0;
-  char quote = 0;
+  char quote = 0, before = 0;
   for (const char c : list) {
     if (quote != 0)
       quote = c == quote ? 0 : quote;
-    else if (c == '\'' || c == '"')
+    else if ((c == '\'' || c == '"') && std::string("=[{,: ").find(before) != std::string::npos)
       quote = c;
     else if (c == '[' || c == '{')
       ++depth;
     else if (c == ']' || c == '}')
       --depth;
+    before = c;
     if (c == ',' && depth == 0 && quote == 0)
       parts.emplace_back();
-    else
+    else if (c != ' ' || !parts.back().empty())
       parts.back() += c;
   }
+  if (depth != 0 || quote != 0) throw CLI::ValidationError("--hparams", list + ": a quote or bracket is not closed");
+  std::erase(parts, "");
   return parts;
 }
 
@@ -92,23 +96,29 @@ void add_flags_of_efficientdet(CLI::App& app, TrainFlags& flags) {
   of.obeyed("--num_epochs", flags.num_epochs, "Length of the run in passes over the data (train_config.num_epochs)")
       ->check(CLI::PositiveNumber)
       ->excludes("--num_train_steps");
-  of.obeyed("--checkpoint_period", flags.checkpoint_period, "Passes over --num_examples_per_epoch between checkpoints")
-      ->check(CLI::PositiveNumber)
-      ->excludes("--checkpoint_every_n");
   of.obeyed("--num_examples_per_epoch", flags.examples_per_epoch, "For --checkpoint_period and --warmup_epochs")
-      ->check(cli::at_least(1))
-      ->capture_default_str();
-  of.obeyed("--lr", flags.schedule.rate, "The schedule's learning rate")->check(CLI::PositiveNumber);
+      ->check(cli::at_least(1));
+  constexpr double kMostEpochs = 1e5;
+  of.obeyed("--checkpoint_period", flags.checkpoint_period, "Passes over --num_examples_per_epoch between checkpoints")
+      ->check(CLI::PositiveNumber & CLI::Range(kMostEpochs))
+      ->needs("--num_examples_per_epoch")
+      ->excludes("--checkpoint_every_n");
+  of.obeyed("--lr", flags.schedule.rate, "The schedule's learning rate, before auto_scale_lr")
+      ->check(CLI::PositiveNumber);
   of.obeyed("--warmup_epochs", flags.schedule.warmup_epochs, "Passes over --num_examples_per_epoch to warm up in")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(kMostEpochs))
+      ->needs("--num_examples_per_epoch");
   of.obeyed("--warmup_value", flags.schedule.warmup_rate, "The learning rate that warming up begins with")
       ->check(CLI::NonNegativeNumber);
-  app.add_option_function<std::string>(
+  app.add_option_function<std::vector<std::string>>(
          "--hparams",
-         [&flags](const std::string& list) {
-           for (const std::string& part : split(list)) flags.of_fields.push_back(part);
+         [&flags](const std::vector<std::string>& lists) {
+           for (const std::string& list : lists)
+             for (const std::string& part : split(list)) flags.of_fields.push_back(part);
          },
-         "Several --set at once: a.b=1,c.d=2")
+         "Several fields at once: a.b=1,c.d=2; wins over --set; repeatable")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->group("As in NVIDIA's EfficientDet");
   of.field("--seed", "train_config.seed", flags.of_fields);
   of.field("--pretrained_ckpt", "train_config.fine_tune_checkpoint", flags.of_fields);
@@ -127,9 +137,9 @@ void add_flags_of_efficientdet(CLI::App& app, TrainFlags& flags) {
       ->check(cli::at_least(1));
   app.add_flag(
          "--benchmark",
-         [&flags](int64_t) {
+         [&flags](int64_t times) {
            constexpr int64_t kSteps = 500;
-           if (flags.benchmark_steps == 0) flags.benchmark_steps = kSteps;
+           if (times > 0 && flags.benchmark_steps == 0) flags.benchmark_steps = kSteps;
          },
          "--benchmark_steps 500, unless they are given")
       ->excludes("--dry_run", "--find_learning_rate")
@@ -141,7 +151,8 @@ void add_flags_of_efficientdet(CLI::App& app, TrainFlags& flags) {
   of.idle("--enable_map_parallelization", "pictures are decoded by all cores in any case");
   of.idle("--time_history", "the log, metrics.jsonl and evaluations.jsonl have the times");
   of.idle("--lr_tb", "TensorBoard has the learning rate in any case");
-  of.idle("--validate", "a run is evaluated where the config has an eval_input_reader");
+  of.idle("--validate",
+          "a run is evaluated where the config has an eval_input_reader, --set eval_input_reader= is without");
   of.refused("--model_name", "the config says it: model.ssd.feature_extractor.type");
   of.refused(
       "--training_mode",

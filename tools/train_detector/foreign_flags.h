@@ -3,8 +3,8 @@
 
 namespace osprey::tools {
 
-/// Flags that the trainers take which Osprey takes over from: some are obeyed, some have nothing to do here, and the
-/// rest say what does it.
+/// Flags of the trainers that users come from, the Object Detection API's and NVIDIA's EfficientDet's: some are obeyed,
+/// some have nothing to do here, and the rest say what does it.
 void add_foreign_flags(CLI::App& app, TrainFlags& flags);
 
 }  // namespace osprey::tools

@@ -2,8 +2,8 @@
 
 namespace osprey {
 
-/// What loops are compiled for: any machine, AVX2 with FMA, AVX-512 (F, BW, VL, DQ), the same with AVX512-BF16, and
-/// that with AMX-BF16.
+/// What loops are compiled for: any machine, AVX2 with FMA and F16C, AVX-512 (F, BW, VL, DQ), the same with
+/// AVX512-BF16, and that with AMX-BF16.
 enum class InstructionSet { kAny, kAvx2, kAvx512, kAvx512Bf16, kAmxBf16 };
 
 /// The best that this CPU has, that the system lets this process use, and that the environment allows:

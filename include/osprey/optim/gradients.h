@@ -47,7 +47,7 @@ struct GradientNorms {
 /// out already), clipping.
 class GradientPipeline {
  public:
-  /// regularized  penalties whose gradients are added; none to parameters that are not trained
+  /// regularized  penalties whose gradients are added, but to weights that are not among the trained ones
   GradientPipeline(NamedTensors trained, const GradientOptions& options,
                    const std::vector<nn::RegularizedWeight>& regularized = {});
 

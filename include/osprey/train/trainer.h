@@ -69,7 +69,7 @@ struct TrainerParts {
 struct RunOutcome {
   int64_t steps = 0;                      ///< made by this call
   bool already_done = false;              ///< the state was at num_steps, or where it was stopped early, from the start
-  bool stopped_early = false;             ///< it ended before num_steps, since its evaluations no longer improved
+  bool stopped_early = false;             ///< it ended before num_steps, for what its evaluations gave
   int64_t kernels_per_step = 0;           ///< where steps were recorded as a CUDA graph
   double evaluation_seconds = 0;          ///< that evaluations took
   int signal = 0;                         ///< the signal that ended it; a checkpoint was written

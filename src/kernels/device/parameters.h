@@ -179,7 +179,8 @@ struct FinishGradients {
   Table table;             ///< gradients, values
   const float* penalties;  ///< [tensors of the table, 2]
   const float* divisor;    ///< null: 1
-  double *sums, *totals;   ///< [blocks], of squares and penalties
+  double* sums;            ///< [blocks], of squares
+  double* penalty_sums;    ///< [blocks]
 
   template <class Block>
   OSPREY_INLINE void operator()(const Block& block, Shared& shared) const {
@@ -216,7 +217,7 @@ struct FinishGradients {
     block.run([&](int thread) {
       if (thread != 0) return;
       sums[block.index] = partial[0];
-      totals[block.index] = of_values[0];
+      penalty_sums[block.index] = of_values[0];
     });
   }
 };

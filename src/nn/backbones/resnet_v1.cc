@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "kernels/no_second_derivative.h"
 #include "kernels/same_again.h"
 #include "nn/backbones/unused_layers.h"
 #include "osprey/nn/backbone.h"
@@ -65,6 +66,7 @@ class EverySecond : public torch::autograd::Function<EverySecond> {
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
+    kernels::refuse_second_derivative("every_second");
     if (!gradients[0].defined()) std::swap(gradients[0], gradients[1]);
     if (!gradients[0].defined()) return {at::Tensor()};
     at::Tensor result =
@@ -75,6 +77,15 @@ class EverySecond : public torch::autograd::Function<EverySecond> {
     return {result};
   }
 };
+
+ForkedMap every_second(const at::Tensor& x) {
+  if (x.requires_grad()) {
+    const torch::autograd::variable_list halved = EverySecond::apply(x);
+    return {halved[0], halved[1]};
+  }
+  const at::Tensor halved = at_every_second(x).contiguous(at::MemoryFormat::ChannelsLast);
+  return {halved, halved};
+}
 
 struct UnitOptions {
   int64_t in_depth, out_depth;
@@ -177,10 +188,7 @@ class ResnetV1 final : public Backbone {
     ForkedMap x{root, root};
     auto pass = unused_->pass(is_training());
     for (size_t b = 0; b < blocks_.size() && pass.runs(endpoints.size() < wanted.size()); ++b) {
-      if (b > 0 && stride_place_ == StridePlace::kBlockEnd) {
-        const torch::autograd::variable_list halved = EverySecond::apply(x.again);
-        x = {halved[0], halved[1]};
-      }
+      if (b > 0 && stride_place_ == StridePlace::kBlockEnd) x = every_second(x.again);
       for (const auto& unit : blocks_[b].units) x = unit->forward(x);
       if (wanted.count(blocks_[b].name) > 0) endpoints[blocks_[b].name] = x.map;
     }

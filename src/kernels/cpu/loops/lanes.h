@@ -30,7 +30,7 @@ struct EmulatedHalves {
 };
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-/// By the instructions for them, which come with AVX2 and AVX-512. (As assembly, for the reason of PairInstructions.)
+/// By the instructions for them, F16C and those of AVX-512. (As assembly, for the reason of PairInstructions.)
 template <int kFloats>
 struct HalfInstructions {
   static constexpr int kLanes = kFloats;

@@ -8,7 +8,7 @@
 namespace osprey::kernels::cpu {
 namespace {
 
-/// Of as many channels as floats come at a time.
+/// The taps of as many neighbouring channels as floats come at a time.
 template <int kLanes>
 struct TapsOf {
   OSPREY_INLINE explicit TapsOf(const uint8_t* from) {
@@ -86,10 +86,10 @@ OSPREY_INLINE void gradients(const PoolLine& line, const typename Numbers::Eleme
 
 // NOLINTBEGIN(bugprone-macro-parentheses): T is a type, `DISPATCH` one of the macros for kinds of numbers
 #define OSPREY_DISPATCH_TYPE(DISPATCH, T)                                                                            \
-  DISPATCH(largest_of_windows, largest,                                                                              \
+  DISPATCH(max_pool_line, largest,                                                                                   \
            (const PoolLine& line, const T* first, int64_t lines, int64_t tap, T* y, uint8_t* taps), line, first,     \
            lines, tap, y, taps)                                                                                      \
-  DISPATCH(gradients_of_largest, gradients,                                                                          \
+  DISPATCH(max_pool_line_back, gradients,                                                                            \
            (const PoolLine& line, const T* first, const uint8_t* taps, int64_t lines, int64_t tap, T* result), line, \
            first, taps, lines, tap, result)
 // NOLINTEND(bugprone-macro-parentheses)
