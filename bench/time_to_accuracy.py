@@ -14,6 +14,8 @@ import sys
 def evaluations(folder):
     """The lines of a training, one of each step: of an evaluation that was made once more, the later."""
     file = folder / "evaluations.jsonl"
+    if not folder.is_dir():
+        sys.exit(f"{folder}: there is no such folder")
     lines = {}
     for text in file.read_text().splitlines() if file.exists() else []:
         try:

@@ -84,6 +84,53 @@ class MemoryHook final : public Hook {
   int64_t steps_ = 0;
 };
 
+/// What a run writes down about itself as it goes.
+class Chronicle {
+ public:
+  struct Scope {
+    int64_t num_steps, num_examples;
+    bool evaluates;
+    bool alone;  ///< no other replica has a share of the machine's memory
+  };
+  /// started  when this stretch was, by `now` of base/clock.h
+  /// began    the same of the training, less what it has taken in other processes, of which is known what the last
+  ///          lines say that are kept of it; set where it is not known yet
+  Chronicle(const Assembly& assembly, const std::filesystem::path& folder, const Scope& scope, double started,
+            std::optional<double>& began)
+      : events_((folder / "train").string()),
+        metrics_(folder / "metrics.jsonl", assembly.state.step),
+        memory_(assembly, scope.alone),
+        summaries_(events_, assembly.train().save_summaries_secs(), assembly.names) {
+    if (scope.evaluates) evaluations_.emplace(folder / "evaluations.jsonl", assembly.state.step);
+    if (!began)
+      began = started - std::max(metrics_.last("wall_seconds"), evaluations_ ? evaluations_->last("wall_seconds") : 0);
+    progress_.emplace(assembly.train().log_every_n_steps(), scope.num_steps,
+                      std::vector<ProgressHook::Sink>{
+                          write_log_line, [this](const LogRecord& record) { metrics_.write(metrics_line(record)); },
+                          [this](const LogRecord& record) { write_scalars(events_, record); }},
+                      *began);
+    hooks_ = {&memory_, &*progress_, &summaries_};
+    if (!evaluations_) return;
+    const auto steps_per_epoch = static_cast<double>(scope.num_examples) / static_cast<double>(assembly.batch_size);
+    evaluated_.emplace(steps_per_epoch, *began, [this](const std::string& line) { evaluations_->write(line); });
+    hooks_.push_back(&*evaluated_);
+  }
+  Chronicle(const Chronicle&) = delete;
+  Chronicle& operator=(const Chronicle&) = delete;
+
+  const std::vector<Hook*>& hooks() const { return hooks_; }
+
+ private:
+  eval::EventWriter events_;
+  StepLines metrics_;
+  std::optional<StepLines> evaluations_;
+  MemoryHook memory_;
+  SummaryHook summaries_;
+  std::optional<ProgressHook> progress_;
+  std::optional<EvaluationHook> evaluated_;
+  std::vector<Hook*> hooks_;
+};
+
 TrainerOptions trainer_options(const Assembly& assembly, int64_t num_steps, int64_t num_examples) {
   const auto& eval = assembly.pipeline.message->eval_config();
   const auto steps = [&](double epochs) { return steps_for(epochs, num_examples, assembly.batch_size); };
@@ -215,18 +262,8 @@ RunOutcome run_from_here(Assembly& assembly, const JobOptions& options, std::opt
                                   : "");
 
   const proto::TrainConfig& train = assembly.train();
-  eval::EventWriter events((folder / "train").string());
-  StepLines metrics(folder / "metrics.jsonl", state.step), evaluations(folder / "evaluations.jsonl", state.step);
-  // Of what the training has taken in other processes is known what the last line says that is kept of it.
-  if (!began) began = started - std::max(metrics.last("wall_seconds"), evaluations.last("wall_seconds"));
-  ProgressHook progress(train.log_every_n_steps(), num_steps,
-                        {write_log_line, [&](const LogRecord& record) { metrics.write(metrics_line(record)); },
-                         [&](const LogRecord& record) { write_scalars(events, record); }},
-                        *began);
-  const double steps_per_epoch =
-      source->num_examples() > 0 ? static_cast<double>(source->num_examples()) / assembly.batch_size : 0;
-  EvaluationHook evaluation_times(steps_per_epoch, *began, [&](const std::string& line) { evaluations.write(line); });
-  SummaryHook summaries(events, train.save_summaries_secs(), assembly.names);
+  const Chronicle chronicle(
+      assembly, folder, {num_steps, source->num_examples(), parts.evaluate != nullptr, replicas == nullptr}, started, began);
   checkpoint::Directory checkpoints(folder, retention_of(train));
   std::optional<checkpoint::BestKeeper> best;
   if (train.checkpoint().has_keep_best()) best.emplace(folder, goal_of(train.checkpoint().keep_best()));
@@ -235,8 +272,7 @@ RunOutcome run_from_here(Assembly& assembly, const JobOptions& options, std::opt
   parts.best = best ? &*best : nullptr;
   parts.early_stopping = early_stopping ? &*early_stopping : nullptr;
   parts.last_evaluation = &*last_evaluation;
-  MemoryHook memory(assembly, replicas == nullptr);
-  parts.hooks = {&memory, &progress, &summaries, &evaluation_times};
+  parts.hooks = chronicle.hooks();
   parts.nan_report = [&](const TrainState&, const Batch& batch, const StepResult& result) {
     const AloneScope alone(assembly, replicas);
     try {
