@@ -262,8 +262,9 @@ RunOutcome run_from_here(Assembly& assembly, const JobOptions& options, std::opt
                                   : "");
 
   const proto::TrainConfig& train = assembly.train();
-  const Chronicle chronicle(
-      assembly, folder, {num_steps, source->num_examples(), parts.evaluate != nullptr, replicas == nullptr}, started, began);
+  const Chronicle chronicle(assembly, folder,
+                            {num_steps, source->num_examples(), parts.evaluate != nullptr, replicas == nullptr},
+                            started, began);
   checkpoint::Directory checkpoints(folder, retention_of(train));
   std::optional<checkpoint::BestKeeper> best;
   if (train.checkpoint().has_keep_best()) best.emplace(folder, goal_of(train.checkpoint().keep_best()));
