@@ -10,21 +10,15 @@
 #include "osprey/base/atomic_file.h"
 #include "osprey/base/clock.h"
 #include "osprey/base/error.h"
-#include "osprey/base/memory.h"
 #include "osprey/config/effective.h"
-#include "osprey/eval/event_writer.h"
 #include "osprey/train/nan_report.h"
-#include "osprey/train/progress_hook.h"
 #include "osprey/train/signals.h"
-#include "osprey/train/step_lines.h"
-#include "osprey/train/summary_hook.h"
+#include "train/chronicle.h"
 #include "train/evaluation.h"
-#include "train/evaluation_hook.h"
 #include "train/memory_advice.h"
 #include "train/run_arithmetic.h"
 #include "train/run_info.h"
 #include "train/start.h"
-#include "train/step_graph.h"
 #include "train/training_source.h"
 
 namespace osprey::train {
@@ -57,79 +51,6 @@ void tell_changes(const Assembly& assembly, const JobOptions& options, const std
         "other than when it was last started: the training records or annotations, by the names and sizes of their "
         "files");
 }
-
-/// Says after the first step, or after that which is recorded, what memory the steps take; all others take as much.
-class MemoryHook final : public Hook {
- public:
-  /// alone  no other replica has a share of the memory that is left
-  MemoryHook(const Assembly& assembly, bool alone) : assembly_(assembly), alone_(alone) {}
-
-  void after_step(const StepEvent& event) override {
-    const int64_t before = assembly_.cuda_graph != StepRecording::kOff ? StepGraph::kStepsBefore : 0;
-    if (steps_++ != before) return;
-    const int64_t peak = peak_memory(assembly_), per_batch = std::max<int64_t>(1, peak - state_memory(assembly_));
-    std::string fits;
-    if (alone_ && event.batch.images.is_cpu() && available_bytes() > 0)
-      fits = fmt::format(
-          "; batches of up to about {} images would fit",
-          static_cast<int64_t>(static_cast<double>(event.batch.size()) *
-                               (1 + static_cast<double>(available_bytes()) / static_cast<double>(per_batch))));
-    SPDLOG_INFO("Peak memory after the first {}: {:.2f} GiB for a batch of {}{}", before > 0 ? "steps" : "step",
-                static_cast<double>(peak) / (1 << 30), event.batch.size(), fits);
-  }
-
- private:
-  const Assembly& assembly_;
-  bool alone_;
-  int64_t steps_ = 0;
-};
-
-/// What a run writes down about itself as it goes.
-class Chronicle {
- public:
-  struct Scope {
-    int64_t num_steps, num_examples;
-    bool evaluates;
-    bool alone;  ///< no other replica has a share of the machine's memory
-  };
-  /// started  when this stretch was, by `now` of base/clock.h
-  /// began    the same of the training, less what it has taken in other processes, of which is known what the last
-  ///          lines say that are kept of it; set where it is not known yet
-  Chronicle(const Assembly& assembly, const std::filesystem::path& folder, const Scope& scope, double started,
-            std::optional<double>& began)
-      : events_((folder / "train").string()),
-        metrics_(folder / "metrics.jsonl", assembly.state.step),
-        memory_(assembly, scope.alone),
-        summaries_(events_, assembly.train().save_summaries_secs(), assembly.names) {
-    if (scope.evaluates) evaluations_.emplace(folder / "evaluations.jsonl", assembly.state.step);
-    if (!began)
-      began = started - std::max(metrics_.last("wall_seconds"), evaluations_ ? evaluations_->last("wall_seconds") : 0);
-    progress_.emplace(assembly.train().log_every_n_steps(), scope.num_steps,
-                      std::vector<ProgressHook::Sink>{
-                          write_log_line, [this](const LogRecord& record) { metrics_.write(metrics_line(record)); },
-                          [this](const LogRecord& record) { write_scalars(events_, record); }},
-                      *began);
-    hooks_ = {&memory_, &*progress_, &summaries_};
-    if (!evaluations_) return;
-    const auto steps_per_epoch = static_cast<double>(scope.num_examples) / static_cast<double>(assembly.batch_size);
-    evaluated_.emplace(steps_per_epoch, *began, [this](const std::string& line) { evaluations_->write(line); });
-    hooks_.push_back(&*evaluated_);
-  }
-  Chronicle(const Chronicle&) = delete;
-  Chronicle& operator=(const Chronicle&) = delete;
-
-  const std::vector<Hook*>& hooks() const { return hooks_; }
-
- private:
-  eval::EventWriter events_;
-  StepLines metrics_;
-  std::optional<StepLines> evaluations_;
-  MemoryHook memory_;
-  SummaryHook summaries_;
-  std::optional<ProgressHook> progress_;
-  std::optional<EvaluationHook> evaluated_;
-  std::vector<Hook*> hooks_;
-};
 
 TrainerOptions trainer_options(const Assembly& assembly, int64_t num_steps, int64_t num_examples) {
   const auto& eval = assembly.pipeline.message->eval_config();

@@ -89,7 +89,8 @@ std::vector<std::string> split(const std::string& list) {
 }
 
 void add_flags_of_efficientdet(CLI::App& app, TrainFlags& flags) {
-  ForeignFlags of(app, "As in NVIDIA's EfficientDet");
+  const std::string group = "As in NVIDIA's EfficientDet";
+  ForeignFlags of(app, group);
   of.obeyed("--batch_size", flags.images_per_replica, "Images of each process per step")
       ->check(cli::at_least(1))
       ->excludes("--train_batch_size");
@@ -119,7 +120,7 @@ void add_flags_of_efficientdet(CLI::App& app, TrainFlags& flags) {
          "Several fields at once: a.b=1,c.d=2; wins over --set; repeatable")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->group("As in NVIDIA's EfficientDet");
+      ->group(group);
   of.field("--seed", "train_config.seed", flags.of_fields);
   of.field("--pretrained_ckpt", "train_config.fine_tune_checkpoint", flags.of_fields);
   of.field("--training_file_pattern", "train_input_reader.tf_record_input_reader.input_path", flags.of_fields);
@@ -132,7 +133,7 @@ void add_flags_of_efficientdet(CLI::App& app, TrainFlags& flags) {
          },
          "A classifier's checkpoint: train_config.fine_tune_checkpoint, its type classification")
       ->excludes("--pretrained_ckpt")
-      ->group("As in NVIDIA's EfficientDet");
+      ->group(group);
   of.obeyed("--set_num_threads", flags.threads, "Threads of each process; as OMP_NUM_THREADS in the environment")
       ->check(cli::at_least(1));
   app.add_flag(
@@ -143,10 +144,10 @@ void add_flags_of_efficientdet(CLI::App& app, TrainFlags& flags) {
          },
          "--benchmark_steps 500, unless they are given")
       ->excludes("--dry_run", "--find_learning_rate")
-      ->group("As in NVIDIA's EfficientDet");
+      ->group(group);
   app.add_flag_callback(
          "--helpshort", [] { throw CLI::CallForHelp(); }, "As --help")
-      ->group("As in NVIDIA's EfficientDet");
+      ->group(group);
   of.idle("--use_xla");
   of.idle("--enable_map_parallelization", "pictures are decoded by all cores in any case");
   of.idle("--time_history", "the log, metrics.jsonl and evaluations.jsonl have the times");
