@@ -18,9 +18,9 @@ namespace {
 using Options = osprey::data::CreateRecordsOptions;
 
 constexpr std::pair<const char*, Options::Format> kFormats[] = {
-    {"voc", Options::Format::kVoc},      {"coco", Options::Format::kCoco}, {"yolo", Options::Format::kYolo},
-    {"csv", Options::Format::kCsv},      {"cvat", Options::Format::kCvat}, {"kitti", Options::Format::kKitti},
-    {"shapes", Options::Format::kShapes}};
+    {"voc", Options::Format::kVoc},         {"coco", Options::Format::kCoco},    {"yolo", Options::Format::kYolo},
+    {"csv", Options::Format::kCsv},         {"cvat", Options::Format::kCvat},    {"kitti", Options::Format::kKitti},
+    {"folders", Options::Format::kFolders}, {"shapes", Options::Format::kShapes}};
 
 // In whatever case; nothing where there is none.
 std::optional<Options::Format> format_named(const std::string& text) {
@@ -123,13 +123,14 @@ int main(int argc, char** argv) {
          "voc: folders of Pascal VOC XML; coco: an instances JSON; yolo: a data.yaml, obj.data or classes.txt with "
          "pictures and labels; csv: a line for each box, of Open Images, keras-retinanet or with a header filename, "
          "class, xmin, ...; cvat: the XML of \"CVAT for images\"; kitti: label_2 beside image_2, or labels beside "
-         "images; shapes: synthetic pictures")
+         "images; folders: one folder of pictures for each class, for classifiers; shapes: synthetic pictures")
       ->required()
       ->type_name("NAME")
       ->check(one_of_the_formats());
-  app.add_option("--input", options.input,
-                 "folder searched for XML files (kitti: folders of labels) with all below it, JSON, CSV or CVAT's XML "
-                 "file, or YOLO data set (its folder, or the file that describes it)");
+  app.add_option(
+      "--input", options.input,
+      "folder searched for XML files (kitti: folders of labels) with all below it, JSON, CSV or CVAT's XML "
+      "file, YOLO data set (its folder, or the file that describes it), or folder of the folders of classes");
   app.add_option("--image_dir", options.image_dir,
                  "where the pictures lie; default: JPEGImages, images, data or image_2, or beside the annotations");
   app.add_option(

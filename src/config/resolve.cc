@@ -75,6 +75,10 @@ bool trains_for_8_bits(const proto::TrainEvalPipelineConfig& config) {
   return config.has_graph_rewriter() && !config.model().ssd().feature_extractor().type().ends_with("_keras");
 }
 
+std::string default_metric(const Config& config) {
+  return config.model().has_image_classifier() ? "image_classification_metrics" : "coco_detection_metrics";
+}
+
 int max_number_of_boxes(const Config& config, const proto::InputReader& reader) {
   if (reader.has_max_number_of_boxes()) return reader.max_number_of_boxes();
   return std::max(reader.max_number_of_boxes(), config.train_config().max_number_of_boxes());  // 100 where not set

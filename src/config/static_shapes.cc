@@ -12,6 +12,8 @@ class Report {
   std::vector<DynamicPart> run() {
     if (config_.model().has_ssd()) check_ssd(config_.model().ssd());
     if (config_.model().has_faster_rcnn()) check_faster_rcnn(config_.model().faster_rcnn());
+    if (config_.model().has_image_classifier())
+      check_resizer("model.image_classifier.image_resizer", config_.model().image_classifier().image_resizer());
     if (config_.model().has_center_net())
       check_resizer("model.center_net.image_resizer", config_.model().center_net().image_resizer());
     check_boxes();

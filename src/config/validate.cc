@@ -27,6 +27,9 @@ class Checker {
     visit_fields(config_, [this](const FieldValue& value) { check_value(value); });
     if (config_.model().has_ssd() && config_.model().ssd().has_num_classes())
       at_least("model.ssd.num_classes", config_.model().ssd().num_classes(), 1);
+    if (config_.model().has_image_classifier() && config_.train_config().merge_multiple_label_boxes())
+      findings_.add("train_config.merge_multiple_label_boxes",
+                    "does not go with model.image_classifier, whose classes exclude each other");
     check_train();
     check_on_nan();
     check_checkpoints();
@@ -199,7 +202,8 @@ class Checker {
     if (all.load_instance_masks()) findings_.add(reader_path + ".load_instance_masks", boxes_only);
     if (all.num_keypoints() > 0) findings_.add(reader_path + ".num_keypoints", boxes_only);
     if (all.load_multiclass_scores()) findings_.add(reader_path + ".load_multiclass_scores", boxes_only);
-    if (!reader.has_format()) findings_.add(path + ".format", "must be set: VOC, COCO, YOLO, CSV, CVAT or KITTI");
+    if (!reader.has_format())
+      findings_.add(path + ".format", "must be set: VOC, COCO, YOLO, CSV, CVAT, KITTI or FOLDERS");
     if (reader.input().empty()) findings_.add(path + ".input", "must name the annotations");
     if (reader.has_class_descriptions() && reader.has_format() && reader.format() != proto::AnnotationInputReader::CSV)
       findings_.add(path + ".class_descriptions", "goes with format: CSV only");

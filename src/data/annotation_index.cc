@@ -29,6 +29,8 @@ AnnotationFormat format_of(proto::AnnotationInputReader::Format format) {
       return AnnotationFormat::kCvat;
     case proto::AnnotationInputReader::KITTI:
       return AnnotationFormat::kKitti;
+    case proto::AnnotationInputReader::FOLDERS:
+      return AnnotationFormat::kFolders;
   }
   throw std::logic_error("a format of annotations that has no reader");
 }

@@ -9,6 +9,7 @@
 #include "osprey/data/coco.h"
 #include "osprey/data/csv.h"
 #include "osprey/data/cvat.h"
+#include "osprey/data/folders.h"
 #include "osprey/data/kitti.h"
 #include "osprey/data/voc.h"
 #include "osprey/data/yolo.h"
@@ -86,6 +87,10 @@ std::unique_ptr<AnnotationSource> open_annotations(const AnnotationSet& set, Pro
       return open_cvat({set.input, set.image_dir, set.split}, problems);
     case AnnotationFormat::kKitti:
       return open_kitti({set.input, set.image_dir, set.split}, problems);
+    case AnnotationFormat::kFolders:
+      if (!set.image_dir.empty())
+        throw ConfigError("image_dir does not go with folders of classes, which hold the pictures");
+      return open_folders({set.input, set.split}, problems);
     case AnnotationFormat::kShapes:
       break;
   }

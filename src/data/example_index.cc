@@ -10,7 +10,9 @@
 #include "folder_walk.h"
 #include "osprey/base/error.h"
 #include "osprey/data/input_paths.h"
+#include "osprey/data/picture_files.h"
 #include "osprey/data/record_index.h"
+#include "picture_label_index.h"
 #include "text_lines.h"
 
 namespace osprey::data {
@@ -30,6 +32,7 @@ std::unique_ptr<ExampleIndex> open_annotated(const config::ConfigNode<proto::Inp
 /// What the names of the files end in that annotations of a folder lie in, in small letters.
 std::vector<std::string> endings(proto::AnnotationInputReader::Format format) {
   if (format == proto::AnnotationInputReader::VOC || format == proto::AnnotationInputReader::CVAT) return {".xml"};
+  if (format == proto::AnnotationInputReader::FOLDERS) return {kPictureEndings.begin(), kPictureEndings.end()};
   return {".txt", ".yaml", ".yml", ".data", ".names"};
 }
 
@@ -63,8 +66,10 @@ std::unique_ptr<ExampleIndex> open_examples(const config::ConfigNode<proto::Inpu
                                             std::shared_ptr<const config::LabelMap> label_map) {
   if (reader->has_annotation_input_reader()) return open_annotated(reader, std::move(label_map));
   const auto& paths = reader->tf_record_input_reader().input_path();
-  return std::make_unique<RecordIndex>(std::vector<std::string>(paths.begin(), paths.end()),
-                                       reader.path().empty() ? "input reader" : reader.path());
+  std::unique_ptr<ExampleIndex> records = std::make_unique<RecordIndex>(
+      std::vector<std::string>(paths.begin(), paths.end()), reader.path().empty() ? "input reader" : reader.path());
+  if (reader->label_of_picture()) return std::make_unique<PictureLabelIndex>(std::move(records));
+  return records;
 }
 
 std::vector<std::string> input_files(const proto::InputReader& reader, const std::string& name) {

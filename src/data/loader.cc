@@ -141,7 +141,7 @@ void check_source(const config::ConfigNode<proto::InputReader>& reader, const So
   if (reader->has_annotation_input_reader()) {
     const proto::AnnotationInputReader& annotations = reader->annotation_input_reader();
     if (!annotations.has_format())
-      reader.fail("annotation_input_reader.format", "must be set: VOC, COCO, YOLO, CSV, CVAT or KITTI");
+      reader.fail("annotation_input_reader.format", "must be set: VOC, COCO, YOLO, CSV, CVAT, KITTI or FOLDERS");
     if (annotations.input().empty()) reader.fail("annotation_input_reader.input", "must name the annotations");
   } else if (!reader->has_tf_record_input_reader()) {
     reader.fail("tf_record_input_reader", "must be set, or annotation_input_reader");

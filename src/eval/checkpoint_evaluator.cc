@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "osprey/checkpoint/model_weights.h"
+#include "osprey/config/resolve.h"
 #include "osprey/data/loader.h"
 #include "osprey/models/builder.h"
 
@@ -62,7 +63,7 @@ std::vector<Category> evaluation_categories(const Root& root, int index, int64_t
 }
 
 CheckpointEvaluator::CheckpointEvaluator(const Root& root, const CheckpointEvaluatorOptions& options)
-    : options_(evaluation_options(root.child("eval_config", root->eval_config()))),
+    : options_(evaluation_options(root.child("eval_config", root->eval_config()), config::default_metric(*root))),
       moving_averages_(root->eval_config().use_moving_averages()) {
   const auto reader = reader_of(root, options.reader);
   model_ = models::build_model(root);

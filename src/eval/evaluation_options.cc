@@ -23,7 +23,8 @@ std::array<uint8_t, 3> color_of(const config::ConfigNode<proto::EvalConfig>& con
 
 }  // namespace
 
-EvaluationOptions evaluation_options(const config::ConfigNode<proto::EvalConfig>& config) {
+EvaluationOptions evaluation_options(const config::ConfigNode<proto::EvalConfig>& config,
+                                     const std::string& default_metric) {
   if (config->skip_predictions_for_unlabeled_class()) config.unsupported("skip_predictions_for_unlabeled_class");
   if (config->retain_original_image_additional_channels())
     config.unsupported("retain_original_image_additional_channels");
@@ -32,6 +33,7 @@ EvaluationOptions evaluation_options(const config::ConfigNode<proto::EvalConfig>
     return static_cast<double>(value);
   };
   EvaluationOptions options;
+  options.metrics_set = {default_metric};
   if (config->metrics_set_size() > 0)
     options.metrics_set.assign(config->metrics_set().begin(), config->metrics_set().end());
   options.metrics.include_metrics_per_category = config->include_metrics_per_category();

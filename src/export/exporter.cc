@@ -34,10 +34,26 @@ namespace fs = std::filesystem;
 namespace osprey {
 namespace {
 
+/// What an export reads of the config's model.
+struct ServedParts {
+  config::ConfigNode<proto::ImageResizer> image_resizer;
+  std::string feature_extractor;
+};
+
+template <class MetaArchitecture>
+ServedParts parts_of_chosen(const config::ConfigNode<MetaArchitecture>& node) {
+  return {node.child("image_resizer", node->image_resizer()), node->feature_extractor().type()};
+}
+
+ServedParts parts_of(const config::ConfigNode<proto::DetectionModel>& model) {
+  if (model->has_ssd()) return parts_of_chosen(model.child("ssd", model->ssd()));
+  if (model->has_image_classifier()) return parts_of_chosen(model.child("image_classifier", model->image_classifier()));
+  model.unsupported("");
+}
+
 /// How the served model is to resize. Only resizers with one canvas for all pictures can be served, or with a largest
 /// one, which then is that of all.
-ServedResize resize_of(const config::ConfigNode<proto::Ssd>& ssd, const data::ImageResizer& resizer) {
-  const auto node = ssd.child("image_resizer", ssd->image_resizer());
+ServedResize resize_of(const config::ConfigNode<proto::ImageResizer>& node, const data::ImageResizer& resizer) {
   auto canvas = resizer.static_size();
   if (!canvas && node->has_keep_aspect_ratio_resizer()) {
     const int64_t largest = node->keep_aspect_ratio_resizer().max_dimension();
@@ -184,11 +200,9 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
                           const std::string& output_dir, const ExportOptions& options) {
   const auto root = pipeline.root();
   config::require_supported(pipeline);
-  if (!root->model().has_ssd()) root.child("model", root->model()).unsupported("");
-  const auto ssd = root.child("model", root->model()).child("ssd", root->model().ssd());
-  const std::unique_ptr<data::ImageResizer> resizer =
-      data::build_image_resizer(ssd.child("image_resizer", ssd->image_resizer()));
-  const ServedResize resize = resize_of(ssd, *resizer);
+  const auto [image_resizer, feature_extractor] = parts_of(root.child("model", root->model()));
+  const std::unique_ptr<data::ImageResizer> resizer = data::build_image_resizer(image_resizer);
+  const ServedResize resize = resize_of(image_resizer, *resizer);
 
   const fs::path file = checkpoint::resolve(checkpoint);
   if (is_of_a_training(output_dir, file))
@@ -227,7 +241,7 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
   report.without_onnx = without_onnx;
 
   ModelCard card;
-  card.model_type = ssd->feature_extractor().type();
+  card.model_type = feature_extractor;
   card.step = step;
   card.batch_size = options.batch_size;
   card.memory_format = options.memory_format == at::MemoryFormat::Contiguous ? "contiguous" : "channels_last";
@@ -235,7 +249,7 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
   card.input_width = resize.width;
   google::protobuf::TextFormat::Printer printer;
   printer.SetSingleLineMode(true);
-  printer.PrintToString(ssd->image_resizer(), &card.resizer);
+  printer.PrintToString(*image_resizer, &card.resizer);
   card.num_classes = model->num_classes();
   card.max_detections = model->nms_options().max_total_detections;
   card.moving_averages = averages;

@@ -24,24 +24,6 @@ void check(const SsdNode& cfg) {
   if (cfg->has_mask_head_config()) cfg.unsupported("mask_head_config");
 }
 
-/// Whether a picture may leave a part of its canvas empty: a long thin one does if any does.
-bool leaves_padding(const data::ImageResizer& resizer) {
-  const data::ImageSize thin{37, 1911};
-  return !(resizer.content_size(thin) == resizer.canvas_size(thin));
-}
-
-void read_input(const SsdNode& cfg, SsdOptions& options) {
-  const auto resizer = data::build_image_resizer(cfg.child("image_resizer", cfg->image_resizer()));
-  const data::ImageSize size = resizer->usual_size();
-  if (resizer->channels() != 3)
-    cfg.fail("image_resizer", "convert_to_grayscale is not supported yet: " + cfg.path_of("image_resizer"));
-  options.input_size = {size.height, size.width};
-  options.any_input_size = !resizer->static_size();
-  options.has_padding = options.any_input_size || leaves_padding(*resizer);
-  for (const float value : resizer->pad_value())
-    if (value != 0) options.pad_value = resizer->pad_value();
-}
-
 /// throws  ConfigError where there are convolutions that the network would leave as they are
 void check_quantized(const SsdNode& cfg, const nn::FeatureExtractor& extractor) {
   for (const auto& module : extractor.modules()) {
@@ -59,7 +41,7 @@ std::shared_ptr<nn::FeatureExtractor> build_extractor(const SsdNode& cfg, const 
       nn::build_feature_extractor(cfg.child("feature_extractor", cfg->feature_extractor()),
                                   {.freeze_batch_norm = cfg->freeze_batchnorm(), .quantization = quantization});
   if (quantization) check_quantized(cfg, *extractor);
-  const int64_t smallest = std::min(options.input_size[0], options.input_size[1]);
+  const int64_t smallest = std::min(options.input.size[0], options.input.size[1]);
   if (smallest < extractor->min_image_side())
     cfg.fail("image_resizer", fmt::format("must give at least {} pixels a side for {}, got {}",
                                           extractor->min_image_side(), cfg->feature_extractor().type(), smallest));
@@ -90,7 +72,7 @@ std::unique_ptr<DetectionModel> make_ssd(const SsdNode& cfg, const ModelOptions&
   const bool keras = cfg->feature_extractor().type().ends_with("_keras");
   SsdOptions options;
   options.num_classes = cfg->num_classes();
-  read_input(cfg, options);
+  options.input = read_network_input(cfg);
   options.has_background_column = cfg->add_background_class();
   options.normalize_by_num_matches = cfg->normalize_loss_by_num_matches();
   options.normalize_box_loss_by_code_size = cfg->normalize_loc_loss_by_codesize();

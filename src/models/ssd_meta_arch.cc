@@ -1,19 +1,11 @@
 #include "osprey/models/ssd_meta_arch.h"
 
-#include <ATen/TracerMode.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <numeric>
 #include <vector>
 
-#include "osprey/base/error.h"
-#include "osprey/core/constant.h"
-#include "osprey/kernels/preprocess.h"
-#include "osprey/nn/batch_norm.h"
-#include "osprey/nn/fake_quantize.h"
+#include "osprey/nn/layer.h"
 #include "osprey/nn/quantization.h"
 
 namespace osprey::models {
@@ -21,29 +13,12 @@ namespace {
 
 const char* const kExtractorScope = "FeatureExtractor";
 
-template <class Action>
-void for_each_layer(const torch::nn::Module& model, Action action) {
-  for (const auto& module : model.modules(/*include_self=*/false))
-    if (auto* layer = dynamic_cast<nn::Layer*>(module.get())) action(*layer);
-}
-
-/// One factor per channel, as a number where all are equal.
-at::Tensor scaled(at::Tensor x, const nn::Normalization& normalization) {
-  const auto& [scale, offset] = normalization;
-  const bool uniform = scale[0] == scale[1] && scale[0] == scale[2] && offset[0] == offset[1] && offset[0] == offset[2];
-  if (uniform) return x.mul_(scale[0]).add_(offset[0]);
-  const auto channels = [&](const std::array<float, 3>& values) {
-    return constant({values[0], values[1], values[2]}, x.options()).view({1, 3, 1, 1});
-  };
-  return x.mul_(channels(scale)).add_(channels(offset));
-}
-
 }  // namespace
 
-SsdMetaArch::SsdMetaArch(Parts parts, const SsdOptions& options) : parts_(std::move(parts)), options_(options) {
+SsdMetaArch::SsdMetaArch(Parts parts, const SsdOptions& options)
+    : parts_(std::move(parts)), options_(options), input_(options.input, *parts_.feature_extractor) {
   register_module(kExtractorScope, parts_.feature_extractor);
   nn::adopt_children(*this, *parts_.box_predictor);
-  regularized_weights_ = nn::regularized_weights(*this);
 }
 
 void SsdMetaArch::train(bool on) {
@@ -51,61 +26,7 @@ void SsdMetaArch::train(bool on) {
   parts_.box_predictor->train(on);
 }
 
-at::Tensor SsdMetaArch::preprocess_fused(const Batch& batch) const {
-  const auto& [scale, offset] = parts_.feature_extractor->normalization();
-  kernels::PreprocessOptions options;
-  for (size_t c = 0; c < 3; ++c) {
-    options.scale[c] = scale[c];
-    options.offset[c] = offset[c];
-    if (!options_.pad_value.empty()) options.pad[c] = options_.pad_value[c];
-  }
-  const at::DeviceType device = batch.images.device().type();
-  if (at::autocast::is_autocast_enabled(device)) options.type = at::autocast::get_autocast_dtype(device);
-  const auto [height, width] = input_size_for(batch.images);
-  const bool as_it_is = batch.images.scalar_type() == at::kByte || batch.images.scalar_type() == at::kFloat;
-  return kernels::preprocess(as_it_is ? batch.images : batch.images.to(at::kFloat),
-                             options_.has_padding ? batch.true_shapes.to(batch.images.device()) : at::Tensor(), options,
-                             {batch.source_shapes, height, width});
-}
-
-void SsdMetaArch::check_size(const Batch& batch) const {
-  const auto [height, width] = input_size_for(batch.images);
-  const int64_t least = parts_.feature_extractor->min_image_side();
-  if (std::min(height, width) >= least) return;
-  throw DataError(
-      fmt::format("a batch with image '{}' is of {} x {} pixels (height x width) after the image_resizer, and the "
-                  "network needs at least {} a side",
-                  batch.ids.empty() ? "" : batch.ids.front(), height, width, least));
-}
-
-ModelInput SsdMetaArch::preprocess(const Batch& batch) {
-  check_size(batch);
-  const at::Tensor keys = is_training() ? batch.example_keys : at::Tensor();
-  if (!at::tracer::impl::is_dispatch_enabled()) return {preprocess_fused(batch), batch.true_shapes, keys};
-  // An exported model has to do with the operations of libtorch.
-  at::Tensor images =
-      batch.images.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true, at::MemoryFormat::ChannelsLast);
-  images = scaled(images, parts_.feature_extractor->normalization());
-  if (options_.has_padding) {
-    // Neither shapes nor places name a device: it would be that of the export, wherever the model serves.
-    const auto inside = [&](int64_t dimension, at::IntArrayRef view) {
-      std::vector<double> places(static_cast<size_t>(images.size(2 + dimension)));
-      std::iota(places.begin(), places.end(), 0);
-      return constant(places, at::kLong).view(view).lt(batch.true_shapes.select(1, dimension).view({-1, 1, 1, 1}));
-    };
-    const at::Tensor padding = inside(0, {1, 1, -1, 1}).logical_and(inside(1, {1, 1, 1, -1})).logical_not_();
-    if (options_.pad_value.empty()) {
-      images.masked_fill_(padding, 0);
-    } else {
-      images = at::where(
-          padding,
-          constant(std::vector<double>(options_.pad_value.begin(), options_.pad_value.end()), images.options())
-              .view({1, -1, 1, 1}),
-          images);
-    }
-  }
-  return {images, batch.true_shapes, keys};
-}
+ModelInput SsdMetaArch::preprocess(const Batch& batch) { return input_.of(batch, is_training()); }
 
 std::vector<at::Tensor> SsdMetaArch::feature_maps(const ModelInput& input) {
   return parts_.feature_extractor->forward(input.images, {input.example_keys});
@@ -114,16 +35,11 @@ std::vector<at::Tensor> SsdMetaArch::feature_maps(const ModelInput& input) {
 Predictions SsdMetaArch::predict(const ModelInput& input) {
   const std::vector<at::Tensor> maps = feature_maps(input);
   const nn::BoxPredictor::Output output = parts_.box_predictor->forward(maps, {input.example_keys});
-  const std::array<int64_t, 2> input_size = input_size_for(input.images);
+  const std::array<int64_t, 2> input_size = input_.size_for(input.images);
   const at::Tensor& anchors = anchors_of(maps, input_size);
   // Losses can do with logits of half the bits.
   return {output.box_encodings.to(at::kFloat), is_training() ? output.class_logits : output.class_logits.to(at::kFloat),
           anchors, anchor_shapes_, input_size};
-}
-
-std::array<int64_t, 2> SsdMetaArch::input_size_for(const at::Tensor& images) const {
-  if (!options_.any_input_size) return options_.input_size;
-  return {images.size(2), images.size(3)};
 }
 
 const at::Tensor& SsdMetaArch::anchors_of(const std::vector<at::Tensor>& feature_maps,
@@ -134,7 +50,7 @@ const at::Tensor& SsdMetaArch::anchors_of(const std::vector<at::Tensor>& feature
   if (shapes != anchor_shapes_ || input_size != anchor_input_size_ || anchors_.device() != device) {
     const auto& [height, width] = input_size;
     const boxes::AnchorGenerator& generator = *parts_.anchor_generator;
-    anchors_ = (options_.any_input_size ? generator.generate_for_any_size(shapes, height, width)
+    anchors_ = (options_.input.any_size ? generator.generate_for_any_size(shapes, height, width)
                                         : generator.generate(shapes, height, width))
                    .to(device);
     anchor_shapes_ = shapes;
@@ -150,7 +66,7 @@ Targets SsdMetaArch::assign_targets(const Predictions& predictions, const Batch&
   truth.classes = batch.classes;
   truth.valid = batch.valid;
   truth.weights = batch.weights;
-  if (options_.has_padding) {
+  if (options_.input.has_padding) {
     const auto& [height, width] = predictions.input_size;
     // Divided twice, as the original does: the last bit of a box decides about matches at a threshold.
     const at::Tensor shapes = batch.true_shapes.to(batch.boxes.device(), at::kFloat);
@@ -242,11 +158,6 @@ Candidates SsdMetaArch::candidates(const Predictions& predictions) {
   return {boxes, has_background_column() ? scores.slice(2, 1) : scores};
 }
 
-at::Tensor SsdMetaArch::regularization_loss() {
-  const at::Tensor loss = nn::regularization_loss(regularized_weights_);
-  return loss.defined() ? loss : at::zeros({}, parameters().front().options().requires_grad(false));
-}
-
 std::map<std::string, std::string> SsdMetaArch::restore_map(RestoreType type) const {
   const std::string prefix = fmt::format("{}.", kExtractorScope);
   std::map<std::string, std::string> result;
@@ -263,21 +174,6 @@ std::map<std::string, std::string> SsdMetaArch::restore_map(RestoreType type) co
   for (const auto& [name, value] : variables(*this))
     if ((all || name.starts_with(prefix)) && !nn::is_of_quantizer(name)) result[name] = name;
   return result;
-}
-
-void SsdMetaArch::commit_statistics(const at::Tensor& proceed) {
-  std::vector<nn::BatchNorm*> batch_norms;
-  std::vector<nn::FakeQuantize*> quantizers;
-  for_each_layer(*this, [&](nn::Layer& layer) {
-    if (auto* batch_norm = dynamic_cast<nn::BatchNorm*>(&layer)) batch_norms.push_back(batch_norm);
-    if (auto* quantizer = dynamic_cast<nn::FakeQuantize*>(&layer)) quantizers.push_back(quantizer);
-  });
-  nn::BatchNorm::commit(batch_norms, proceed);
-  nn::FakeQuantize::commit(quantizers, proceed);
-}
-
-void SsdMetaArch::discard_statistics() {
-  for_each_layer(*this, [](nn::Layer& layer) { layer.discard_statistics(); });
 }
 
 }  // namespace osprey::models

@@ -9,6 +9,7 @@
 
 #include "osprey/base/clock.h"
 #include "osprey/base/nearest.h"
+#include "osprey/config/resolve.h"
 #include "osprey/eval/checkpoint_evaluator.h"
 #include "osprey/eval/evaluator.h"
 #include "osprey/eval/reader_folder.h"
@@ -124,7 +125,7 @@ Evaluation make_evaluation(const Assembly& assembly, Replicas* replicas) {
   Evaluation evaluation{data::make_source(reader, source),
                         whole_source,
                         eval::evaluation_categories(root, 0, assembly.state.model->num_classes()),
-                        eval::evaluation_options(config),
+                        eval::evaluation_options(config, config::default_metric(*root)),
                         replicas,
                         /*events=*/nullptr,
                         /*folder=*/"",

@@ -43,13 +43,18 @@ std::vector<std::string> assignments(const TrainFlags& flags, int64_t replicas) 
   return result;
 }
 
-/// The override that gives a config's ResNet another depth: "ssd_resnet50_v1_fpn" becomes "ssd_resnet101_v1_fpn".
+/// The override that gives a config's ResNet another depth: "ssd_resnet50_v1_fpn" becomes "ssd_resnet101_v1_fpn",
+/// "resnet_v1_50" of a classifier "resnet_v1_101".
 std::string depth_assignment(const config::Pipeline& pipeline, int64_t depth) {
-  const std::string& type = pipeline.message->model().ssd().feature_extractor().type();
+  const auto& model = pipeline.message->model();
+  const bool classifies = model.has_image_classifier();
+  const std::string& type =
+      classifies ? model.image_classifier().feature_extractor().type() : model.ssd().feature_extractor().type();
   std::smatch parts;
-  if (!std::regex_match(type, parts, std::regex("(ssd_resnet)[0-9]+(_.*)")))
+  if (!std::regex_match(type, parts, std::regex("(ssd_resnet|resnet_v1_)[0-9]+(.*)")))
     throw ConfigError(fmt::format("--resnet_depth: the feature extractor is '{}', not a ResNet", type));
-  return fmt::format("model.ssd.feature_extractor.type={}{}{}", parts[1].str(), depth, parts[2].str());
+  return fmt::format("model.{}.feature_extractor.type={}{}{}", classifies ? "image_classifier" : "ssd", parts[1].str(),
+                     depth, parts[2].str());
 }
 
 /// (A batch of none is refused later on.)

@@ -29,6 +29,10 @@ ArithmeticChoice arithmetic(const proto::TrainEvalPipelineConfig& config);
 /// of TF2, whose type ends in "_keras" and which the original does not rewrite.
 bool trains_for_8_bits(const proto::TrainEvalPipelineConfig& config);
 
+/// The metric of evaluations whose `metrics_set` names none: "image_classification_metrics" for an image_classifier,
+/// otherwise "coco_detection_metrics".
+std::string default_metric(const proto::TrainEvalPipelineConfig& config);
+
 /// Rows of boxes per image: the reader's `max_number_of_boxes` if set, else that of `train_config` where it is above
 /// 100, else 100. (The original looks at the reader's only; no box that it sees is left out.)
 /// 0 stands for "found by a scan of the data".

@@ -14,12 +14,12 @@
 namespace osprey::data {
 
 /// How annotations are written down; kShapes: not at all, pictures are made with their objects.
-enum class AnnotationFormat { kVoc, kCoco, kYolo, kCsv, kCvat, kKitti, kShapes };
+enum class AnnotationFormat { kVoc, kCoco, kYolo, kCsv, kCvat, kKitti, kFolders, kShapes };
 
 /// Annotations in files.
 struct AnnotationSet {
   AnnotationFormat format = AnnotationFormat::kVoc;
-  std::string input;      ///< folder of VOC's or KITTI's files; JSON, CSV or CVAT's XML file; YOLO data set
+  std::string input;  ///< folder of VOC's or KITTI's files or of classes; JSON, CSV or CVAT's XML file; YOLO data set
   std::string image_dir;  ///< where the pictures lie, if not in the usual places
   std::string split;      ///< list of names to use, split of YOLO's or subset of CVAT's set; "" for all (YOLO: train)
   std::string class_descriptions;  ///< CSV: class and display name, two columns; "" for none
@@ -97,8 +97,8 @@ class AnnotationSource {
   virtual std::string display_name(const std::string& /*class_name*/) const { return ""; }
 };
 
-/// Opens annotations of any format but kShapes; see `open_voc`, `open_coco`, `open_yolo`, `open_csv`, `open_cvat` and
-/// `open_kitti` for what each reads and throws.
+/// Opens annotations of any format but kShapes; see `open_voc`, `open_coco`, `open_yolo`, `open_csv`, `open_cvat`,
+/// `open_kitti` and `open_folders` for what each reads and throws.
 std::unique_ptr<AnnotationSource> open_annotations(const AnnotationSet& set, Problems& problems);
 
 /// A new label map: the classes of a source with their ids.

@@ -57,8 +57,10 @@ struct EvaluationOptions {
 };
 
 /// The options that an `eval_config` asks for.
-/// throws ConfigError for values out of range and choices that are not built
-EvaluationOptions evaluation_options(const config::ConfigNode<osprey::protos::EvalConfig>& config);
+/// default_metric  the only one where its metrics_set names none
+/// throws          ConfigError for values out of range and choices that are not built
+EvaluationOptions evaluation_options(const config::ConfigNode<osprey::protos::EvalConfig>& config,
+                                     const std::string& default_metric = "coco_detection_metrics");
 
 /// A picture of an evaluation: detections left, ground truth right.
 struct EvaluationPicture {

@@ -73,19 +73,20 @@ class DetectionModel : public torch::nn::Module {
 
   /// Scalar: the configured penalty on the weights, added once per step; zero where there is none. No gradient flows
   /// through it: `optim::GradientPipeline`, which is given `regularized_weights`, adds it to those of the weights.
-  virtual at::Tensor regularization_loss() = 0;
+  virtual at::Tensor regularization_loss();
 
-  /// The weights that are penalised, frozen ones included: the model's own tensors, each with its penalty.
-  virtual std::vector<nn::RegularizedWeight> regularized_weights() const = 0;
+  /// The weights that are penalised, frozen ones included: the model's own tensors, each with its penalty. Those of its
+  /// layers.
+  virtual std::vector<nn::RegularizedWeight> regularized_weights() const;
 
   /// Which of our variables (value) a checkpoint's variable (key) restores; both are names as in `variables()`. Ranges
   /// of convolutions for 8 bits are found anew.
   virtual std::map<std::string, std::string> restore_map(RestoreType type) const = 0;
 
-  /// Takes over, or throws away, the statistics gathered since the last call.
+  /// Takes over, or throws away, the statistics that layers have gathered since the last call.
   /// proceed  scalar bool on the device: false, they are thrown away; undefined: true
-  virtual void commit_statistics(const at::Tensor& proceed = {}) = 0;
-  virtual void discard_statistics() = 0;
+  virtual void commit_statistics(const at::Tensor& proceed = {});
+  virtual void discard_statistics();
 
   virtual int64_t num_classes() const = 0;
   /// Height and width of the (padded) input images; of usual ones where each batch has a size of its own.

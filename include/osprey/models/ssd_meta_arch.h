@@ -8,6 +8,7 @@
 #include "osprey/boxes/post_processing.h"
 #include "osprey/losses/builder.h"
 #include "osprey/models/detection_model.h"
+#include "osprey/models/network_input.h"
 #include "osprey/nn/box_predictor.h"
 #include "osprey/nn/feature_extractor.h"
 #include "osprey/targets/target_assigner.h"
@@ -17,11 +18,8 @@ namespace osprey::models {
 /// What the parts of an SSD leave open.
 struct SsdOptions {
   int64_t num_classes = 1;
-  std::array<int64_t, 2> input_size = {300, 300};  ///< height, width; a usual one where it may be any
-  bool any_input_size = false;                     ///< each batch has a size of its own
-  bool has_padding = false;                        ///< pictures may be smaller than the input
-  std::vector<float> pad_value;                    ///< of each channel, after normalisation; empty: zeros
-  bool has_background_column = true;               ///< the first class column is the background's
+  NetworkInputOptions input;
+  bool has_background_column = true;  ///< the first class column is the background's
   bool normalize_by_num_matches = true;
   bool normalize_box_loss_by_code_size = false;
   bool use_confidences = false;           ///< the batch's confidences decide the targets of training
@@ -51,14 +49,10 @@ class SsdMetaArch : public DetectionModel {
   Detections postprocess(const Predictions& predictions, const at::Tensor& true_shapes) override;
   Candidates candidates(const Predictions& predictions) override;
   const boxes::NmsOptions& nms_options() const override { return parts_.post_processor.nms(); }
-  at::Tensor regularization_loss() override;
-  std::vector<nn::RegularizedWeight> regularized_weights() const override { return regularized_weights_; }
   std::map<std::string, std::string> restore_map(RestoreType type) const override;
-  void commit_statistics(const at::Tensor& proceed = {}) override;
-  void discard_statistics() override;
   int64_t num_classes() const override { return options_.num_classes; }
-  std::array<int64_t, 2> input_size() const override { return options_.input_size; }
-  bool any_input_size() const override { return options_.any_input_size; }
+  std::array<int64_t, 2> input_size() const override { return options_.input.size; }
+  bool any_input_size() const override { return options_.input.any_size; }
   std::vector<int64_t> feature_map_depths() const override { return parts_.feature_extractor->depths(); }
 
   /// The targets of a batch, as `loss` uses them.
@@ -70,25 +64,19 @@ class SsdMetaArch : public DetectionModel {
   std::vector<at::Tensor> feature_maps(const ModelInput& input);
 
  private:
-  /// throws  DataError where the pictures of a batch are too small for the network
-  void check_size(const Batch& batch) const;
-  /// The pictures as the network takes them, by the kernel.
-  at::Tensor preprocess_fused(const Batch& batch) const;
   /// What the localisation loss says of each anchor, in the shape that it has.
   at::Tensor box_losses(const Predictions& predictions, const Targets& targets) const;
   /// Takes the weight of all anchors but those that the sampler keeps.
   void keep_sampled(Targets& targets, const at::Tensor& example_keys) const;
   const at::Tensor& anchors_of(const std::vector<at::Tensor>& feature_maps, const std::array<int64_t, 2>& input_size);
-  /// Of the network for these pictures, which the device may still have to resize.
-  std::array<int64_t, 2> input_size_for(const at::Tensor& images) const;
   bool has_background_column() const { return options_.has_background_column; }
 
   Parts parts_;
   SsdOptions options_;
+  NetworkInput input_;
   std::vector<std::array<int64_t, 2>> anchor_shapes_;  // that anchors_ belong to,
   std::array<int64_t, 2> anchor_input_size_ = {0, 0};  // for an input of this size
   at::Tensor anchors_;
-  std::vector<nn::RegularizedWeight> regularized_weights_;
 };
 
 }  // namespace osprey::models

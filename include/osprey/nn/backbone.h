@@ -31,6 +31,7 @@ struct BackboneOptions {
   bool keras = false;                        ///< as in the original's Keras models, where they compute something else
   bool regularize_depthwise = true;          ///< where the backbone's own hyperparams leave it open
   std::optional<Hyperparams> hyperparams;    ///< nothing: the backbone's own
+  bool hyperparams_rule_constants = false;   ///< of batch norm, too, where the original's network sets them itself
   std::optional<Quantization> quantization;  ///< nothing, or for a backbone that does not know it: the float network
   ResidualOptions residual;                  ///< for residual networks
   std::string last_endpoint;                 ///< layers behind it are not made; empty: all that the backbone has

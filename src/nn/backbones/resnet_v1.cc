@@ -39,11 +39,12 @@ Hyperparams resnet_v1_hyperparams(const BackboneOptions& options) {
 }
 
 /// Hyperparams of a config decide about everything but the constants of batch norm, which the original's network sets
-/// closer to the layers than its configs; in Keras they decide about those, too.
+/// closer to the layers than its configs; in Keras, or where that is asked for, they decide about those, too.
 Hyperparams hyperparams_of(const BackboneOptions& options) {
   Hyperparams result = options.hyperparams ? *options.hyperparams : resnet_v1_hyperparams(options);
   result.use_bias = !options.keras;
-  if (result.batch_norm && !(options.keras && options.hyperparams)) {
+  const bool rule_constants = options.hyperparams && (options.keras || options.hyperparams_rule_constants);
+  if (result.batch_norm && !rule_constants) {
     result.batch_norm->decay = 0.997;
     result.batch_norm->epsilon = 1e-5;
     result.batch_norm->scale = true;

@@ -9,7 +9,8 @@ namespace {
 ResidualOptions residual_options(const ExtractorNode& node) {
   ResidualOptions result;
   if (!node->has_residual_network()) return result;
-  if (!node->type().starts_with("ssd_resnet")) node.fail("residual_network", "is not used by " + node->type());
+  if (!node->type().starts_with("ssd_resnet") && !node->type().starts_with("resnet_"))
+    node.fail("residual_network", "is not used by " + node->type());
   const auto residual = node.child("residual_network", node->residual_network());
   using Place = ResidualOptions::StridePlace;
   switch (residual->stride_place()) {

@@ -1,0 +1,98 @@
+// A classifier of pictures from folders to a detector that starts from its weights, by the programs.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "support/golden.h"
+#include "support/pictures.h"
+#include "support/temp_dir.h"
+
+namespace osprey::train {
+namespace {
+
+using osprey::testing::grey_png;
+using osprey::testing::read_file;
+using osprey::testing::read_json;
+using osprey::testing::TempDir;
+using osprey::testing::write_file;
+using ::testing::HasSubstr;
+
+const char* const kExtractor = R"(depth_multiplier: 0.125
+  conv_hyperparams { activation: RELU batch_norm { decay: 0.8 scale: true }
+                     initializer { variance_scaling_initializer {} } } override_base_feature_extractor_hyperparams: true)";
+
+class ClassifierPrograms : public ::testing::Test {
+ protected:
+  ClassifierPrograms() {
+    for (int i = 0; i < 16; ++i)
+      for (const auto& [name, grey] : {std::pair("dark", 30), std::pair("light", 200)})
+        write_file(folder_ / fmt::format("pictures/{}/{}.png", name, i), grey_png(40 + i, 50, grey + i));
+    write_file(folder_ / "classifier.config", fmt::format(R"(
+model {{ image_classifier {{ image_resizer {{ fixed_shape_resizer {{ height: 48 width: 48 }} }}
+  feature_extractor {{ type: "resnet_v1_18" {0} }} }} }}
+train_config {{ batch_size: 8 num_steps: 30
+  optimizer {{ momentum_optimizer {{ learning_rate {{ constant_learning_rate {{ learning_rate: 0.02 }} }} }} }} }}
+train_input_reader {{ annotation_input_reader {{ format: FOLDERS input: "{1}/pictures" }} max_number_of_boxes: 1 }}
+eval_input_reader {{ annotation_input_reader {{ format: FOLDERS input: "{1}/pictures" }} max_number_of_boxes: 1 }})",
+                                                          kExtractor, folder_.path().string()));
+    write_file(folder_ / "detector.config", fmt::format(R"(
+model {{ ssd {{ num_classes: 1 image_resizer {{ fixed_shape_resizer {{ height: 256 width: 256 }} }}
+  feature_extractor {{ type: "ssd_resnet18_v1_fpn" {0} }}
+  anchor_generator {{ multiscale_anchor_generator {{ aspect_ratios: 1 }} }}
+  box_predictor {{ weight_shared_convolutional_box_predictor {{ depth: 8 conv_hyperparams {{ batch_norm {{ }} }} }} }}
+  box_coder {{ faster_rcnn_box_coder {{}} }} matcher {{ argmax_matcher {{}} }} similarity_calculator {{ iou_similarity {{}} }}
+  loss {{ classification_loss {{ weighted_sigmoid {{}} }} localization_loss {{ weighted_smooth_l1 {{}} }} }} }} }}
+train_config {{ batch_size: 1 fine_tune_checkpoint: "{1}/run" fine_tune_checkpoint_type: "classification"
+  optimizer {{ momentum_optimizer {{ learning_rate {{ constant_learning_rate {{ learning_rate: 0.01 }} }} }} }} }})",
+                                                        kExtractor, folder_.path().string()));
+  }
+
+  /// What a program says and prints, after it has ended well.
+  std::string run(const std::string& program, const std::string& flags) {
+    const std::string command = fmt::format("cd '{}' && '{}/bin/{}' {} > said 2>&1", folder_.path().string(),
+                                            OSPREY_BINARY_DIR, program, flags);
+    const int status = std::system(command.c_str());
+    const std::string said = read_file(folder_ / "said");
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << command << "\n" << said;
+    return said;
+  }
+
+  TempDir folder_;
+};
+
+TEST_F(ClassifierPrograms, TrainEvaluateExportAndGiveTheirBackboneToADetector) {
+  run("train_detector", "--pipeline_config classifier.config --model_dir run");
+  const auto evaluation = [&](const std::string& flags) {
+    run("eval_detector", "--pipeline_config classifier.config --checkpoint_dir run --json results.json " + flags);
+    return read_json(folder_ / "results.json").at("metrics").at("ImageClassification/Accuracy").get<double>();
+  };
+  EXPECT_EQ(evaluation(""), 1);
+
+  EXPECT_THAT(run("create_records", "--format folders --input pictures --label_map map.pbtxt --output all.record"),
+              HasSubstr("32 pictures with 32 objects"));
+  EXPECT_EQ(evaluation("--set 'eval_input_reader[0]={tf_record_input_reader { input_path: \"all.record\" } "
+                       "label_map_path: \"map.pbtxt\"}'"),
+            1)
+      << "the records say the same";
+
+  run("export_model", "--pipeline_config classifier.config --checkpoint run --output_dir exported");
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "exported/model.onnx"));
+  run("detect", "--model exported --json found.json pictures/light");
+  const auto found = read_json(folder_ / "found.json");
+  ASSERT_EQ(found.size(), 16u);
+  for (const auto& picture : found) {
+    ASSERT_FALSE(picture.at("detections").empty());
+    EXPECT_EQ(picture.at("detections")[0].at("class"), "light");
+  }
+
+  EXPECT_THAT(run("train_detector",
+                  "--pipeline_config detector.config --use_fake_data --model_dir started --num_train_steps 1"),
+              HasSubstr("100.0 % of the backbone"));
+}
+
+}  // namespace
+}  // namespace osprey::train
