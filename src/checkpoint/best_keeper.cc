@@ -37,6 +37,12 @@ void link_or_copy(const fs::path& from, const fs::path& to) {
 
 }  // namespace
 
+void copy_description(const fs::path& model_dir, const fs::path& folder) {
+  std::error_code error;
+  for (const char* name : {"pipeline.config", "label_map.pbtxt"})
+    if (const fs::path original = model_dir / name; fs::exists(original, error)) copy_whole(original, folder / name);
+}
+
 bool MetricGoal::beats(double value, const std::optional<double>& best) const {
   if (!std::isfinite(value)) return false;
   return !best || (higher_is_better ? value > *best + min_delta : value < *best - min_delta);
@@ -59,9 +65,7 @@ bool BestKeeper::offer(const fs::path& file, int64_t step, double value) {
   fs::create_directories(folder_, error);
   if (error) throw DataError(fmt::format("{}: cannot be made: {}", folder_.string(), error.message()));
 
-  for (const char* name : {"pipeline.config", "label_map.pbtxt"})  // copies: people edit these in place
-    if (const fs::path original = folder_.parent_path() / name; fs::exists(original, error))
-      copy_whole(original, folder_ / name);
+  copy_description(folder_.parent_path(), folder_);
   const std::vector<Entry> former = list(folder_);
   link_or_copy(file, folder_ / file.filename());
   IndexFile index;

@@ -24,7 +24,8 @@ std::string fate(const proto::TrainEvalPipelineConfig& config, const FieldValue&
       {"osprey.protos.TrainConfig.replicas_to_aggregate", "is ignored: every replica takes part in every step"},
       {"osprey.protos.TrainConfig.startup_delay_steps", "is ignored: replicas start together"},
       {"osprey.protos.TrainConfig.batch_queue_capacity",
-       "is ignored: examples wait in batches only, see prefetch_queue_capacity"},
+       "is the number of examples that wait, in whole batches, where neither prefetch_queue_capacity nor "
+       "num_prefetch_batches of train_input_reader is set"},
       {"osprey.protos.TrainConfig.num_batch_queue_threads", "is the number of threads that prepare batches"},
       {"osprey.protos.TrainConfig.prefetch_queue_capacity",
        "is used where train_input_reader sets no num_prefetch_batches"},

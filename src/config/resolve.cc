@@ -88,8 +88,12 @@ InputQueue input_queue(const Config& config) {
   const proto::TrainConfig& train = config.train_config();
   InputQueue queue;
   if (train.has_num_batch_queue_threads()) queue.threads = train.num_batch_queue_threads();
-  if (train.has_prefetch_queue_capacity() && !config.train_input_reader().has_num_prefetch_batches())
+  if (config.train_input_reader().has_num_prefetch_batches()) return queue;
+  const int batch_size = std::max(1, static_cast<int>(train.batch_size()));
+  if (train.has_prefetch_queue_capacity())
     queue.batches = train.prefetch_queue_capacity();
+  else if (train.has_batch_queue_capacity())
+    queue.batches = std::max(1, train.batch_queue_capacity() / batch_size);
   return queue;
 }
 

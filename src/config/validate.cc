@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 
@@ -27,9 +28,7 @@ class Checker {
     visit_fields(config_, [this](const FieldValue& value) { check_value(value); });
     if (config_.model().has_ssd() && config_.model().ssd().has_num_classes())
       at_least("model.ssd.num_classes", config_.model().ssd().num_classes(), 1);
-    if (config_.model().has_image_classifier() && config_.train_config().merge_multiple_label_boxes())
-      findings_.add("train_config.merge_multiple_label_boxes",
-                    "does not go with model.image_classifier, whose classes exclude each other");
+    if (config_.model().has_image_classifier()) check_classifier();
     check_train();
     check_on_nan();
     check_checkpoints();
@@ -69,6 +68,23 @@ class Checker {
     }
   }
 
+  void check_classifier() {
+    const proto::TrainConfig& train = config_.train_config();
+    if (train.merge_multiple_label_boxes())
+      findings_.add("train_config.merge_multiple_label_boxes",
+                    "does not go with model.image_classifier, whose classes exclude each other");
+    bool mixes = false;
+    for (int i = 0; i < train.data_augmentation_options_size(); ++i) {
+      mixes = mixes || train.data_augmentation_options(i).has_random_mix_up();
+      if (train.data_augmentation_options(i).has_random_mosaic())
+        findings_.add(fmt::format("train_config.data_augmentation_options[{}].random_mosaic", i),
+                      "does not go with model.image_classifier, for which a picture shows one class");
+    }
+    if (mixes && config_.train_input_reader().max_number_of_boxes() == 1)
+      findings_.add("train_input_reader.max_number_of_boxes",
+                    "must be at least 2 with random_mix_up: a mixed picture has two labels");
+  }
+
   void check_train() {
     const auto& train = config_.train_config();
     at_least("train_config.batch_size", train.batch_size(), 1u);
@@ -79,6 +95,7 @@ class Checker {
     at_least("train_config.gradient_accumulation_steps", train.gradient_accumulation_steps(), 1u);
     at_least("train_config.log_every_n_steps", train.log_every_n_steps(), 1u);
     at_least("train_config.num_batch_queue_threads", train.num_batch_queue_threads(), 1);
+    at_least("train_config.batch_queue_capacity", train.batch_queue_capacity(), 1);
     at_least("train_config.prefetch_queue_capacity", train.prefetch_queue_capacity(), 1);
     at_least("train_config.save_summaries_secs", train.save_summaries_secs(), 0.f);
     fraction("train_config.max_bad_fraction", train.max_bad_fraction());
@@ -169,6 +186,7 @@ class Checker {
     if (reader.decode_reduced() && reader.load_instance_masks())
       findings_.add(path + ".decode_reduced", "does not go with load_instance_masks: masks are of whole pictures");
     if (reader.has_annotation_input_reader()) check_annotations(path, reader);
+    if (reader.label_of_picture()) check_picture_labels(path, reader);
     const auto& weights = reader.sample_from_datasets_weights();
     double sum = 0;
     for (int i = 0; i < weights.size(); ++i) {
@@ -193,6 +211,15 @@ class Checker {
     } catch (const ConfigError& error) {
       findings_.add(path, error.what());
     }
+  }
+
+  void check_picture_labels(const std::string& path, const proto::InputReader& reader) {
+    if (!reader.has_tf_record_input_reader())
+      findings_.add(path + ".label_of_picture", "is of a tf_record_input_reader alone");
+    const char* const of_objects = "does not go with label_of_picture: objects of the records are not looked at";
+    if (reader.load_instance_masks()) findings_.add(path + ".load_instance_masks", of_objects);
+    if (reader.num_keypoints() > 0) findings_.add(path + ".num_keypoints", of_objects);
+    if (reader.load_multiclass_scores()) findings_.add(path + ".load_multiclass_scores", of_objects);
   }
 
   void check_annotations(const std::string& reader_path, const proto::InputReader& all) {

@@ -106,7 +106,7 @@ config::LabelMap new_label_map(const AnnotationSource& source, const std::string
   for (const config::LabelMap::Item& item : map.items)
     for (const std::string& name : {item.name, item.display_name})
       if (!is_utf8(name))
-        throw DataError(fmt::format("{}: the class name '{}' is not UTF-8; save the file as UTF-8", input, name));
+        throw DataError(fmt::format("{}: the class name '{}' is not UTF-8; write it in UTF-8", input, name));
   return map;
 }
 

@@ -59,6 +59,8 @@ void check(const CreateRecordsOptions& options) {
   if (options.num_workers < 0 || options.num_workers > kMaxWorkers)
     throw ConfigError(fmt::format("--num_workers must be in 0..{}, got {}", kMaxWorkers, options.num_workers));
   check(options.tiles);
+  if (options.tiles.side_px > 0 && options.format == AnnotationFormat::kFolders)
+    throw ConfigError("--tile_size does not go with --format folders: a tile need not show what its picture does");
 }
 
 // How the files of the output are called.

@@ -12,6 +12,11 @@ ImageResizer::ImageResizer(ResizeOptions options, bool grayscale, std::vector<fl
   if (grayscale_) pad_value_ = {luma(at::tensor(pad_value_).view({1, 1, 3})).item<float>()};
 }
 
+bool ImageResizer::may_leave_padding() const {
+  const ImageSize thin{37, 1911};  // if any does, a long thin one does
+  return !(content_size(thin) == canvas_size(thin));
+}
+
 ImageSize ImageResizer::resize_into(const at::Tensor& image, const at::Tensor& canvas) const {
   TORCH_CHECK(image.dim() == 3 && image.size(2) == 3, "image must be [H, W, 3], got ", image.sizes());
   const ImageSize content = content_size({image.size(0), image.size(1)});
@@ -52,14 +57,18 @@ std::unique_ptr<ImageResizer> build_image_resizer(const config::ConfigNode<proto
   return ImageResizer::Registry::instance().build(config, "image_resizer_oneof");
 }
 
-std::unique_ptr<ImageResizer> build_image_resizer_of(const config::Node& meta_architecture) {
+std::unique_ptr<ImageResizer> build_image_resizer_of(const config::Node& meta_architecture, ResizerUse use) {
   const google::protobuf::Message& message = meta_architecture.message();
-  const auto* field = message.GetDescriptor()->FindFieldByName("image_resizer");
+  const auto field_named = [&](const char* name) { return message.GetDescriptor()->FindFieldByName(name); };
+  const auto* field = field_named("evaluation_image_resizer");
+  const bool is_of_its_own =
+      use == ResizerUse::kEvaluation && field != nullptr && message.GetReflection()->HasField(message, field);
+  if (!is_of_its_own) field = field_named("image_resizer");
   if (field == nullptr || field->message_type() != proto::ImageResizer::descriptor())
     meta_architecture.fail("", "has no image_resizer");
   if (!message.GetReflection()->HasField(message, field)) meta_architecture.fail("image_resizer", "must be set");
   const config::Node child(message.GetReflection()->GetMessage(message, field),
-                           meta_architecture.path_of("image_resizer"), meta_architecture.sources());
+                           meta_architecture.path_of(field->name()), meta_architecture.sources());
   return build_image_resizer(config::ConfigNode<proto::ImageResizer>(child));
 }
 

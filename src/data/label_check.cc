@@ -17,7 +17,10 @@ namespace {
 
 void count(const std::string& record, const RecordOrigin& origin, const config::LabelMap* map, LabelCensus& census) {
   const Features features(record, origin.describe());
-  for (const ObjectLabel& object : object_labels(features, map)) {
+  const std::vector<ObjectLabel> objects = object_labels(features, map);
+  if (objects.empty() && !(features.ints("image/class/label").empty() && features.strings("image/class/text").empty()))
+    ++census.labelled_pictures;
+  for (const ObjectLabel& object : objects) {
     if (!object.has_id) {
       ++census.objects_of_unknown_text[*object.text];
       census.first_of_unknown_text.emplace(*object.text, origin);
@@ -87,7 +90,11 @@ LabelCensus check_labels(const ExampleIndex& index, const LabelCheckOptions& opt
                     options.reader, options.num_classes > 0 ? std::to_string(options.num_classes) : "not given",
                     census.records, index.size(), lines));
   if (census.records > 0 && census.objects_of_id.empty())
-    SPDLOG_WARN("{}: none of the {} records looked at has an object", options.reader, census.records);
+    SPDLOG_WARN("{}: none of the {} records looked at has an object{}", options.reader, census.records,
+                census.labelled_pictures == 0
+                    ? ""
+                    : fmt::format("; {} have a label of the whole picture, which label_of_picture: true takes",
+                                  census.labelled_pictures));
   constexpr size_t kShownTexts = 10;
   size_t shown_texts = 0;
   for (const auto& [text_and_id, objects] : census.objects_by_label) {

@@ -1,6 +1,6 @@
 #include "picture_label_index.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "features.h"
 #include "osprey/records/example.pb.h"
@@ -15,15 +15,14 @@ constexpr const char* kOtherLists[] = {
 
 }  // namespace
 
-std::string PictureLabelIndex::read(int64_t index) const {
-  std::string record = examples_->read(index);
-  const Features features(record, origin(index).describe());
+std::string with_picture_label(std::string record, const RecordOrigin& origin) {
+  const Features features(record, origin.describe());
   const auto labels = features.ints("image/class/label");
   const auto texts = features.strings("image/class/text");
-  if (std::max(labels.size(), texts.size()) != 1)
-    features.fail("image/class/label", labels.empty() && texts.empty()
-                                           ? "is missing, and label_of_picture wants one"
-                                           : "has several values, and label_of_picture wants one");
+  if (labels.empty() && texts.empty())
+    features.fail("image/class/label", "is missing, and so is the text: label_of_picture wants one");
+  for (const auto& [key, size] : {std::pair("image/class/label", labels.size()), {"image/class/text", texts.size()}})
+    if (size > 1) features.fail(key, "has several values: label_of_picture wants one");
   records::Example object;  // behind the record its lists take the place of those in it, as the wire format has it
   auto& lists = *object.mutable_features()->mutable_feature();
   const auto list = [&lists](const std::string& key) -> records::Feature& { return lists["image/object/" + key]; };

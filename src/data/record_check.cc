@@ -10,6 +10,7 @@
 #include "osprey/data/collate.h"
 #include "osprey/data/decoder_builder.h"
 #include "osprey/data/read_report.h"
+#include "picture_label_index.h"
 
 namespace osprey::data {
 namespace {
@@ -132,7 +133,9 @@ std::string reason_of(const DataError& error, const RecordOrigin& origin) {
 
 RecordChecker::RecordChecker(const config::ConfigNode<proto::InputReader>& reader, int64_t num_classes,
                              std::shared_ptr<const config::LabelMap> label_map)
-    : RecordChecker(decoder_options(reader, num_classes), std::move(label_map)) {}
+    : RecordChecker(decoder_options(reader, num_classes), std::move(label_map)) {
+  labels_pictures_ = reader->label_of_picture();
+}
 
 RecordChecker::RecordChecker(DecoderOptions options, std::shared_ptr<const config::LabelMap> label_map)
     : invalid_boxes_end_the_run_(options.invalid_boxes == DecoderOptions::InvalidBox::kFail),
@@ -158,6 +161,12 @@ CheckedRecord RecordChecker::check(std::string_view record, const RecordOrigin& 
       if (std::exchange(usable, false)) result.problems.push_back(left_out(error, origin, result.picture));
     }
   };
+  std::string labelled;
+  if (labels_pictures_) {
+    attempt([&] { labelled = with_picture_label(std::string(record), origin); });
+    if (!usable) return result;
+    record = labelled;
+  }
   std::optional<Features> features;
   attempt([&] { features.emplace(record, origin.describe()); });
   if (!features) return result;

@@ -9,13 +9,13 @@ namespace osprey::data {
 namespace {
 using Root = config::ConfigNode<proto::TrainEvalPipelineConfig>;
 
-SourceOptions common_options(const Root& root, const config::ConfigNode<proto::InputReader>& reader) {
+SourceOptions common_options(const Root& root, const config::ConfigNode<proto::InputReader>& reader, ResizerUse use) {
   const auto model = root.child("model", root->model());
   const std::optional<config::Node> meta_architecture = config::chosen(model, "model");
   if (!meta_architecture) root.fail("model", "no model is chosen");
   SourceOptions options;
   options.num_classes = config::num_classes(*root);
-  options.resizer = build_image_resizer_of(*meta_architecture);
+  options.resizer = build_image_resizer_of(*meta_architecture, use);
   options.confidences = root->model().has_ssd() && root->model().ssd().use_confidences_as_targets();
   options.max_boxes = config::max_number_of_boxes(*root, *reader);
   options.float_images = reader->float_images();
@@ -77,7 +77,7 @@ int64_t pictures_of(const SourceOptions& options) {
 
 SourceOptions train_options(const Root& root) {
   const auto train = root.child("train_config", root->train_config());
-  SourceOptions options = common_options(root, train_reader(root));
+  SourceOptions options = common_options(root, train_reader(root), ResizerUse::kTraining);
   options.batch_size = train->batch_size();
   options.multi_label = train->merge_multiple_label_boxes();
   options.class_scores = train->use_multiclass_scores();
@@ -96,7 +96,7 @@ SourceOptions train_options(const Root& root) {
 }
 
 SourceOptions eval_options(const Root& root, int index) {
-  SourceOptions options = common_options(root, eval_reader(root, index));
+  SourceOptions options = common_options(root, eval_reader(root, index), ResizerUse::kEvaluation);
   options.training = false;
   if (root->eval_config().batch_size() < 1) root.fail("eval_config.batch_size", "must be >= 1");
   options.batch_size = root->eval_config().batch_size();

@@ -1,6 +1,9 @@
 #include "osprey/eval/checkpoint_evaluator.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <utility>
 
 #include "osprey/checkpoint/model_weights.h"
 #include "osprey/config/resolve.h"
@@ -50,6 +53,19 @@ std::optional<config::LabelMap> label_map_within(const config::ConfigNode<proto:
   return map;
 }
 
+void warn_of_other_names(const config::ConfigNode<proto::InputReader>& reader, const config::LabelMap& map,
+                         const std::filesystem::path& checkpoint) {
+  const std::string copy = (checkpoint.parent_path() / "label_map.pbtxt").string();
+  std::error_code unreadable;
+  if (!std::filesystem::exists(copy, unreadable)) return;
+  try {
+    if (config::label_map_text(map) == config::label_map_text(config::load_label_map(copy))) return;
+  } catch (const Error&) {  // not one of ours
+  }
+  SPDLOG_WARN("the classes get their names from {}; {}, which lies beside the checkpoint, has others",
+              reader->has_label_map() ? reader.path_of("label_map") : reader->label_map_path(), copy);
+}
+
 std::vector<Category> evaluation_categories(const Root& root, int index, int64_t num_classes) {
   reader_of(root, index);  // or fails
   std::vector<Category> categories;
@@ -69,6 +85,11 @@ CheckpointEvaluator::CheckpointEvaluator(const Root& root, const CheckpointEvalu
   model_ = models::build_model(root);
   model_->to(options.device);
   categories_ = evaluation_categories(root, options.reader, model_->num_classes());
+  const auto naming = naming_reader(root, options.reader);
+  if (const auto map = label_map_within(naming, model_->num_classes()))
+    look_at_names_ = [reader = *naming, path = naming.path(), map = *map](const std::filesystem::path& file) {
+      warn_of_other_names({reader, path, nullptr}, map, file);
+    };
   data::SourceOptions source = data::eval_options(root, options.reader);
   source.skip_bad = options.skip_bad;
   source.pin_memory = options.device.is_cuda();
@@ -90,6 +111,7 @@ CheckpointEvaluator::CheckpointEvaluator(const Root& root, const CheckpointEvalu
 CheckpointEvaluator::~CheckpointEvaluator() = default;
 
 EvaluationResult CheckpointEvaluator::evaluate(const std::filesystem::path& checkpoint, int64_t& step) {
+  if (look_at_names_) std::exchange(look_at_names_, nullptr)(checkpoint);
   step = checkpoint::load_model(checkpoint, *model_, moving_averages_);
   return eval::evaluate(*model_, *source_, categories_, options_);
 }

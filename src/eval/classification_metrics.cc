@@ -35,6 +35,7 @@ class ClassificationMetrics final : public DetectionMetrics {
     check_image(image_id, truth, found);
     if (!ids_.insert(image_id).second) throw DataError(fmt::format("image {} was evaluated twice", image_id));
     const std::vector<int64_t> named = named_classes(found);
+    most_named_ = std::max(most_named_, named.size());
     if (const auto first = named.empty() ? counts_.end() : counts_.find(named[0]); first != counts_.end())
       ++first->second.named_first;
     for (const int64_t shown : std::set<int64_t>(truth.classes.begin(), truth.classes.end())) {
@@ -47,7 +48,7 @@ class ClassificationMetrics final : public DetectionMetrics {
       };
       ++counts.pictures;
       counts.first += is_among(1);
-      counts.among_five += is_among(5);
+      counts.among_five += is_among(kFive);
     }
   }
 
@@ -58,8 +59,11 @@ class ClassificationMetrics final : public DetectionMetrics {
       all.first += counts.first;
       all.among_five += counts.among_five;
     }
-    std::vector<MetricValue> values = {{"ImageClassification/Accuracy", share(all.first, all.pictures)},
-                                       {"ImageClassification/Accuracy@5", share(all.among_five, all.pictures)}};
+    // Where a classifier names fewer than five of many classes, nobody knows which would be the next ones.
+    const bool names_enough = most_named_ >= std::min(kFive, categories_.size());
+    std::vector<MetricValue> values = {
+        {"ImageClassification/Accuracy", share(all.first, all.pictures)},
+        {"ImageClassification/Accuracy@5", names_enough ? share(all.among_five, all.pictures) : kNotAvailable}};
     if (!per_category_) return values;
     for (const Category& category : categories_) {
       const Counts& counts = counts_.at(category.id);
@@ -94,8 +98,10 @@ class ClassificationMetrics final : public DetectionMetrics {
     return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : kNotAvailable;
   }
 
+  static constexpr size_t kFive = 5;
   std::vector<Category> categories_;
   bool per_category_;
+  size_t most_named_ = 0;  // for one picture
   std::set<std::string> ids_;
   std::map<int64_t, Counts> counts_;  // by category
 };

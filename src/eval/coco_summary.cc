@@ -53,11 +53,17 @@ std::string per_class_table(const std::vector<ClassMetrics>& rows, const AtIou50
   size_t width = 5;
   for (const ClassMetrics& row : rows) width = std::max(width, row.category.name.size());
   auto value = [](double v) { return std::isnan(v) ? std::string("n/a") : fmt::format("{:.3f}", v); };
+  // Metrics of classifiers know no precision of boxes.
+  const bool has_ap = std::ranges::none_of(rows, [](const auto& row) { return row.num_ground_truth > 0; }) ||
+                      std::ranges::any_of(rows, [](const auto& row) { return !std::isnan(row.ap); });
   auto triple = [](const auto& p, const auto& r, const auto& f1) {
     return fmt::format("  {:>6}  {:>6}  {:>6}", p, r, f1);
   };
+  const auto shares = [&](const std::string& ap, const std::string& ap50, const std::string& ar) {
+    return has_ap ? triple(ap, ap50, ar) : fmt::format("  {:>6}", ar);
+  };
   std::string text =
-      fmt::format(" {:<{}}{}  {:>8}  {:>10}", "class", width, triple("AP", "AP50", "AR"), "objects", "detections");
+      fmt::format(" {:<{}}{}  {:>8}  {:>10}", "class", width, shares("AP", "AP50", "AR"), "objects", "detections");
   if (at != nullptr) text += triple("P", "R", "F1");
   text += '\n';
   bool missing = false, unseen = false;
@@ -65,7 +71,7 @@ std::string per_class_table(const std::vector<ClassMetrics>& rows, const AtIou50
     const ClassMetrics& row = rows[k];
     text +=
         fmt::format(" {:<{}}{}  {:>8}  {:>10}", row.category.name, width,
-                    triple(value(row.ap), value(row.ap50), value(row.ar)), row.num_ground_truth, row.num_detections);
+                    shares(value(row.ap), value(row.ap50), value(row.ar)), row.num_ground_truth, row.num_detections);
     if (at != nullptr) {
       const DetectionCounts& counts = at->operating_point.per_category[k];
       unseen = unseen || (row.num_ground_truth > 0 && std::isnan(counts.precision()));

@@ -47,8 +47,12 @@ ServedParts parts_of_chosen(const config::ConfigNode<MetaArchitecture>& node) {
 
 ServedParts parts_of(const config::ConfigNode<proto::DetectionModel>& model) {
   if (model->has_ssd()) return parts_of_chosen(model.child("ssd", model->ssd()));
-  if (model->has_image_classifier()) return parts_of_chosen(model.child("image_classifier", model->image_classifier()));
-  model.unsupported("");
+  if (!model->has_image_classifier()) model.unsupported("");
+  const auto classifier = model.child("image_classifier", model->image_classifier());
+  ServedParts parts = parts_of_chosen(classifier);
+  if (classifier->has_evaluation_image_resizer())
+    parts.image_resizer = classifier.child("evaluation_image_resizer", classifier->evaluation_image_resizer());
+  return parts;
 }
 
 /// How the served model is to resize. Only resizers with one canvas for all pictures can be served, or with a largest
@@ -80,14 +84,6 @@ ServedResize resize_of(const config::ConfigNode<proto::ImageResizer>& node, cons
   return served;
 }
 
-bool says_the_same(const config::LabelMap& map, const std::string& file) {
-  try {
-    return config::label_map_text(map) == config::label_map_text(config::load_label_map(file));
-  } catch (const Error&) {  // not one of ours
-    return false;
-  }
-}
-
 /// The label map that an evaluation takes its names from; where its file is not here, the copy that training left
 /// beside the checkpoint.
 config::LabelMap label_map(const config::ConfigNode<proto::TrainEvalPipelineConfig>& root, int64_t num_classes,
@@ -98,9 +94,7 @@ config::LabelMap label_map(const config::ConfigNode<proto::TrainEvalPipelineConf
   const bool has_copy = fs::exists(copy, unreadable);
   if (reader->has_label_map() || fs::is_regular_file(reader->label_map_path(), unreadable)) {
     const config::LabelMap map = *eval::label_map_within(reader, num_classes);
-    if (has_copy && !says_the_same(map, copy))
-      SPDLOG_WARN("the classes get their names from {}; {}, which lies beside the checkpoint, has others",
-                  reader->has_label_map() ? reader.path_of("label_map") : reader->label_map_path(), copy);
+    eval::warn_of_other_names(reader, map, checkpoint);
     return map;
   }
   if (!has_copy)

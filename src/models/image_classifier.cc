@@ -7,13 +7,13 @@
 #include "nn/heads/per_anchor.h"
 #include "osprey/core/constant.h"
 #include "osprey/nn/layer.h"
-#include "osprey/nn/quantization.h"
 
 namespace osprey::models {
 namespace {
 
 boxes::PostProcessor post_processor(const ClassifierOptions& options) {
   boxes::NmsOptions nms;
+  nms.score_threshold = -1;  // also classes whose probability is rounded to zero
   nms.max_detections_per_class = 1;
   nms.max_total_detections = std::min(options.max_detections, options.num_classes);
   return {nms, {.converter = boxes::ScoreConverter::kSoftmax}};
@@ -22,6 +22,11 @@ boxes::PostProcessor post_processor(const ClassifierOptions& options) {
 /// One that takes up the whole picture; [1, 4].
 at::Tensor whole_picture(const at::Tensor& like) {
   return constant({0, 0, 1, 1}, like.options().dtype(at::kFloat).requires_grad(false)).view({1, 4});
+}
+
+/// The same for each picture of a batch; [B, 1, 4].
+at::Tensor whole_pictures(const Predictions& predictions) {
+  return predictions.anchors.expand_as(predictions.box_encodings);
 }
 
 }  // namespace
@@ -75,24 +80,21 @@ Losses ImageClassifier::loss(const Predictions& predictions, const Batch& batch)
   return result;
 }
 
-Detections ImageClassifier::postprocess(const Predictions& predictions, const at::Tensor& true_shapes) {
+Detections ImageClassifier::postprocess(const Predictions& predictions, const at::Tensor&) {
   const at::NoGradGuard no_grad;
-  const auto& [codes, logits, anchors, shapes, input_size] = predictions;
-  const at::Tensor windows = boxes::true_image_windows(true_shapes, input_size[0], input_size[1]).to(logits.device());
-  return post_processor_(anchors.expand_as(codes), logits, /*has_background=*/false, windows);
+  return post_processor_(whole_pictures(predictions), predictions.class_logits, /*has_background=*/false,
+                         predictions.anchors.squeeze(0));
 }
 
 Candidates ImageClassifier::candidates(const Predictions& predictions) {
-  return {predictions.anchors.expand_as(predictions.box_encodings),
-          boxes::convert_scores(predictions.class_logits, post_processor_.scores())};
+  return {whole_pictures(predictions), boxes::convert_scores(predictions.class_logits, post_processor_.scores())};
 }
 
 std::map<std::string, std::string> ImageClassifier::restore_map(RestoreType type) const {
   std::map<std::string, std::string> result;
-  if (type == RestoreType::kFull || (type == RestoreType::kDetection && options_.detection_restores_scores)) {
+  if (type == RestoreType::kFull || (type == RestoreType::kDetection && options_.detection_restores_scores))
     for (const auto& [name, value] : variables(*this)) result[name] = name;
-    return result;
-  }
+  if (type == RestoreType::kFull) return result;
   for (const std::string& name : extractor_->backbone_variables()) {
     result[name] = name;
     result["FeatureExtractor." + name] = name;

@@ -27,12 +27,6 @@ at::Tensor scaled(at::Tensor x, const nn::Normalization& normalization) {
   return x.mul_(channels(scale)).add_(channels(offset));
 }
 
-/// Whether a picture may leave a part of its canvas empty: a long thin one does if any does.
-bool leaves_padding(const data::ImageResizer& resizer) {
-  const data::ImageSize thin{37, 1911};
-  return !(resizer.content_size(thin) == resizer.canvas_size(thin));
-}
-
 }  // namespace
 
 NetworkInputOptions read_network_input(const config::Node& meta_architecture) {
@@ -42,7 +36,7 @@ NetworkInputOptions read_network_input(const config::Node& meta_architecture) {
                            "convert_to_grayscale is not supported yet: " + meta_architecture.path_of("image_resizer"));
   const data::ImageSize size = resizer->usual_size();
   NetworkInputOptions options{.size = {size.height, size.width}, .any_size = !resizer->static_size()};
-  options.has_padding = options.any_size || leaves_padding(*resizer);
+  options.has_padding = options.any_size || resizer->may_leave_padding();
   for (const float value : resizer->pad_value())
     if (value != 0) options.pad_value = resizer->pad_value();
   return options;
@@ -65,25 +59,32 @@ void NetworkInput::check_size(const Batch& batch) const {
                   batch.ids.empty() ? "" : batch.ids.front(), height, width, min_side_));
 }
 
-at::Tensor NetworkInput::by_kernel(const Batch& batch) const {
+at::Tensor NetworkInput::seen_of(const at::Tensor& images) const {
+  if (!options_.sees_middle) return images;
+  const auto middle = [](const at::Tensor& x, int64_t dimension, int64_t length) {
+    return x.narrow(dimension, (x.size(dimension) - length) / 2, length);
+  };
+  return middle(middle(images, 2, options_.size[0]), 3, options_.size[1]).contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+at::Tensor NetworkInput::by_kernel(const at::Tensor& seen, const Batch& batch) const {
   kernels::PreprocessOptions options;
   for (size_t c = 0; c < 3; ++c) {
     options.scale[c] = normalization_.scale[c];
     options.offset[c] = normalization_.offset[c];
     if (!options_.pad_value.empty()) options.pad[c] = options_.pad_value[c];
   }
-  const at::DeviceType device = batch.images.device().type();
+  const at::DeviceType device = seen.device().type();
   if (at::autocast::is_autocast_enabled(device)) options.type = at::autocast::get_autocast_dtype(device);
-  const auto [height, width] = size_for(batch.images);
-  const bool as_it_is = batch.images.scalar_type() == at::kByte || batch.images.scalar_type() == at::kFloat;
-  return kernels::preprocess(as_it_is ? batch.images : batch.images.to(at::kFloat),
-                             options_.has_padding ? batch.true_shapes.to(batch.images.device()) : at::Tensor(), options,
+  const auto [height, width] = size_for(seen);
+  const bool as_it_is = seen.scalar_type() == at::kByte || seen.scalar_type() == at::kFloat;
+  return kernels::preprocess(as_it_is ? seen : seen.to(at::kFloat),
+                             options_.has_padding ? batch.true_shapes.to(seen.device()) : at::Tensor(), options,
                              {batch.source_shapes, height, width});
 }
 
-at::Tensor NetworkInput::by_operations(const Batch& batch) const {
-  at::Tensor images =
-      batch.images.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true, at::MemoryFormat::ChannelsLast);
+at::Tensor NetworkInput::by_operations(const at::Tensor& seen, const Batch& batch) const {
+  at::Tensor images = seen.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true, at::MemoryFormat::ChannelsLast);
   images = scaled(images, normalization_);
   if (!options_.has_padding) return images;
   // Neither shapes nor places name a device: it would be that of the export, wherever the model serves.
@@ -102,7 +103,10 @@ at::Tensor NetworkInput::by_operations(const Batch& batch) const {
 
 ModelInput NetworkInput::of(const Batch& batch, bool training) const {
   check_size(batch);
-  const at::Tensor images = at::tracer::impl::is_dispatch_enabled() ? by_operations(batch) : by_kernel(batch);
+  const bool resizes = batch.source_shapes.defined();  // what the device still has to resize is seen whole
+  const at::Tensor seen = resizes ? batch.images : seen_of(batch.images);
+  const at::Tensor images =
+      at::tracer::impl::is_dispatch_enabled() ? by_operations(seen, batch) : by_kernel(seen, batch);
   return {images, batch.true_shapes, training ? batch.example_keys : at::Tensor()};
 }
 

@@ -13,6 +13,7 @@
 #include "osprey/base/error.h"
 #include "osprey/base/memory.h"
 #include "osprey/config/batch_scaling.h"
+#include "osprey/config/registry.h"
 #include "osprey/config/resolve.h"
 #include "osprey/config/support.h"
 #include "osprey/config/validate.h"
@@ -163,9 +164,11 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
   if (result.label_map) {
     std::vector<ClassCount> places;
     if (const int64_t classes = config::num_classes(*result.pipeline.message); classes > 0)
-      places.push_back({"config", classes,
-                        fmt::format("num_classes of the model; --set model.ssd.num_classes={} takes the label map's",
-                                    result.label_map->max_id())});
+      places.push_back(
+          {"config", classes,
+           fmt::format("num_classes of the model; --set {}.num_classes={} takes the label map's",
+                       config::chosen(result.root().child("model", result.root()->model()), "model")->path(),
+                       result.label_map->max_id())});
     places.push_back({"label map", result.label_map->max_id(), place_of_classes(reader)});
     check_classes(places);
   }

@@ -56,6 +56,8 @@ Chronicle::Chronicle(const Assembly& assembly, const std::filesystem::path& fold
                         [this](const LogRecord& record) { write_scalars(events_, record); }},
                     *began);
   hooks_ = {memory_.get(), &*progress_, &summaries_};
+  if (const uint32_t every = assembly.train().checkpoint().weights_every_n_steps(); every > 0)
+    hooks_.push_back(&weights_.emplace(folder / "weights", every));
   if (!evaluations_) return;
   const auto steps_per_epoch = static_cast<double>(scope.num_examples) / static_cast<double>(assembly.batch_size);
   evaluated_.emplace(steps_per_epoch, *began, [this](const std::string& line) { evaluations_->write(line); });

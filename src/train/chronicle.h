@@ -11,11 +11,12 @@
 #include "osprey/train/summary_hook.h"
 #include "train/assembly.h"
 #include "train/evaluation_hook.h"
+#include "train/weights_hook.h"
 
 namespace osprey::train {
 
 /// What a run writes down about itself as it goes: lines of the log, metrics.jsonl, where it is evaluated
-/// evaluations.jsonl, and TensorBoard's events in train/ of its folder.
+/// evaluations.jsonl, TensorBoard's events in train/ of its folder and, where that is asked for, weights in weights/.
 class Chronicle {
  public:
   struct Scope {
@@ -43,6 +44,7 @@ class Chronicle {
   SummaryHook summaries_;
   std::optional<ProgressHook> progress_;
   std::optional<EvaluationHook> evaluated_;
+  std::optional<WeightsHook> weights_;
   std::vector<Hook*> hooks_;
 };
 

@@ -109,6 +109,20 @@ void require_metric(const config::ConfigNode<Config>& config, const Evaluation& 
                                     names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : ""));
 }
 
+/// Warns where a label map calls a class otherwise than that of training: what is measured would be nonsense.
+void compare_names(const std::optional<config::LabelMap>& trained,
+                   const config::ConfigNode<proto::InputReader>& reader) {
+  const std::optional<config::LabelMap> evaluated = config::label_map_of(*reader);
+  if (!trained || !evaluated) return;
+  for (const config::LabelMap::Item& item : evaluated->items) {
+    const config::LabelMap::Item* other = trained->find(item.id);
+    if (other == nullptr || other->name == item.name) continue;
+    SPDLOG_WARN("{}: class {} is called '{}', in training '{}'; is it the right label map?", reader.path(), item.id,
+                item.name, other->name);
+    return;
+  }
+}
+
 /// All but what writes.
 Evaluation make_evaluation(const Assembly& assembly, Replicas* replicas) {
   const auto root = assembly.root();
@@ -122,6 +136,7 @@ Evaluation make_evaluation(const Assembly& assembly, Replicas* replicas) {
     return **whole;
   };
   if (replicas != nullptr) take_share(source, replicas->place());
+  compare_names(assembly.label_map, reader);
   Evaluation evaluation{data::make_source(reader, source),
                         whole_source,
                         eval::evaluation_categories(root, 0, assembly.state.model->num_classes()),

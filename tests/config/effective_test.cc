@@ -71,6 +71,8 @@ TEST(Validate, RangesOfQueuesAndOfTheTimeBetweenCheckpoints) {
               HasSubstr("train_config.num_batch_queue_threads: must be >= 1, got 0"));
   EXPECT_THAT(validation_error("train_config { prefetch_queue_capacity: -1 }"),
               HasSubstr("train_config.prefetch_queue_capacity: must be >= 1, got -1"));
+  EXPECT_THAT(validation_error("train_config { batch_queue_capacity: 0 }"),
+              HasSubstr("train_config.batch_queue_capacity: must be >= 1, got 0"));
   EXPECT_THAT(validation_error("train_config { checkpoint { every_n_secs: -1 } }"),
               HasSubstr("train_config.checkpoint.every_n_secs: must be >= 0, got -1"));
 }

@@ -17,6 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 using ::testing::ThrowsMessage;
+using ::testing::UnorderedElementsAre;
 
 class Folders : public ::testing::Test {
  protected:
@@ -59,11 +60,22 @@ TEST_F(Folders, TakeThePicturesOfASplit) {
   EXPECT_EQ(source->classes().size(), 2u);
 }
 
+TEST_F(Folders, AreTheSameHoweverTheirPathIsWritten) {
+  for (const char* path : {"set/", "./set", "set/../set", "set/dog/..", ".//set//"}) {
+    const auto source = open_folders({dir_ / path, ""}, problems_);
+    EXPECT_THAT(source->classes(), ElementsAre(Pair(1, "cat"), Pair(2, "dog"))) << path;
+    EXPECT_THAT(names(*source), ElementsAre("cat/a.png", "dog/b.png", "dog/more/a.PNG")) << path;
+  }
+}
+
 TEST_F(Folders, CountPicturesOfNoClass) {
   write_file(dir_ / "set/stray.png", grey_png(30, 40, 9));
+  for (const char* hidden : {"set/.thumbnails/a.png", "set/dog/.thumbnails/a.png", "set/dog/._b.png"})
+    write_file(dir_ / hidden, grey_png(30, 40, 9));
   EXPECT_EQ(open_folders({dir_ / "set", ""}, problems_)->size(), 3);
   EXPECT_THAT(problems_.lines(),
-              ElementsAre("1 picture(s) left out, lying in no folder of a class: " + (dir_ / "set/stray.png")));
+              UnorderedElementsAre("1 picture(s) left out, lying in no folder of a class: " + (dir_ / "set/stray.png"),
+                                   AllOf(HasSubstr("3 picture(s) left out, being hidden"), HasSubstr("dog/._b.png"))));
 }
 
 TEST_F(Folders, ThatAreNoneAreNamed) {
@@ -83,6 +95,17 @@ TEST_F(Folders, ThatAreNoneAreNamed) {
         open_annotations({.format = AnnotationFormat::kFolders, .input = dir_ / "set", .image_dir = "x"}, problems_);
       },
       ThrowsMessage<ConfigError>(HasSubstr("image_dir does not go with folders of classes")));
+}
+
+TEST_F(Folders, AreNotCutIntoTiles) {
+  CreateRecordsOptions options;
+  options.format = AnnotationFormat::kFolders;
+  options.input = dir_ / "set";
+  options.label_map = dir_ / "map.pbtxt";
+  options.output = dir_ / "set.record";
+  options.tiles.side_px = 16;
+  EXPECT_THAT([&] { create_records(options); },
+              ThrowsMessage<ConfigError>(HasSubstr("--tile_size does not go with --format folders")));
 }
 
 TEST_F(Folders, BecomeRecords) {

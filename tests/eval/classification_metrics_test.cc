@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "osprey/base/error.h"
 #include "osprey/eval/metrics.h"
 
@@ -54,6 +56,16 @@ TEST(ClassificationMetrics, CountFirstNamesAndTheFirstFive) {
 TEST(ClassificationMetrics, AreNotThereWithoutPictures) {
   EXPECT_TRUE(std::isnan(value_of(*classification(), "ImageClassification/Accuracy")));
   EXPECT_EQ(classification()->values().size(), 2u) << "none per category unless asked for";
+}
+
+TEST(ClassificationMetrics, DoNotGiveTheFirstFiveOfAClassifierThatNamesFewer) {
+  const auto all = classification();
+  all->add_image("1", showing({1}), named({1, 2, 3, 4}, {0.4, 0.3, 0.2, 0.1}));
+  EXPECT_DOUBLE_EQ(value_of(*all, "ImageClassification/Accuracy"), 1);
+  EXPECT_TRUE(std::isnan(value_of(*all, "ImageClassification/Accuracy@5")));
+  const auto two = make_metrics("image_classification_metrics", {{1, "a"}, {2, "b"}});
+  two->add_image("1", showing({1}), named({2, 1}, {0.6, 0.4}));
+  EXPECT_DOUBLE_EQ(value_of(*two, "ImageClassification/Accuracy@5"), 1) << "all that there are";
 }
 
 TEST(ClassificationMetrics, TakeEachImageOnce) {

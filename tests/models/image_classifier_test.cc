@@ -93,6 +93,8 @@ TEST(ImageClassifier, NamesItsVariablesAsPublishedCheckpointsDo) {
     const auto found = variables(*classifier({fmt::format("feature_extractor.type={}", type)}));
     EXPECT_THAT(found, Contains(Key(name)));
   };
+  has("resnet_v1_50", "resnet_v1_50.block1.unit_1.bottleneck_v1.shortcut.weights");
+  has("resnet_v1_50", "resnet_v1_50.block4.unit_3.bottleneck_v1.conv3.BatchNorm.moving_variance");
   has("resnet_v1_18", "resnet_v1_18.conv1.weights");
   has("resnet_v1_18", "resnet_v1_18.logits.weights");
   has("resnet_v1_18", "resnet_v1_18.logits.biases");
@@ -135,6 +137,22 @@ TEST(ImageClassifier, NamesTheLikeliestClassesForTheWholePicture) {
   expect_close(found.scores, std::get<0>(logits.softmax(1).topk(3, 1)), 0, 1e-6, "values");
   EXPECT_TRUE(at::equal(found.boxes, at::tensor({0.f, 0.f, 1.f, 1.f}).expand({2, 3, 4}))) << "also of a padded one";
   EXPECT_TRUE(at::equal(found.count, at::tensor({3, 3}, at::kLong)));
+}
+
+TEST(ImageClassifier, SeesTheMiddleOfEvaluatedPictures) {
+  const auto model = classifier({"image_resizer={fixed_shape_resizer { height: 64 width: 64 }}",
+                                 "evaluation_image_resizer={fixed_shape_resizer { height: 80 width: 97 }}"});
+  model->eval();
+  Batch batch = labelled_batch();
+  batch.images = at::randint(0, 256, {2, 3, 80, 97}, at::kByte).contiguous(at::MemoryFormat::ChannelsLast);
+  batch.true_shapes = at::tensor({80, 97, 80, 97}, at::kLong).view({2, 2});
+  Batch middle = batch;
+  middle.images = batch.images.narrow(2, 8, 64).narrow(3, 16, 64).contiguous(at::MemoryFormat::ChannelsLast);
+  const ModelInput input = model->preprocess(batch);
+  EXPECT_TRUE(at::equal(input.images, model->preprocess(middle).images));
+  const Detections found = model->postprocess(model->predict(input), batch.true_shapes);
+  EXPECT_TRUE(at::equal(found.boxes, at::tensor({0.f, 0.f, 1.f, 1.f}).expand({2, 3, 4}))) << "of the whole picture";
+  EXPECT_EQ(model->input_size(), (std::array<int64_t, 2>{64, 64}));
 }
 
 TEST(ImageClassifier, EveryVariableReceivesAGradient) {
@@ -199,6 +217,10 @@ TEST(ImageClassifier, GivesItsBackboneToADetectorAndTakesADetectors) {
   EXPECT_EQ(found, own.size() - 2);
   EXPECT_THAT(taken, Contains(Pair("FeatureExtractor.resnet_v1_18.conv1.weights", "resnet_v1_18.conv1.weights")));
   EXPECT_EQ(model->restore_map(RestoreType::kFull).size(), own.size());
+  const auto root =
+      config::parse_pipeline(std::string(kClassifier) + " train_config { load_all_detection_checkpoint_vars: true }");
+  const auto with_scores = build_model(root.root())->restore_map(RestoreType::kDetection);
+  EXPECT_EQ(with_scores.size(), taken.size() + 2) << "the scores, too";
 }
 
 // Of TensorFlow's slim: the scopes are those of its model zoo, e.g. resnet_v1_50/logits/weights.
@@ -241,9 +263,18 @@ TEST(ImageClassifier, ChecksItsConfig) {
         "feature_extractor.conv_hyperparams.batch_norm.scale=false"},
        "zero_init_last_batch_norm: needs a batch norm in conv_hyperparams, with scale");
   says({"feature_extractor.use_depthwise=true"}, "use_depthwise: is not used by resnet_v1_18");
-  says({"image_resizer.fixed_shape_resizer.height=32", "image_resizer.fixed_shape_resizer.width=32"},
-       "must give at least 33 pixels a side for resnet_v1_18, got 32");
+  says({"image_resizer.fixed_shape_resizer.height=31", "image_resizer.fixed_shape_resizer.width=40"},
+       "must give at least 32 pixels a side for resnet_v1_18, got 31");
+  says({"image_resizer={keep_aspect_ratio_resizer { min_dimension: 64 max_dimension: 64 }}"},
+       "image_resizer: must bring all pictures to one size");
   says({"feature_extractor.type=inception_v3"}, "must give at least 75 pixels a side for inception_v3, got 64");
+  says({"evaluation_image_resizer={fixed_shape_resizer { height: 80 width: 80 }}"},
+       "image_resizer: must bring all pictures to one size without padding beside evaluation_image_resizer");
+  const std::string fixed = "image_resizer={fixed_shape_resizer { height: 64 width: 64 }}";
+  says({fixed, "evaluation_image_resizer={fixed_shape_resizer { height: 80 width: 63 }}"},
+       "evaluation_image_resizer: must make at least the 64 x 64 pixels that the network sees, got 80 x 63");
+  says({fixed, "evaluation_image_resizer={keep_aspect_ratio_resizer { min_dimension: 80 }}"},
+       "evaluation_image_resizer: must bring all pictures to one size in colour, without padding");
   says({"image_resizer="}, "image_resizer: must be set");
 }
 

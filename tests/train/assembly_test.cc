@@ -170,6 +170,16 @@ TEST(Assembly, TheQueueFieldsOfTheFirstTrainerSetThreadsAndBatchesAhead) {
   EXPECT_EQ(options({"train_config.num_batch_queue_threads=3"}).num_workers, 3);
   EXPECT_EQ(options({}).prefetch_batches, 0) << "as the reader says";
   EXPECT_EQ(options({"train_config.prefetch_queue_capacity=4"}).prefetch_batches, 4);
+  // In batches of two:
+  EXPECT_EQ(options({"train_config.batch_queue_capacity=30"}).prefetch_batches, 15);
+  EXPECT_EQ(options({"train_config.batch_queue_capacity=7"}).prefetch_batches, 3) << "whole ones";
+  EXPECT_EQ(options({"train_config.batch_queue_capacity=1"}).prefetch_batches, 1);
+  EXPECT_EQ(
+      options({"train_config.batch_queue_capacity=30", "train_config.prefetch_queue_capacity=4"}).prefetch_batches, 4);
+  EXPECT_EQ(
+      options({"train_config.batch_queue_capacity=30", "train_input_reader.num_prefetch_batches=2"}).prefetch_batches,
+      0)
+      << "as the reader says";
   EXPECT_EQ(
       options({"train_config.prefetch_queue_capacity=4", "train_input_reader.num_prefetch_batches=2"}).prefetch_batches,
       0);

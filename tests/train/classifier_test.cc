@@ -20,6 +20,7 @@ using osprey::testing::read_json;
 using osprey::testing::TempDir;
 using osprey::testing::write_file;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 const char* const kExtractor = R"(depth_multiplier: 0.125
   conv_hyperparams { activation: RELU batch_norm { decay: 0.8 scale: true }
@@ -33,6 +34,7 @@ class ClassifierPrograms : public ::testing::Test {
         write_file(folder_ / fmt::format("pictures/{}/{}.png", name, i), grey_png(40 + i, 50, grey + i));
     write_file(folder_ / "classifier.config", fmt::format(R"(
 model {{ image_classifier {{ image_resizer {{ fixed_shape_resizer {{ height: 48 width: 48 }} }}
+  evaluation_image_resizer {{ fixed_shape_resizer {{ height: 56 width: 56 }} }}
   feature_extractor {{ type: "resnet_v1_18" {0} }} }} }}
 train_config {{ batch_size: 8 num_steps: 30
   optimizer {{ momentum_optimizer {{ learning_rate {{ constant_learning_rate {{ learning_rate: 0.02 }} }} }} }} }}
@@ -92,6 +94,19 @@ TEST_F(ClassifierPrograms, TrainEvaluateExportAndGiveTheirBackboneToADetector) {
   EXPECT_THAT(run("train_detector",
                   "--pipeline_config detector.config --use_fake_data --model_dir started --num_train_steps 1"),
               HasSubstr("100.0 % of the backbone"));
+}
+
+TEST_F(ClassifierPrograms, SayWhereLabelMapsDisagree) {
+  write_file(folder_ / "turned.pbtxt", "item { id: 1 name: 'light' } item { id: 2 name: 'dark' }");
+  const std::string turned = " --set 'eval_input_reader[0].label_map_path=\"turned.pbtxt\"'";
+  EXPECT_THAT(
+      run("train_detector", "--pipeline_config classifier.config --model_dir run --num_train_steps 1" + turned),
+      HasSubstr("eval_input_reader[0]: class 1 is called 'light', in training 'dark'; is it the right label map?"));
+  EXPECT_THAT(run("eval_detector", "--pipeline_config classifier.config --checkpoint_dir run" + turned),
+              HasSubstr("the classes get their names from turned.pbtxt; run/label_map.pbtxt, which lies beside the "
+                        "checkpoint, has others"));
+  EXPECT_THAT(run("eval_detector", "--pipeline_config classifier.config --checkpoint_dir run"),
+              Not(HasSubstr("has others")));
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ void add_flags(CLI::App& app, TrainFlags& flags) {
       ->check(cli::at_least(0))
       ->group("Run");
   app.add_option("--resnet_depth,--resnet_size", flags.resnet_depth,
-                 "Layers of the config's ResNet (model.ssd.feature_extractor.type): 18, 34, 50, 101, 152 or 200")
+                 "Layers of the config's ResNet (feature_extractor.type of its model): 18, 34, 50, 101, 152 or 200")
       ->check(CLI::IsMember({18, 34, 50, 101, 152, 200}))
       ->group("Run");
   cli::add_device_flag(app, flags.job.device)->group("Hardware");

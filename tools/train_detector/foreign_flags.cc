@@ -154,7 +154,7 @@ void add_flags_of_efficientdet(CLI::App& app, TrainFlags& flags) {
   of.idle("--lr_tb", "TensorBoard has the learning rate in any case");
   of.idle("--validate",
           "a run is evaluated where the config has an eval_input_reader, --set eval_input_reader= is without");
-  of.refused("--model_name", "the config says it: model.ssd.feature_extractor.type");
+  of.refused("--model_name", "the config says it: feature_extractor.type of its model");
   of.refused(
       "--training_mode",
       "eval_config.eval_from_epoch and eval_every_n_epochs say when a run is evaluated, --set eval_input_reader= "

@@ -32,6 +32,11 @@ std::optional<Entry> latest(const std::filesystem::path& folder);
 ///         checkpoint (ExitCode::kUsage)
 std::filesystem::path resolve(const std::filesystem::path& path);
 
+/// Copies what describes the checkpoints of a training, where it is there, into another folder of such: pipeline.config
+/// and label_map.pbtxt. (Copies, not links: people edit these in place.)
+/// throws  DataError where a file cannot be written
+void copy_description(const std::filesystem::path& model_dir, const std::filesystem::path& folder);
+
 /// Which checkpoints stay.
 struct Retention {
   int64_t keep_last = 7;              ///< how many of the newest; at least 1

@@ -41,7 +41,9 @@ int max_number_of_boxes(const proto::TrainEvalPipelineConfig& config, const prot
 /// How training batches are prepared, as far as the older fields of `train_config` say.
 struct InputQueue {
   int threads = 0;  ///< `num_batch_queue_threads`; 0: one per processor
-  int batches = 0;  ///< `prefetch_queue_capacity`, unless the reader has `num_prefetch_batches`; 0: as the reader says
+  /// `prefetch_queue_capacity`, else what `batch_queue_capacity` examples come to, unless the reader has
+  /// `num_prefetch_batches`; 0: as the reader says.
+  int batches = 0;
 };
 InputQueue input_queue(const proto::TrainEvalPipelineConfig& config);
 

@@ -29,6 +29,9 @@ class ImageResizer {
   /// Size of the canvas; where it is not static, that for a picture of 480 x 640.
   ImageSize usual_size() const { return static_size().value_or(canvas_size({480, 640})); }
 
+  /// Whether a picture may leave a part of its canvas empty.
+  bool may_leave_padding() const;
+
   ResizeMethod method() const { return options_.method; }
   /// Whether the corner pixels' centres fall together, as only conditional_shape_resizer asks for.
   bool align_corners() const { return options_.align_corners; }
@@ -63,8 +66,15 @@ class ImageResizer {
 /// throws ConfigError where nothing is chosen or a value is out of range
 std::unique_ptr<ImageResizer> build_image_resizer(const config::ConfigNode<proto::ImageResizer>& config);
 
-/// The resizer of a model, wherever the chosen meta-architecture keeps it: `parent` is the node of model.ssd and the
-/// like.
-std::unique_ptr<ImageResizer> build_image_resizer_of(const config::Node& meta_architecture);
+/// What pictures are resized for.
+enum class ResizerUse {
+  kTraining,   ///< image_resizer
+  kEvaluation  ///< evaluation_image_resizer, where the meta-architecture has one that is set, else image_resizer
+};
+
+/// The resizer of a model, wherever the chosen meta-architecture keeps it: `meta_architecture` is the node of model.ssd
+/// and the like.
+std::unique_ptr<ImageResizer> build_image_resizer_of(const config::Node& meta_architecture,
+                                                     ResizerUse use = ResizerUse::kTraining);
 
 }  // namespace osprey::data

@@ -28,12 +28,14 @@ struct LabelCensus {
   std::map<std::pair<std::string, int64_t>, int64_t> objects_by_label;
   std::map<int64_t, RecordOrigin> first_of_id;  ///< a record that has it
   std::map<std::string, RecordOrigin> first_of_unknown_text;
-  std::string first_unusable;  ///< what is wrong with the first that was passed over; "" where none was
+  int64_t labelled_pictures = 0;  ///< records that have no object, but a label of the picture
+  std::string first_unusable;     ///< what is wrong with the first that was passed over; "" where none was
 };
 
 /// Compares label map, num_classes and the labels in the records before the first step, without decoding a picture.
 /// Records that are bad for other reasons are passed over. Texts that the map does not have, while the label beside
-/// them names one of its classes, are warned of with that class, and records that are all without objects.
+/// them names one of its classes, are warned of with that class, and records that are all without objects, of which
+/// some may have a label of the whole picture.
 /// throws  ConfigError with a table of all ids where the three disagree: an id below 1 or above num_classes or not
 ///         in the map, a text that the map does not have; and where the map itself has ids above num_classes
 LabelCensus check_labels(const ExampleIndex& index, const LabelCheckOptions& options);

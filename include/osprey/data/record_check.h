@@ -64,6 +64,7 @@ class RecordChecker {
   RecordChecker(DecoderOptions options, std::shared_ptr<const config::LabelMap> label_map);
 
   bool invalid_boxes_end_the_run_;
+  bool labels_pictures_ = false;
   int64_t num_classes_;
   std::shared_ptr<const config::LabelMap> label_map_;
   ExampleDecoder decoder_;

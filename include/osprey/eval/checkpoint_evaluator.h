@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -25,6 +26,11 @@ config::ConfigNode<proto::InputReader> naming_reader(const config::ConfigNode<pr
 /// throws  ConfigError where it has an id above the model's `num_classes`, or cannot be read
 std::optional<config::LabelMap> label_map_within(const config::ConfigNode<proto::InputReader>& reader,
                                                  int64_t num_classes);
+
+/// Warns where the label map that a training has left beside a checkpoint is not the one of this reader.
+/// map  of the reader
+void warn_of_other_names(const config::ConfigNode<proto::InputReader>& reader, const config::LabelMap& map,
+                         const std::filesystem::path& checkpoint);
 
 /// The classes that an evaluation knows: those of the label map of the naming reader, or, where that has none,
 /// "class 1", "class 2", ... up to `num_classes`.
@@ -63,6 +69,7 @@ class CheckpointEvaluator {
   std::shared_ptr<models::DetectionModel> model_;
   std::unique_ptr<data::BatchSource> source_;
   std::vector<Category> categories_;
+  std::function<void(const std::filesystem::path& checkpoint)> look_at_names_;  // of the first checkpoint
   EvaluationOptions options_;
   bool moving_averages_ = false;
 };

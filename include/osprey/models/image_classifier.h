@@ -1,7 +1,9 @@
 #pragma once
+#include <array>
+#include <map>
 #include <memory>
-#include <optional>
 #include <string>
+#include <vector>
 
 #include "osprey/boxes/post_processing.h"
 #include "osprey/models/detection_model.h"

@@ -15,6 +15,7 @@ struct NetworkInputOptions {
   bool any_size = false;                     ///< each batch has a size of its own
   bool has_padding = false;                  ///< pictures may be smaller than the input
   std::vector<float> pad_value = {};         ///< of each channel, after normalisation; empty: zeros
+  bool sees_middle = false;                  ///< larger pictures are seen in their middle
 };
 
 /// Reads them.
@@ -41,8 +42,10 @@ class NetworkInput {
 
  private:
   void check_size(const Batch& batch) const;
-  at::Tensor by_kernel(const Batch& batch) const;
-  at::Tensor by_operations(const Batch& batch) const;
+  /// The pictures, or their middle.
+  at::Tensor seen_of(const at::Tensor& images) const;
+  at::Tensor by_kernel(const at::Tensor& seen, const Batch& batch) const;
+  at::Tensor by_operations(const at::Tensor& seen, const Batch& batch) const;
 
   NetworkInputOptions options_;
   nn::Normalization normalization_;

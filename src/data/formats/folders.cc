@@ -1,5 +1,6 @@
 #include "osprey/data/folders.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -16,12 +17,18 @@ class Folders final : public AnnotationSource {
  public:
   Folders(const FoldersOptions& options, Problems& problems) {
     std::error_code ignored;
-    if (!fs::is_directory(options.input, ignored)) throw DataError(options.input + ": no such folder");
+    if (!fs::is_directory(options.input, ignored))
+      throw DataError(options.input + (fs::exists(options.input, ignored) ? ": is no folder" : ": no such folder"));
+    const fs::path input = fs::path(options.input).lexically_normal();  // as the pictures' paths are
     std::vector<std::vector<std::string>> names;
     for (std::string& path : pictures_below(options.input)) {
-      const fs::path below = fs::path(path).lexically_relative(options.input);
+      const fs::path below = fs::path(path).lexically_relative(input);
       if (!below.has_parent_path()) {
         problems.add("picture(s) left out, lying in no folder of a class", path);
+        continue;
+      }
+      if (std::ranges::any_of(below, [](const fs::path& part) { return part.string().starts_with('.'); })) {
+        problems.add("picture(s) left out, being hidden", path);
         continue;
       }
       const std::string& name = *classes_.insert(below.begin()->string()).first;

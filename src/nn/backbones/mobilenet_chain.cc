@@ -46,13 +46,14 @@ class MobilenetChain final : public Backbone {
       : scope_(scope) {
     Hyperparams hyperparams = options.hyperparams ? *options.hyperparams : mobilenet_chain_hyperparams(options);
     // The slim network insists on its batch norm; a config decides about its constants only.
-    if (!hyperparams.batch_norm && !options.keras)
+    const bool obeys = options.hyperparams && (options.keras || options.hyperparams_rule_constants);
+    if (!hyperparams.batch_norm && !options.keras && !obeys)
       hyperparams.batch_norm = BatchNormOptions{.decay = 0.9997, .train = !options.freeze_batch_norm};
-    if (!(options.keras && options.hyperparams)) hyperparams.batch_norm->center = hyperparams.batch_norm->scale = true;
+    if (!obeys) hyperparams.batch_norm->center = hyperparams.batch_norm->scale = true;
     hyperparams.use_bias = !options.keras;
     if (std::ranges::all_of(layers, can_be_quantized)) hyperparams.quantization = options.quantization;
     const auto activation_of = [&](const MobilenetLayer& spec) {
-      return options.keras && options.hyperparams ? options.hyperparams->activation : spec.activation;
+      return obeys ? options.hyperparams->activation : spec.activation;
     };
     int64_t depth = 3, convolutions = 0, residuals = 0;
     for (const MobilenetLayer& spec : layers) {

@@ -1,4 +1,7 @@
 // Backbones as classifiers of pictures have them: whole, with the mean of the last map behind.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <array>
 
 #include "nn/extractors/options.h"
@@ -15,7 +18,7 @@ struct KnownBackbone {
   const char* last_endpoint;
   const char* logits_scope;  ///< within its own, as in the published classification checkpoints
   Normalization normalization;
-  int64_t min_image_side = 33;
+  int64_t min_image_side = 32;  ///< of which strides leave one place
 };
 
 const char* const kSlimLogits = "Logits/Conv2d_1c_1x1";
@@ -39,8 +42,9 @@ const KnownBackbone& known(const ExtractorNode& node) {
   }
   if (node->type().empty()) node.fail("type", "must be set");
   const std::string meant = nearest(node->type(), types);
-  node.fail("type", "'" + node->type() + "' " + (meant.empty() ? "" : "(did you mean '" + meant + "'?) ") +
-                        "is not a backbone that classifies pictures: " + node.path_of("type"));
+  node.fail("type",
+            "'" + node->type() + "' " + (meant.empty() ? "" : "(did you mean '" + meant + "'?) ") +
+                fmt::format("is not a backbone that classifies pictures; known are {}", fmt::join(types, ", ")));
 }
 
 /// The mean of one map over its places, [B, depth, 1, 1].
@@ -65,7 +69,7 @@ ClassificationBackbone build_classification_backbone(const ExtractorNode& node,
                                                      const FeatureExtractorOptions& options) {
   const KnownBackbone& of_type = known(node);
   refuse_pyramid(node);
-  refuse_num_layers(node);
+  if (node->has_num_layers()) node.fail("num_layers", "is not used by " + node->type() + ", which is taken whole");
   if (node->has_custom()) node.fail("custom", "is not used by classifiers of pictures");
   if (node->use_depthwise())
     node.fail("use_depthwise", "is not used by " + node->type() + ", to which no layers are added");
