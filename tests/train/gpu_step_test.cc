@@ -16,6 +16,7 @@
 #include "osprey/train/progress_hook.h"
 #include "osprey/train/replicas.h"
 #include "osprey/train/summary_hook.h"
+#include "support/golden.h"
 #include "support/temp_dir.h"
 #include "train/poisoned_source.h"
 
@@ -62,13 +63,15 @@ class SameWays {
 
 // Where numbers are compared batch norm is frozen: its small last maps make a thousand of a difference of 1e-7, which
 // the order of sums on a GPU may make from run to run. The bounds of 1e-4 are those of DeviceStep on a CPU.
-Assembly assembled(const std::vector<std::string>& more = {}, Replicas* replicas = nullptr) {
+Assembly assembled(const std::vector<std::string>& more = {}, Replicas* replicas = nullptr,
+                   const std::string& device = kOnGpu.device) {
   std::vector<std::string> overrides = {"train_config.batch_size=4", "train_config.precision=FP32",
                                         "model.ssd.freeze_batchnorm=true",
                                         "train_config.fine_tune_checkpoint=", "train_input_reader.label_map_path="};
   overrides.insert(overrides.end(), more.begin(), more.end());
   JobOptions options = kOnGpu;
   options.replicas = replicas;
+  options.device = device;
   const char* const elsewhere =
       std::getenv("OSPREY_SOURCE_DIR");  // where the programs have been packed for another machine
   const std::string folder = elsewhere != nullptr ? elsewhere : OSPREY_SOURCE_DIR;
@@ -77,10 +80,12 @@ Assembly assembled(const std::vector<std::string>& more = {}, Replicas* replicas
 
 at::Device device_of(const Assembly& assembly) { return assembly.state.model->parameters().front().device(); }
 
+Batch to_device(const Batch& batch, const Assembly& assembly) { return to(batch, device_of(assembly)); }
+
 std::vector<Batch> batches_of(const Assembly& assembly, int count) {
   const auto source = training_source(assembly, kOnGpu);
   std::vector<Batch> batches;
-  for (int i = 0; i < count; ++i) batches.push_back(to(*source->next(), device_of(assembly)));
+  for (int i = 0; i < count; ++i) batches.push_back(to_device(*source->next(), assembly));
   return batches;
 }
 
@@ -107,6 +112,39 @@ void expect_same_steps(Assembly one_by_one, Assembly recorded) {
 }
 
 TEST_F(GpuStep, RecordedOrOneByOneTheNumbersAreTheSame) { expect_same_steps(assembled(), assembled()); }
+
+/// Fails where a run does not go on from its checkpoint on another device as on its own.
+void expect_to_go_on(const std::string& from, const std::string& to) {
+  const SameWays scope;
+  Assembly here = assembled({}, nullptr, from), there = assembled({}, nullptr, to);
+  const osprey::testing::TempDir folder;
+  const auto bytes_of = [&](const Assembly& assembly) {
+    checkpoint::write(folder / "ckpt-2.osprey", snapshot(assembly.state));
+    return osprey::testing::read_file(folder / "ckpt-2.osprey");
+  };
+  const auto step = [](Assembly& assembly, const Batch& batch) {
+    return train_step(assembly.state, to_device(batch, assembly), *assembly.gradients, assembly.step);
+  };
+  const std::vector<Batch> batches = batches_of(here, 3);
+  for (int i = 0; i < 2; ++i) step(here, batches[i]);
+  const std::string bytes = bytes_of(here);
+  restore(there.state, checkpoint::read(folder / "ckpt-2.osprey"), "ckpt-2");
+  EXPECT_EQ(bytes_of(there), bytes) << "no bit of it says where it was written";
+
+  const StepResult expected = step(here, batches[2]), found = step(there, batches[2]);
+  for (size_t k = 0; k < expected.losses.size(); ++k) {
+    const double value = expected.losses[k].value.item<double>();
+    EXPECT_NEAR(found.losses[k].value.item<double>(), value, 1e-4 * std::abs(value)) << expected.losses[k].name;
+  }
+  const auto wanted = snapshot(here.state);
+  for (const auto& [name, tensor] : snapshot(there.state).tensors) {
+    const at::Tensor other = wanted.tensors.at(name).cpu();
+    EXPECT_LE((tensor.cpu() - other).norm().item<double>(), 1e-4 * other.norm().item<double>()) << name;
+  }
+}
+
+TEST_F(GpuStep, ACheckpointOfAGpuIsGoneOnFromOnTheCpu) { expect_to_go_on("cuda", "cpu"); }
+TEST_F(GpuStep, ACheckpointOfTheCpuIsGoneOnFromOnAGpu) { expect_to_go_on("cpu", "cuda"); }
 
 // One replica's sums are its own numbers, but go through NCCL as those of many do.
 TEST_F(GpuStep, SumsOverReplicasAreRecordedToo) {
