@@ -79,6 +79,16 @@ std::string default_metric(const Config& config) {
   return config.model().has_image_classifier() ? "image_classification_metrics" : "coco_detection_metrics";
 }
 
+void derive_metrics(Config& config) {
+  if (!config.model().has_image_classifier()) return;
+  const auto name_metric = [](auto& watcher) {
+    if (!watcher.has_metric()) watcher.set_metric("ImageClassification/Accuracy");
+  };
+  proto::TrainConfig& train = *config.mutable_train_config();
+  if (train.checkpoint().has_keep_best()) name_metric(*train.mutable_checkpoint()->mutable_keep_best());
+  if (train.has_early_stopping()) name_metric(*train.mutable_early_stopping());
+}
+
 int max_number_of_boxes(const Config& config, const proto::InputReader& reader) {
   if (reader.has_max_number_of_boxes()) return reader.max_number_of_boxes();
   return std::max(reader.max_number_of_boxes(), config.train_config().max_number_of_boxes());  // 100 where not set

@@ -154,6 +154,7 @@ Assembly assemble(config::Pipeline pipeline, const JobOptions& options) {
   const at::Device device = device_of(options);
   if (options.replicas != nullptr) check_shares(result.pipeline, options.replicas->size());
 
+  config::derive_metrics(*result.pipeline.message);
   if (options.use_fake_data)
     config::derive_num_classes(*result.pipeline.message);
   else

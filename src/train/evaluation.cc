@@ -136,7 +136,6 @@ Evaluation make_evaluation(const Assembly& assembly, Replicas* replicas) {
     return **whole;
   };
   if (replicas != nullptr) take_share(source, replicas->place());
-  compare_names(assembly.label_map, reader);
   Evaluation evaluation{data::make_source(reader, source),
                         whole_source,
                         eval::evaluation_categories(root, 0, assembly.state.model->num_classes()),
@@ -145,6 +144,7 @@ Evaluation make_evaluation(const Assembly& assembly, Replicas* replicas) {
                         /*events=*/nullptr,
                         /*folder=*/"",
                         config->use_moving_averages()};
+  compare_names(assembly.label_map, reader);
   evaluation.options.device = assembly.state.model->parameters().front().device();
   const auto train = root.child("train_config", assembly.train());
   const auto checkpoint = train.child("checkpoint", train->checkpoint());

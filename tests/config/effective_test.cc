@@ -378,5 +378,23 @@ TEST(StaticShapes, AFixedPipelineIsStaticFromEndToEnd) {
       IsEmpty());
 }
 
+TEST(Resolve, ClassifiersAreJudgedByTheirAccuracyWhereNothingElseIsNamed) {
+  const auto metrics_of = [](const std::string& model, const std::string& watchers) {
+    const auto pipeline = pipeline_of("model { " + model + " } train_config { " + watchers + " }");
+    EXPECT_EQ(default_metric(*pipeline.message),
+              pipeline.message->model().has_ssd() ? "coco_detection_metrics" : "image_classification_metrics");
+    derive_metrics(*pipeline.message);
+    const proto::TrainConfig& train = pipeline.message->train_config();
+    return train.checkpoint().keep_best().metric() + ", " + train.early_stopping().metric();
+  };
+  const std::string of_boxes = "DetectionBoxes_Precision/mAP", accuracy = "ImageClassification/Accuracy";
+  const std::string unnamed = "checkpoint { keep_best {} } early_stopping {}";
+  EXPECT_EQ(metrics_of("image_classifier {}", unnamed), accuracy + ", " + accuracy);
+  EXPECT_EQ(
+      metrics_of("image_classifier {}", "checkpoint { keep_best { metric: 'Loss/total_loss' } } early_stopping {}"),
+      "Loss/total_loss, " + accuracy);
+  EXPECT_EQ(metrics_of("ssd {}", unnamed), of_boxes + ", " + of_boxes);
+}
+
 }  // namespace
 }  // namespace osprey::config

@@ -33,6 +33,10 @@ bool trains_for_8_bits(const proto::TrainEvalPipelineConfig& config);
 /// otherwise "coco_detection_metrics".
 std::string default_metric(const proto::TrainEvalPipelineConfig& config);
 
+/// Sets the metric of `keep_best` and `early_stopping` where they name none and the model is an image_classifier, whose
+/// evaluations do not give the schema's default: "ImageClassification/Accuracy".
+void derive_metrics(proto::TrainEvalPipelineConfig& config);
+
 /// Rows of boxes per image: the reader's `max_number_of_boxes` if set, else that of `train_config` where it is above
 /// 100, else 100. (The original looks at the reader's only; no box that it sees is left out.)
 /// 0 stands for "found by a scan of the data".
