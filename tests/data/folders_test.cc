@@ -35,6 +35,15 @@ class Folders : public ::testing::Test {
     }
     return result;
   }
+  CreateRecordsOptions to_records() const {
+    CreateRecordsOptions options;
+    options.format = AnnotationFormat::kFolders;
+    options.input = dir_ / "set";
+    options.label_map = dir_ / "map.pbtxt";
+    options.output = dir_ / "set.record";
+    return options;
+  }
+
   TempDir dir_;
   Problems problems_;
 };
@@ -98,22 +107,14 @@ TEST_F(Folders, ThatAreNoneAreNamed) {
 }
 
 TEST_F(Folders, AreNotCutIntoTiles) {
-  CreateRecordsOptions options;
-  options.format = AnnotationFormat::kFolders;
-  options.input = dir_ / "set";
-  options.label_map = dir_ / "map.pbtxt";
-  options.output = dir_ / "set.record";
+  CreateRecordsOptions options = to_records();
   options.tiles.side_px = 16;
   EXPECT_THAT([&] { create_records(options); },
               ThrowsMessage<ConfigError>(HasSubstr("--tile_size does not go with --format folders")));
 }
 
 TEST_F(Folders, BecomeRecords) {
-  CreateRecordsOptions options;
-  options.format = AnnotationFormat::kFolders;
-  options.input = dir_ / "set";
-  options.label_map = dir_ / "map.pbtxt";
-  options.output = dir_ / "set.record";
+  const CreateRecordsOptions options = to_records();
   const CreateRecordsResult result = create_records(options);
   EXPECT_EQ(result.num_images, 3);
   EXPECT_THAT(result.objects_of_class, ElementsAre(Pair("cat", 1), Pair("dog", 2)));
