@@ -73,6 +73,9 @@ class Checker {
     if (train.merge_multiple_label_boxes())
       findings_.add("train_config.merge_multiple_label_boxes",
                     "does not go with model.image_classifier, whose classes exclude each other");
+    if (train.use_multiclass_scores())
+      findings_.add("train_config.use_multiclass_scores",
+                    "does not go with model.image_classifier, which learns from one class a picture");
     bool mixes = false;
     for (int i = 0; i < train.data_augmentation_options_size(); ++i) {
       mixes = mixes || train.data_augmentation_options(i).has_random_mix_up();

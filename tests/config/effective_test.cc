@@ -396,5 +396,33 @@ TEST(Resolve, ClassifiersAreJudgedByTheirAccuracyWhereNothingElseIsNamed) {
   EXPECT_EQ(metrics_of("ssd {}", unnamed), of_boxes + ", " + of_boxes);
 }
 
+TEST(Validate, RefusesWhatDoesNotGoWithClassifiersOfPictures) {
+  const auto error = [](const std::string& more) { return validation_error("model { image_classifier {} } " + more); };
+  EXPECT_EQ(error(""), "");
+  EXPECT_THAT(error("train_config { merge_multiple_label_boxes: true }"),
+              HasSubstr("train_config.merge_multiple_label_boxes: does not go with model.image_classifier"));
+  EXPECT_THAT(error("train_config { use_multiclass_scores: true } train_input_reader { load_multiclass_scores: true }"),
+              HasSubstr("train_config.use_multiclass_scores: does not go with model.image_classifier"));
+  const std::string mosaic = "train_config { data_augmentation_options { random_mosaic {} } }";
+  EXPECT_THAT(error(mosaic), HasSubstr("train_config.data_augmentation_options[0].random_mosaic: does not go with"));
+  EXPECT_EQ(validation_error(mosaic), "") << "detectors may";
+  const std::string mixed = "train_config { data_augmentation_options { random_mix_up {} } } train_input_reader ";
+  EXPECT_THAT(error(mixed + "{ max_number_of_boxes: 1 }"),
+              HasSubstr("train_input_reader.max_number_of_boxes: must be at least 2 with random_mix_up"));
+  EXPECT_EQ(error(mixed + "{ max_number_of_boxes: 2 }"), "");
+}
+
+TEST(Validate, LabelsOfPicturesAreOfRecordsAndTakeNoOtherObjects) {
+  const std::string records = "train_input_reader { label_of_picture: true tf_record_input_reader { input_path: 'a' } ";
+  EXPECT_EQ(validation_error(records + "}"), "");
+  for (const auto& [field, value] :
+       {std::pair("load_instance_masks", "true"), {"num_keypoints", "2"}, {"load_multiclass_scores", "true"}})
+    EXPECT_THAT(validation_error(records + field + ": " + value + " }"),
+                HasSubstr(std::string("train_input_reader.") + field + ": does not go with label_of_picture"));
+  EXPECT_THAT(validation_error("train_input_reader { label_of_picture: true annotation_input_reader { format: FOLDERS "
+                               "input: 'a' } }"),
+              HasSubstr("train_input_reader.label_of_picture: is of a tf_record_input_reader alone"));
+}
+
 }  // namespace
 }  // namespace osprey::config

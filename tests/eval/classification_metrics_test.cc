@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "osprey/base/error.h"
+#include "osprey/eval/coco_metrics.h"
 #include "osprey/eval/metrics.h"
 
 namespace osprey::eval {
@@ -66,6 +67,15 @@ TEST(ClassificationMetrics, DoNotGiveTheFirstFiveOfAClassifierThatNamesFewer) {
   const auto two = make_metrics("image_classification_metrics", {{1, "a"}, {2, "b"}});
   two->add_image("1", showing({1}), named({2, 1}, {0.6, 0.4}));
   EXPECT_DOUBLE_EQ(value_of(*two, "ImageClassification/Accuracy@5"), 1) << "all that there are";
+}
+
+TEST(ClassificationMetrics, HaveNoColumnsOfPrecisionInTheTable) {
+  const auto all = classification();
+  all->add_image("1", showing({1}), named({1}, {1}));
+  const std::string table = per_class_table(all->per_class());
+  EXPECT_THAT(table, HasSubstr("AR"));
+  EXPECT_THAT(table, ::testing::Not(HasSubstr("AP")));
+  EXPECT_THAT(table, HasSubstr("1.000"));
 }
 
 TEST(ClassificationMetrics, TakeEachImageOnce) {

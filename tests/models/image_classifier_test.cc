@@ -71,6 +71,19 @@ Predictions with_logits(const at::Tensor& logits) {
           {64, 64}};
 }
 
+TEST(ImageClassifier, HyperparamsRuleEveryBackbone) {
+  const std::string extractor = "feature_extractor.", batch_norm = extractor + "conv_hyperparams.batch_norm";
+  for (const char* type : {"resnet_v1_18", "mobilenet_v1", "mobilenet_v2", "inception_v2", "inception_v3"}) {
+    const auto parameters = [&](std::vector<std::string> overrides) {
+      overrides.insert(overrides.end(), {extractor + "type=" + type, "image_resizer={fixed_shape_resizer {}}"});
+      return summarize_model(classifier_config(overrides).root()).trainable_parameters;
+    };
+    const int64_t all = parameters({}), without_scale = parameters({batch_norm + ".scale=false"});
+    EXPECT_LT(without_scale, all) << type;
+    EXPECT_LT(parameters({batch_norm + ".scale=false", batch_norm + ".center=false"}), without_scale) << type;
+  }
+}
+
 // Parameters of the published networks with 1000 classes, without auxiliary heads: torchvision 0.26's, and Keras's
 // MobileNet.
 TEST(ImageClassifier, HasTheParametersOfThePublishedNetworks) {
