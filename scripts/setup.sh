@@ -37,7 +37,7 @@ packages=(
   protobuf-compiler libprotobuf-dev zlib1g-dev
   libopencv-core-dev libopencv-imgproc-dev libopencv-imgcodecs-dev libopencv-videoio-dev libturbojpeg0-dev
   libeigen3-dev libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev rapidjson-dev libpugixml-dev
-  libleveldb-dev libsnappy-dev libonnx-dev libgoogle-perftools-dev libgloo-dev libgtest-dev libgmock-dev libbenchmark-dev
+  libleveldb-dev libsnappy-dev libonnx-dev libflatbuffers-dev flatbuffers-compiler libgoogle-perftools-dev libgloo-dev libgtest-dev libgmock-dev libbenchmark-dev
 )
 missing=()
 for package in "${packages[@]}"; do
@@ -111,7 +111,7 @@ fi
 
 if $with_tests; then
   venv=build/venv
-  wanted_tools="torch==$torch_version torchvision==0.26.0 numpy pycocotools tensorboard onnxruntime"
+  wanted_tools="torch==$torch_version torchvision==0.26.0 numpy pycocotools tensorboard onnxruntime ai-edge-litert"
   if [ "$(cat "$venv/.installed" 2>/dev/null || true)" != "$wanted_tools" ]; then
     echo "setup.sh: Python environment for the comparisons in $venv"
     python3 -m venv --clear "$venv" >"$log" 2>&1 || fail "could not create $venv"

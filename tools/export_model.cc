@@ -32,6 +32,8 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"channels_last", "contiguous", "channels_first"}))
       ->capture_default_str();
   app.add_flag("--onnx,!--noonnx", options.onnx, "Write model.onnx beside model.pt")->capture_default_str();
+  app.add_flag("--tflite,!--notflite", options.tflite, "Write model.tflite, too, for TensorFlow Lite")
+      ->capture_default_str();
   app.add_option("--input_type", input_type, "Form of the input; uint8 pictures are the one there is")
       ->check(CLI::IsMember({"image_tensor"}))
       ->capture_default_str();
@@ -57,11 +59,16 @@ int main(int argc, char** argv) {
             output_dir, report.images - report.left_to_rounding,
             report.real_images ? "evaluation pictures" : "pictures of noise", report.detections,
             report.max_box_difference, report.max_score_difference));
-        if (!options.onnx) return;
-        if (report.without_onnx.empty())
-          osprey::cli::print(
-              fmt::format("{}/model.onnx is the same for ONNX runtimes; it was checked, but not run\n", output_dir));
-        else
-          SPDLOG_WARN("no model.onnx: {}", report.without_onnx);
+        const auto tell = [&](const char* file, const char* is_what, const std::string& why_not) {
+          if (why_not.empty())
+            osprey::cli::print(fmt::format("{}/{} is {}\n", output_dir, file, is_what));
+          else
+            SPDLOG_WARN("no {}: {}", file, why_not);
+        };
+        if (options.onnx)
+          tell("model.onnx", "the same for ONNX runtimes; it was checked, but not run", report.without_onnx);
+        if (options.tflite)
+          tell("model.tflite", "the network for TensorFlow Lite, with its suppression; it was not run",
+               report.without_tflite);
       });
 }

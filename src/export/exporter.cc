@@ -6,7 +6,9 @@
 #include <spdlog/spdlog.h>
 #include <torch/csrc/jit/serialization/import.h>
 
+#include <array>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <sstream>
 
@@ -14,6 +16,7 @@
 #include "export/onnx/model.h"
 #include "export/parity.h"
 #include "export/served_module.h"
+#include "export/tflite/model.h"
 #include "osprey/base/atomic_file.h"
 #include "osprey/base/error.h"
 #include "osprey/checkpoint/directory.h"
@@ -154,10 +157,11 @@ bool is_of_a_training(const fs::path& folder, const fs::path& exported) {
          fs::equivalent(fs::absolute(exported).parent_path(), folder, unreadable);
 }
 
-/// The served model until it is checked and has its name; removed where that does not come.
+/// A form of the model until it is checked and has its name; removed where that does not come.
 class UncheckedFile {
  public:
-  explicit UncheckedFile(fs::path path) : path_(std::move(path)) {}
+  explicit UncheckedFile(const fs::path& name)
+      : name_(name), path_(name.parent_path() / ("." + name.filename().string() + ".unchecked")) {}
   ~UncheckedFile() {
     std::error_code ignored;
     fs::remove(path_, ignored);
@@ -166,20 +170,32 @@ class UncheckedFile {
   UncheckedFile& operator=(const UncheckedFile&) = delete;
 
   const fs::path& path() const { return path_; }
-  void give_name(const fs::path& name) const {
+  void write(const std::string& bytes) {
+    write_whole(path_, bytes);
+    is_written_ = true;
+  }
+  bool is_written() const { return is_written_; }
+  /// Where it was not written, one of an earlier export goes, which is not of this model.
+  void give_name() const {
     std::error_code failed;
-    fs::rename(path_, name, failed);
-    if (failed) throw DataError(name.string() + ": cannot be written: " + failed.message());
+    if (is_written_)
+      fs::rename(path_, name_, failed);
+    else
+      fs::remove(name_, failed);
+    if (failed)
+      throw DataError(
+          fmt::format("{}: cannot be {}: {}", name_.string(), is_written_ ? "written" : "removed", failed.message()));
   }
 
  private:
-  fs::path path_;
+  fs::path name_, path_;
+  bool is_written_ = false;
 };
 
-/// The bytes of model.onnx; nothing, and why, where ONNX lacks what the model does.
-std::optional<std::string> onnx_bytes(const torch::jit::Module& served, int64_t batch_size, std::string& why_not) {
+/// The bytes of a further form of the model; nothing, and why, where that form lacks what the model does.
+std::optional<std::string> bytes_of(const std::function<std::string()>& form, std::string& why_not) {
   try {
-    return onnx_model(served, batch_size);
+    return form();
   } catch (const ConfigError& error) {
     why_not = error.what();
   } catch (const c10::Error& error) {  // the other file is no worse for a form that no rule thought of
@@ -213,28 +229,39 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
   fs::create_directories(output_dir, failed);
   if (failed) throw DataError(output_dir + ": cannot be created: " + failed.message());
   const fs::path folder(output_dir);
-  const UncheckedFile unchecked(folder / ".model.pt.unchecked"), unchecked_onnx(folder / ".model.onnx.unchecked");
-  std::string without_onnx;
-  bool has_onnx = false;
+  UncheckedFile torchscript(folder / "model.pt"), onnx(folder / "model.onnx"), tflite(folder / "model.tflite");
+  std::string without_onnx, without_tflite;
   {
     const torch::jit::Module made = served_module(*model, resize, options.batch_size, options.memory_format);
     std::ostringstream bytes;  // libtorch's own writer of files ends the program where the disk is full
     made.save(bytes);
-    write_whole(unchecked.path(), std::move(bytes).str());
-    if (const auto onnx = options.onnx ? onnx_bytes(made, options.batch_size, without_onnx) : std::nullopt) {
-      write_whole(unchecked_onnx.path(), *onnx);
-      has_onnx = true;
-    }
+    torchscript.write(std::move(bytes).str());
+    if (options.onnx)
+      if (const auto form = bytes_of([&] { return onnx_model(made, options.batch_size); }, without_onnx))
+        onnx.write(*form);
+  }
+  ModelCard card;
+  if (options.tflite) {
+    const std::array canvas{resize.height, resize.width};
+    const auto form = bytes_of(
+        [&] {
+          const tflite::File made = root->model().has_image_classifier() ? tflite::classifier(*model, canvas)
+                                                                         : tflite::detector(*model, canvas);
+          card.tflite_input = made.input;
+          return made.bytes;
+        },
+        without_tflite);
+    if (form) tflite.write(*form);
   }
 
   bool real = true;
   const std::vector<at::Tensor> pictures = parity_pictures(pipeline, labels, options.parity_images, real);
-  torch::jit::Module served = torch::jit::load(unchecked.path().string());
+  torch::jit::Module served = torch::jit::load(torchscript.path().string());
   ExportReport report = compare(*model, *resizer, served, options.batch_size, pictures, options.parity_tolerance);
   report.real_images = real;
   report.without_onnx = without_onnx;
+  report.without_tflite = without_tflite;
 
-  ModelCard card;
   card.model_type = feature_extractor;
   card.step = step;
   card.batch_size = options.batch_size;
@@ -251,17 +278,11 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
   card.parity_detections = report.detections;
   card.max_box_difference = report.max_box_difference;
   card.max_score_difference = report.max_score_difference;
-  card.has_onnx = has_onnx;
+  card.has_onnx = onnx.is_written();
   write_whole(folder / "pipeline.config", config::effective_text(*pipeline.message));
   config::write_label_map(labels, (folder / "label_map.pbtxt").string());
   write_whole(folder / "model_card.json", to_json(card));
-  unchecked.give_name(folder / "model.pt");
-  if (has_onnx) {
-    unchecked_onnx.give_name(folder / "model.onnx");
-  } else {  // one of an earlier export is not of this model
-    fs::remove(folder / "model.onnx", failed);
-    if (failed) throw DataError((folder / "model.onnx").string() + ": cannot be removed: " + failed.message());
-  }
+  for (const UncheckedFile* file_of_form : {&torchscript, &onnx, &tflite}) file_of_form->give_name();
   return report;
 }
 

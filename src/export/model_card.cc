@@ -10,11 +10,31 @@
 #include "osprey/base/json_text.h"
 
 namespace osprey {
+namespace {
+
+/// What an input of a type holds.
+const char* values_of(const std::string& type) {
+  if (type == "uint8") return "pixels";
+  return type == "int8" ? "pixels - 128" : "scale * pixel + offset, by channel";
+}
+
+}  // namespace
 
 std::string to_json(const ModelCard& card) {
   nlohmann::ordered_json json;
   json["format"] = "TorchScript";
   if (card.has_onnx) json["onnx"] = {{"file", "model.onnx"}, {"opset", kOnnxOpset}};
+  if (card.tflite_input) {
+    const auto& [type, normalization] = *card.tflite_input;
+    json["tflite"] = {{"file", "model.tflite"},
+                      {"input",
+                       {{"name", "normalized_input_image_tensor"},
+                        {"type", type},
+                        {"layout", "NHWC, RGB"},
+                        {"values", values_of(type)},
+                        {"scale", normalization.scale},
+                        {"offset", normalization.offset}}}};
+  }
   json["osprey_version"] = OSPREY_VERSION;
   json["model_type"] = card.model_type;
   json["step"] = card.step;
@@ -65,6 +85,10 @@ ModelCard read_model_card(const std::string& file) {
     card.max_box_difference = json.at("parity").at("max_box_difference");
     card.max_score_difference = json.at("parity").at("max_score_difference");
     card.has_onnx = json.contains("onnx");
+    if (json.contains("tflite")) {
+      const nlohmann::json& input = json.at("tflite").at("input");
+      card.tflite_input = TfliteInput{input.at("type"), {input.at("scale"), input.at("offset")}};
+    }
     return card;
   } catch (const nlohmann::json::exception& error) {
     throw DataError(file + ": is no model card: " + error.what());

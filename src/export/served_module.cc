@@ -1,20 +1,15 @@
 #include "export/served_module.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/grad_mode.h>
-#include <torch/csrc/jit/frontend/tracer.h>
-#include <torch/csrc/jit/passes/dead_code_elimination.h>
-#include <torch/csrc/jit/passes/frozen_conv_folding.h>
 
-#include "export/constants.h"
 #include "export/served_script.h"
+#include "export/traced_network.h"
 
 namespace osprey {
 namespace {
 
-/// The network from normalised canvas to candidates, traced. Its weights need no gradient, so they are constants of the
-/// graph.
-torch::jit::Module traced_network(models::DetectionModel& model, const ServedResize& resize, int64_t batch_size,
+/// The network from canvas to candidates, with `forward` alone.
+torch::jit::Module network_module(models::DetectionModel& model, const ServedResize& resize, int64_t batch_size,
                                   at::MemoryFormat memory_format) {
   const int64_t height = resize.height, width = resize.width;
   const at::Tensor images = at::zeros({batch_size, 3, height, width}).contiguous(at::MemoryFormat::ChannelsLast);
@@ -30,23 +25,13 @@ torch::jit::Module traced_network(models::DetectionModel& model, const ServedRes
     const at::Tensor boxes = found.boxes.dim() == 3 ? found.boxes.unsqueeze(2) : found.boxes;
     return {c10::ivalue::Tuple::create({boxes.to(at::kFloat), found.scores.to(at::kFloat)})};
   };
-  network({images,
-           shapes});  // the anchors are made once and kept; made while tracing, their memory would be left unwritten
-  const auto traced = torch::jit::tracer::trace(
-      {images, shapes}, network, [](const at::Tensor&) { return ""; },
-      /*strict=*/true, /*force_outplace=*/false);
-  std::shared_ptr<torch::jit::Graph> graph = traced.first->graph;
-  fold_constants_but_roundings(graph);
-  torch::jit::FoldFrozenConvBatchnorm(graph);
-  torch::jit::EliminateDeadCode(graph);
-  // The constants are the model's own parameters; detached, they stay without gradient when the parameters get it back.
+  const std::shared_ptr<torch::jit::Graph> graph = traced_network(model, {images, shapes}, network);
   // A convolution's map takes the format of its weights where the two differ.
   for (torch::jit::Node* node : graph->nodes())
     if (node->kind() == c10::prim::Constant && node->hasAttribute(c10::attr::value) &&
-        node->kindOf(c10::attr::value) == torch::jit::AttributeKind::t) {
-      const at::Tensor value = node->t(c10::attr::value).detach();
-      node->t_(c10::attr::value, value.dim() == 4 ? value.contiguous(memory_format) : value);
-    }
+        node->kindOf(c10::attr::value) == torch::jit::AttributeKind::t)
+      if (const at::Tensor value = node->t(c10::attr::value); value.dim() == 4)
+        node->t_(c10::attr::value, value.contiguous(memory_format));
 
   torch::jit::Module net("osprey.Network");
   graph->insertInput(0, "self")->setType(net.type());
@@ -59,17 +44,8 @@ torch::jit::Module traced_network(models::DetectionModel& model, const ServedRes
 
 torch::jit::Module served_module(models::DetectionModel& model, const ServedResize& resize, int64_t batch_size,
                                  at::MemoryFormat memory_format) {
-  TORCH_CHECK(!model.is_training(), "the model to be served must be in evaluation mode");
-  const at::NoGradGuard no_gradients;
-  std::vector<bool> wanted;
-  for (at::Tensor& parameter : model.parameters()) {
-    wanted.push_back(parameter.requires_grad());
-    parameter.set_requires_grad(false);
-  }
   torch::jit::Module served("osprey.Detector");
-  served.register_module("net", traced_network(model, resize, batch_size, memory_format));
-  size_t index = 0;
-  for (at::Tensor& parameter : model.parameters()) parameter.set_requires_grad(wanted[index++]);
+  served.register_module("net", network_module(model, resize, batch_size, memory_format));
 
   const auto integer = [&](const char* name, int64_t value) {
     served.register_attribute(name, c10::IntType::get(), value);

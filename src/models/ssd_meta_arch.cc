@@ -158,6 +158,10 @@ Candidates SsdMetaArch::candidates(const Predictions& predictions) {
   return {boxes, has_background_column() ? scores.slice(2, 1) : scores};
 }
 
+const kernels::CodeScales* SsdMetaArch::center_size_scales() const {
+  return parts_.target_assigner->coder().center_size_scales();
+}
+
 std::map<std::string, std::string> SsdMetaArch::restore_map(RestoreType type) const {
   const std::string prefix = fmt::format("{}.", kExtractorScope);
   std::map<std::string, std::string> result;

@@ -17,6 +17,7 @@
 #include "../src/export/onnx/model.h"
 #include "../src/export/parity.h"
 #include "../src/export/served_module.h"
+#include "../src/export/tflite/model.h"
 #include "osprey/base/error.h"
 #include "osprey/base/logging.h"
 #include "osprey/checkpoint/checkpoint.h"
@@ -31,7 +32,7 @@
 #include "osprey/models/builder.h"
 #include "support/example_record.h"
 #include "support/golden.h"
-#include "support/onnx.h"
+#include "support/runtimes.h"
 #include "support/temp_dir.h"
 
 namespace osprey {
@@ -396,6 +397,87 @@ TEST(Export, WhatTheModelItselfLeavesToRoundingIsCountedOnly) {
   EXPECT_THROW(compare(*model, *resizer_of(pipeline), wrong, 1, pictures(), 1e-12), ExportError);
 }
 
+/// The toy detector with changes, as TensorFlow Lite runs it and by itself.
+struct TfliteVariant {
+  const char* name;
+  std::vector<std::string> changes;
+};
+
+void PrintTo(const TfliteVariant& variant, std::ostream* out) { *out << variant.name; }
+
+class TfliteDetector : public ::testing::TestWithParam<TfliteVariant> {};
+
+TEST_P(TfliteDetector, FindsWhatTheModelFinds) {
+  if (!testing::has_tflite_runtime()) GTEST_SKIP() << testing::kNoTfliteRuntime;
+  const auto model = evaluated_model(toy_pipeline(GetParam().changes), 3, /*box_spread=*/20);
+  const at::NoGradGuard no_gradients;
+  Batch batch;
+  batch.images = pictures()[0].permute({2, 0, 1}).unsqueeze(0).contiguous(at::MemoryFormat::ChannelsLast);
+  batch.true_shapes = at::tensor({96, 96}, at::kLong).unsqueeze(0);
+  const models::ModelInput input = model->preprocess(batch);
+  const Detections expected = model->postprocess(model->predict(input), batch.true_shapes);
+
+  const tflite::File file = tflite::detector(*model, {96, 96});
+  EXPECT_EQ(file.input.type, "float32");
+  expect_close(batch.images.to(at::kFloat) * file.input.normalization.scale[1] + file.input.normalization.offset[1],
+               input.images, 1e-6, 1e-6, "normalised picture");
+  const auto found =
+      testing::run_tflite(file.bytes, {{"normalized_input_image_tensor", input.images.permute({0, 2, 3, 1})}});
+  const std::string name = "TFLite_Detection_PostProcess";
+  const int64_t count = expected.count[0].item<int64_t>();
+  EXPECT_GT(count, 10);
+  ASSERT_EQ(found.at(name + ":3").item<float>(), static_cast<float>(count));
+  const auto rows = [&](const at::Tensor& values) { return values[0].slice(0, 0, count).to(at::kFloat); };
+  expect_close(rows(found.at(name + ":2")), rows(expected.scores), 1e-4, 1e-5, "scores");
+  expect_close(rows(found.at(name + ":1")), rows(expected.classes), 0, 0, "classes");
+  expect_close(rows(found.at(name)).clamp(0, 1), rows(expected.boxes), 1e-3, 1e-4, "boxes, cut at the edges");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Variants, TfliteDetector,
+    ::testing::Values(TfliteVariant{"ByClass", {}},
+                      TfliteVariant{"AmongAllClasses", {kNms + "use_class_agnostic_nms=true"}},
+                      TfliteVariant{"FewOfAClass",
+                                    {kNms + "max_detections_per_class=7", kNms + "max_total_detections=30"}},
+                      TfliteVariant{"WithBackground", {"model.ssd.post_processing.score_converter=SOFTMAX"}}),
+    [](const auto& variant) { return variant.param.name; });
+
+TEST(Tflite, WhatTheFormatDoesNotHoldIsNamed) {
+  const auto refused = [](const std::vector<std::string>& changes) {
+    const auto model = evaluated_model(toy_pipeline(changes));
+    try {
+      tflite::detector(*model, {96, 96});
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(refused({kNms + "soft_nms_sigma=0.3"}), HasSubstr("soft_nms_sigma"));
+  EXPECT_THAT(refused({"model.ssd.box_coder={mean_stddev_box_coder {}}"}), HasSubstr("faster_rcnn_box_coder"));
+}
+
+TEST(Tflite, AClassifierGivesItsScores) {
+  if (!testing::has_tflite_runtime()) GTEST_SKIP() << testing::kNoTfliteRuntime;
+  const config::Pipeline pipeline =
+      config::load_pipeline(OSPREY_SOURCE_DIR "/configs/resnet50_v1_224x224_imagenet.config",
+                            std::vector<std::string>{"model.image_classifier.num_classes=7",
+                                                     "model.image_classifier.feature_extractor.type=resnet_v1_18"});
+  const auto model = models::build_model(pipeline.root(), {.seed = 4});
+  model->eval();
+  const at::NoGradGuard no_gradients;
+  const tflite::File file = tflite::classifier(*model, {224, 224});
+  EXPECT_LT(file.input.normalization.offset[0], file.input.normalization.offset[2]) << "means of the channels";
+  const at::Tensor images = at::rand({1, 3, 224, 224}).mul_(200).sub_(100);
+  models::ModelInput input;
+  input.images = images.contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor expected = model->candidates(model->predict(input)).scores.squeeze(1),
+                   found = testing::run_tflite(file.bytes,
+                                               {{"normalized_input_image_tensor", images.permute({0, 2, 3, 1})}})
+                               .at("scores");
+  EXPECT_GT(expected.std().item<float>(), 1e-4);
+  expect_close(found, expected, 1e-3, 1e-5, "scores");
+}
+
 TEST(Export, FolderServesThroughTheDetector) {
   const TempDir folder;
   const config::Pipeline pipeline = toy_pipeline();
@@ -453,19 +535,25 @@ TEST(Export, FolderServesThroughTheDetector) {
               ::testing::ThrowsMessage<DataError>(HasSubstr("exported/model.pt: cannot be loaded")));
 }
 
-TEST(Export, AFolderHasNoOnnxFileOfAnotherModel) {
+TEST(Export, AFolderHasNoFileOfAnotherModel) {
   const TempDir folder;
   const config::Pipeline plain = toy_pipeline(), soft = toy_pipeline({kNms + "soft_nms_sigma=0.3"});
   save_run(*evaluated_model(plain, 3), folder);
   const auto card = [&] { return testing::read_json(folder / "exported/model_card.json"); };
-  export_model(plain, folder / "ckpt-5", folder / "exported");
+  export_model(plain, folder / "ckpt-5", folder / "exported", {.tflite = true});
   EXPECT_TRUE(fs::exists(folder / "exported/model.onnx"));
   EXPECT_EQ(card().at("onnx").at("opset"), kOnnxOpset);
+  EXPECT_TRUE(fs::exists(folder / "exported/model.tflite"));
+  EXPECT_EQ(card().at("tflite").at("input").at("type"), "float32");
+  EXPECT_NO_THROW(Detector(folder / "exported"));
 
-  const ExportReport report = export_model(soft, folder / "ckpt-5", folder / "exported");
+  const ExportReport report = export_model(soft, folder / "ckpt-5", folder / "exported", {.tflite = true});
   EXPECT_THAT(report.without_onnx, HasSubstr("soft_nms_sigma"));
   EXPECT_FALSE(fs::exists(folder / "exported/model.onnx"));
   EXPECT_FALSE(card().contains("onnx"));
+  EXPECT_THAT(report.without_tflite, HasSubstr("soft_nms_sigma"));
+  EXPECT_FALSE(fs::exists(folder / "exported/model.tflite"));
+  EXPECT_FALSE(card().contains("tflite"));
 
   export_model(plain, folder / "ckpt-5", folder / "exported");
   EXPECT_EQ(export_model(plain, folder / "ckpt-5", folder / "exported", {.onnx = false}).without_onnx, "");

@@ -2,43 +2,20 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "../src/export/onnx/model.h"
 #include "../src/export/onnx/network.h"
 #include "../src/export/served_module.h"
+#include "export/random_networks.h"
 #include "osprey/config/pipeline.h"
-#include "osprey/config/support.h"
 #include "osprey/models/builder.h"
 #include "support/golden.h"
-#include "support/onnx.h"
+#include "support/runtimes.h"
 
 namespace osprey {
 namespace {
 
 namespace fs = std::filesystem;
 using namespace osprey::testing;
-
-/// The config with a small canvas, wider than high, that every level of a pyramid halves.
-config::Pipeline small(const fs::path& file) {
-  return config::load_pipeline(
-      file.string(), std::vector<std::string>{
-                         "graph_rewriter=", "model.ssd.image_resizer={fixed_shape_resizer {height: 256 width: 384}}"});
-}
-
-/// Weights with which maps have numbers of all sizes from their first level to their last.
-void randomize(models::DetectionModel& model) {
-  at::manual_seed(1);
-  for (const auto& [name, variable] : models::variables(model)) {
-    at::Tensor values(variable);
-    if (values.dim() == 4)
-      values.normal_(0, std::sqrt(1.5 / static_cast<double>(values.numel() / values.size(0))));
-    else if (name.ends_with("moving_mean"))
-      values.normal_(0, 0.1);
-    else if (name.ends_with("moving_variance"))
-      values.uniform_(0.5, 1.5);
-  }
-}
 
 /// Only the network: from the canvas to boxes and scores of all anchors.
 std::string network_alone(const torch::jit::Module& served, const at::Tensor& images, const at::Tensor& shapes) {
@@ -60,11 +37,6 @@ struct Outputs {
   at::Tensor boxes, scores;
 };
 Outputs outputs(const at::Tensor& boxes, const at::Tensor& scores) { return {boxes.clamp(-10, 10), scores}; }
-
-/// Root of the mean squared difference.
-double distance(const at::Tensor& a, const at::Tensor& b) {
-  return (a.to(at::kDouble) - b.to(at::kDouble)).square().mean().sqrt().item<double>();
-}
 
 /// Whether the network's scores differ by so much more than rounding moves them that they show something.
 bool expect_the_same(const config::Pipeline& pipeline) {
@@ -89,23 +61,6 @@ bool expect_the_same(const config::Pipeline& pipeline) {
   EXPECT_LE(distance(found.boxes, expected.boxes), distance(moved.boxes, expected.boxes) + kRounding);
   EXPECT_LE(distance(found.scores, expected.scores), distance(moved.scores, expected.scores) + kRounding);
   return expected.scores.std().item<float>() > 100 * distance(moved.scores, expected.scores);
-}
-
-/// The quickstart's network, after a step of training that finds the ranges of what is rounded.
-std::shared_ptr<models::DetectionModel> quickstart_model(const std::vector<std::string>& changes) {
-  auto model =
-      models::build_model(config::load_pipeline(OSPREY_SOURCE_DIR "/configs/quickstart.config", changes).root());
-  const at::NoGradGuard no_gradients;
-  randomize(*model);
-  const auto [height, width] = model->input_size();
-  Batch batch;
-  batch.images = at::randint(0, 256, {2, 3, height, width}, at::kByte);
-  batch.true_shapes = at::tensor({height, width}, at::kLong).repeat({2, 1});
-  model->train();
-  model->predict(model->preprocess(batch));
-  model->commit_statistics();
-  model->eval();
-  return model;
 }
 
 /// Whether the weights of each channel have a range of their own.
@@ -155,17 +110,10 @@ constexpr int kParts = 4;  // for several processors
 TEST_P(Onnx, HoldsTheNetworkOfEveryConfig) {
   if (!test_data()) GTEST_SKIP() << kNoTestData;
   if (!has_onnx_runtime()) GTEST_SKIP() << kNoOnnxRuntime;
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(*test_data() / "data/pipeline_configs"))
-    files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
   int seen = 0, telling = 0;
-  for (size_t i = static_cast<size_t>(GetParam()); i < files.size(); i += kParts) {
-    SCOPED_TRACE(files[i].filename().string());
-    if (!config::load_pipeline(files[i].string()).message->model().has_ssd()) continue;
-    const config::Pipeline pipeline = small(files[i]);
-    if (!config::unsupported_choices(pipeline).refused.empty()) continue;
-    telling += expect_the_same(pipeline);
+  for (const fs::path& file : public_configs(GetParam(), kParts)) {
+    SCOPED_TRACE(file.filename().string());
+    telling += expect_the_same(small(file));
     ++seen;
   }
   EXPECT_GE(2 * telling, seen);

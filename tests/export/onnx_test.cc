@@ -1,39 +1,24 @@
-#include "support/onnx.h"
-
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
-#include <torch/csrc/jit/frontend/tracer.h>
 
 #include <cmath>
-#include <functional>
 #include <set>
 
 #include "../src/export/onnx/network.h"
 #include "../src/export/onnx/rules.h"
 #include "../src/export/onnx/suppression.h"
+#include "export/traced_function.h"
 #include "osprey/base/error.h"
 #include "support/golden.h"
+#include "support/runtimes.h"
 
 namespace osprey {
 namespace {
 
 using at::Tensor;
+using testing::Function;
 using ::testing::HasSubstr;
-using Function = std::function<std::vector<Tensor>(const Tensor&)>;
-
-/// What a function does to a tensor, as `net` of a served module does it.
-std::shared_ptr<torch::jit::Graph> traced(const Function& function, const Tensor& x) {
-  const at::NoGradGuard no_gradients;
-  const auto stack = [&](torch::jit::Stack inputs) -> torch::jit::Stack {
-    std::vector<c10::IValue> results;
-    for (const Tensor& result : function(inputs.at(0).toTensor())) results.emplace_back(result);
-    return {c10::ivalue::Tuple::create(std::move(results))};
-  };
-  const auto trace = torch::jit::tracer::trace(
-      {x.clone()}, stack, [](const Tensor&) { return ""; }, /*strict=*/true, /*force_outplace=*/false);
-  trace.first->graph->insertInput(0, "self");
-  return trace.first->graph;
-}
+using testing::traced;
 
 /// A file of the graph, with outputs "0", "1", ...
 std::string file_of(torch::jit::Graph& network, const Tensor& x, const std::vector<Tensor>& expected) {

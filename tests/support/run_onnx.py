@@ -1,4 +1,4 @@
-"""Runs the model of a folder by ONNX Runtime: model.onnx on what inputs.json names, into outputs.json.
+"""Runs the model of a folder by ONNX Runtime: `model` on what inputs.json names, into outputs.json.
 
 Each tensor is a file of plain numbers beside its name, type and shape in the list.
 """
@@ -15,7 +15,7 @@ options = onnxruntime.SessionOptions()
 options.log_severity_level = 3  # errors
 options.intra_op_num_threads = 1
 session = onnxruntime.InferenceSession(
-    folder / "model.onnx",
+    folder / "model",
     options,
     providers=["CPUExecutionProvider"],
     disabled_optimizers=["WeightBiasQuantization"],  # which rounds what a file holds as floats

@@ -19,7 +19,7 @@
 #include "osprey/export/detector.h"
 #include "osprey/export/exporter.h"
 #include "support/golden.h"
-#include "support/onnx.h"
+#include "support/runtimes.h"
 #include "support/temp_dir.h"
 
 namespace osprey::train {

@@ -13,6 +13,7 @@ struct ExportOptions {
   int64_t batch_size = 1;  ///< of the served model; pictures of one batch share their size
   at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;  ///< of the maps inside; or Contiguous
   bool onnx = true;                                                 ///< write model.onnx as well
+  bool tflite = false;                                              ///< write model.tflite as well
   int64_t parity_images = 4;       ///< how many pictures the check takes from eval_input_reader
   double parity_tolerance = 1e-3;  ///< largest difference of a score, or of a coordinate as a fraction of the picture
 };
@@ -25,7 +26,8 @@ struct ExportReport {
   int64_t left_to_rounding =
       0;                    ///< pictures on which they differ, by no more than noise of 1e-5 moves the checkpoint's own
   bool real_images = true;  ///< false: the evaluation records cannot be read, noise was compared instead
-  std::string without_onnx;  ///< why there is no model.onnx although it was asked for
+  std::string without_onnx;    ///< why there is no model.onnx although it was asked for
+  std::string without_tflite;  ///< the same of model.tflite
 };
 
 /// Writes a folder that serves a trained model, and checks it:
@@ -35,9 +37,13 @@ struct ExportReport {
 ///                    from 1)
 ///   model.onnx       the same for ONNX runtimes: input `input_tensor`, outputs of the names above. Passes ONNX's own
 ///                    checker, but nothing here runs it. Left out where ONNX lacks something, as soft suppression
+///   model.tflite     where it is asked for: the same network for TensorFlow Lite, in the form of the original's exports:
+///                    takes one picture that is resized and normalised, `normalized_input_image_tensor` float32
+///                    [1, H, W, 3], and gives `TFLite_Detection_PostProcess`: boxes [1, D, 4], classes [1, D] from 0,
+///                    scores [1, D] and their number [1]; of a classifier `scores` [1, C]. Nothing here runs it
 ///   pipeline.config, label_map.pbtxt, model_card.json
-/// Resize, normalisation, decoding and suppression are inside. model.pt is loaded again from disk and must find what
-/// the checkpoint finds; the files get their final names only then.
+/// Resize, normalisation, decoding and suppression are inside the first two. model.pt is loaded again from disk and
+/// must find what the checkpoint finds; the files get their final names only then.
 ///
 /// The names of the classes are those of an evaluation; where the config's file of them is not there, of the
 /// label_map.pbtxt beside the checkpoint.

@@ -14,6 +14,7 @@
 #include "osprey/core/detections.h"
 #include "osprey/core/losses.h"
 #include "osprey/core/predictions.h"
+#include "osprey/kernels/code_scales.h"
 #include "osprey/nn/quantization.h"
 #include "osprey/nn/regularizer.h"
 
@@ -67,6 +68,9 @@ class DetectionModel : public torch::nn::Module {
 
   /// The anchors' boxes and scores before suppression, in tensor operations only, so that an export can trace them.
   virtual Candidates candidates(const Predictions& predictions) = 0;
+
+  /// The scales of the codes of boxes where `predict` codes them by center and size; null where it does otherwise.
+  virtual const kernels::CodeScales* center_size_scales() const { return nullptr; }
 
   /// How `postprocess` suppresses the candidates.
   virtual const boxes::NmsOptions& nms_options() const = 0;

@@ -48,6 +48,7 @@ class SsdMetaArch : public DetectionModel {
   Losses loss(const Predictions& predictions, const Batch& batch) override;
   Detections postprocess(const Predictions& predictions, const at::Tensor& true_shapes) override;
   Candidates candidates(const Predictions& predictions) override;
+  const kernels::CodeScales* center_size_scales() const override;
   const boxes::NmsOptions& nms_options() const override { return parts_.post_processor.nms(); }
   std::map<std::string, std::string> restore_map(RestoreType type) const override;
   int64_t num_classes() const override { return options_.num_classes; }

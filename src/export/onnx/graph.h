@@ -32,6 +32,7 @@ using OnnxValue = std::string;
 /// Shapes, axes and indices are int64, as ONNX wants them.
 class OnnxGraph {
  public:
+  using Value = OnnxValue;
   using Attribute = std::variant<int64_t, double, const char*, std::vector<int64_t>>;
   using Attributes = std::vector<std::pair<const char*, Attribute>>;
   /// A length, or the name of one that differs from call to call.

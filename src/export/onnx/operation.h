@@ -1,102 +1,39 @@
 #pragma once
-#include <ATen/WrapDimUtils.h>
-#include <fmt/format.h>
-#include <torch/csrc/jit/ir/constants.h>
-#include <torch/csrc/jit/ir/ir.h>
-
 #include <cstdint>
-#include <unordered_map>
 #include <vector>
 
 #include "export/onnx/graph.h"
-#include "osprey/base/error.h"
+#include "export/written_network.h"
 
 namespace osprey {
 
-/// What the values of the network are in the graph.
-struct Known {
-  std::unordered_map<const torch::jit::Value*, OnnxValue> tensors;
-  std::unordered_map<const torch::jit::Value*, std::vector<OnnxValue>> lists;
-};
-
-/// One operation of the network, and the graph that it is written into. Arguments go by their number.
-class Operation {
+/// One operation of the network, and the ONNX graph that it is written into.
+class Operation : public WrittenNode<OnnxGraph> {
  public:
-  Operation(OnnxGraph& into, const Known& known, const torch::jit::Node& node)
-      : graph(into), known_(known), node_(node) {}
+  using WrittenNode::WrittenNode;
 
-  OnnxGraph& graph;
-
-  OnnxValue tensor(size_t i) const {
-    const torch::jit::Value* value = node_.inputs()[i];
-    if (const auto found = known_.tensors.find(value); found != known_.tensors.end()) return found->second;
-    return graph.constant(constant(i).toTensor());
-  }
-  std::vector<OnnxValue> all_tensors() const {
-    std::vector<OnnxValue> result;
-    for (size_t i = 0; i < node_.inputs().size(); ++i) result.push_back(tensor(i));
-    return result;
-  }
-  const std::vector<OnnxValue>& tensors(size_t i) const {
-    const auto found = known_.lists.find(node_.inputs()[i]);
-    if (found == known_.lists.end()) throw refused("a list that is not made by the network");
-    return found->second;
-  }
   /// The tensors of a list, as tensors of the result's type and without those of old that stand for nothing, [0].
   std::vector<OnnxValue> tensors_of_one_type(size_t i) const {
-    const torch::jit::Node& maker = *node_.inputs()[i]->node();
+    const torch::jit::Node& maker = *node().inputs()[i]->node();
     if (maker.kind() != c10::prim::ListConstruct) return tensors(i);
-    const Operation list(graph, known_, maker);
+    const Operation list(graph, known(), maker);
     std::vector<OnnxValue> result;
     for (size_t k = 0; k < list.count(); ++k)
       if (list.shape(k) != std::vector<int64_t>{0}) result.push_back(list.operand(k, result_type()));
     return result;
   }
 
-  c10::IValue constant(size_t i) const {
-    if (const auto found = torch::jit::toIValue(node_.inputs()[i])) return *found;
-    throw refused("an argument that is computed");
-  }
-  bool is_constant(size_t i) const { return torch::jit::toIValue(node_.inputs()[i]).has_value(); }
-  int64_t integer(size_t i) const { return constant(i).toInt(); }
-  double real(size_t i) const {
-    const c10::IValue value = constant(i);
-    return value.isTensor() ? value.toTensor().item<double>() : value.toScalar().toDouble();
-  }
-  bool flag(size_t i) const { return constant(i).toBool(); }
-  std::vector<int64_t> integers(size_t i) const { return constant(i).toIntVector(); }
-  /// One number for rows and one for columns, or one for both.
-  std::vector<int64_t> pair(size_t i) const {
-    const std::vector<int64_t> numbers = integers(i);
-    return numbers.size() == 1 ? std::vector<int64_t>{numbers[0], numbers[0]} : numbers;
-  }
-  size_t count() const { return node_.inputs().size(); }
-  bool given(size_t i) const { return i < count() && !node_.inputs()[i]->mustBeNone(); }
-  bool is_number(size_t i) const {
-    return given(i) && !node_.inputs()[i]->type()->isSubtypeOf(*c10::TensorType::get());
-  }
-
-  ConfigError refused(const std::string& why) const {
-    return ConfigError(fmt::format("{} with {}", node_.kind().toQualString(), why));
-  }
-  /// Refuses what a rule does not look at, unless it is left out or `usual`.
-  void expect(size_t i, const char* name, const c10::IValue& usual = {}) const {
-    if (given(i) && (usual.isNone() || constant(i) != usual)) throw refused(name);
-  }
-
-  // Tracing has noted types and shapes of all tensors.
-  std::vector<int64_t> shape(size_t i) const { return shape_of(node_.inputs()[i]); }
-  std::vector<int64_t> result_shape() const { return shape_of(node_.output()); }
-  at::ScalarType type(size_t i) const { return type_of(node_.inputs()[i]); }
-  at::ScalarType result_type() const { return type_of(node_.output()); }
-  /// A dimension of argument i, from 0.
-  int64_t axis(size_t i, int64_t dimension) const {
-    return at::maybe_wrap_dim(dimension, static_cast<int64_t>(shape(i).size()));
+  /// The slices of a tensor along a dimension.
+  std::vector<OnnxValue> unbound() const {
+    const int64_t dimension = axis(0, integer(1));
+    std::vector<OnnxValue> result;
+    for (int64_t i = 0; i < shape(0)[dimension]; ++i) result.push_back(graph.select(tensor(0), dimension, i));
+    return result;
   }
 
   /// A tensor or a number, as a tensor of a type.
   OnnxValue operand(size_t i, at::ScalarType wanted) const {
-    const auto found = torch::jit::toIValue(node_.inputs()[i]);
+    const auto found = torch::jit::toIValue(node().inputs()[i]);
     if (found && !found->isTensor()) return graph.number(found->toScalar().toDouble(), wanted);
     if (found) return graph.constant(found->toTensor().to(wanted));
     return type(i) == wanted ? tensor(i) : graph.cast(tensor(i), wanted);
@@ -121,20 +58,6 @@ class Operation {
     if (!at::isFloatingType(result_type())) throw refused("whole numbers");
     return graph.add(operation, {operand(0, result_type())});
   }
-
- private:
-  static const c10::TensorType& traced(const torch::jit::Value* value) {
-    const auto& type = value->type()->expectRef<c10::TensorType>();
-    TORCH_CHECK(type.isComplete(), "the network is not one that was traced: ", value->debugName(), " has no shape");
-    return type;
-  }
-  static std::vector<int64_t> shape_of(const torch::jit::Value* value) {
-    return *traced(value).sizes().concrete_sizes();
-  }
-  static at::ScalarType type_of(const torch::jit::Value* value) { return *traced(value).scalarType(); }
-
-  const Known& known_;
-  const torch::jit::Node& node_;
 };
 
 }  // namespace osprey

@@ -1,0 +1,36 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "export/model_card.h"
+#include "osprey/models/detection_model.h"
+
+namespace osprey::tflite {
+
+struct File {
+  std::string bytes;
+  TfliteInput input;
+};
+
+/// A detector as a file for TensorFlow Lite, of the form that exports of the TF Object Detection API have.
+///
+///   in   `normalized_input_image_tensor` [1, H, W, 3]: one picture, resized; float32, normalised. Of a network that was
+///        trained for 8 bits its pixels, as the numbers that it computes with
+///   out  `TFLite_Detection_PostProcess`, float32, boxes [1, D, 4] (ymin, xmin, ymax, xmax as fractions of the canvas),
+///        classes [1, D] (from 0), scores [1, D], their number [1]
+///
+/// Boxes are decoded and suppressed by the operation of that name, class by class where the model does so, else among
+/// the best classes of all anchors.
+///
+/// model   in evaluation mode
+/// canvas  height and width of the input
+/// throws  ConfigError naming what the format does not have
+File detector(models::DetectionModel& model, const std::array<int64_t, 2>& canvas);
+
+/// A classifier of pictures, with the same input.
+///
+///   out  `scores`, float32 [1, C]
+File classifier(models::DetectionModel& model, const std::array<int64_t, 2>& canvas);
+
+}  // namespace osprey::tflite

@@ -1,0 +1,23 @@
+#pragma once
+#include <array>
+#include <functional>
+#include <vector>
+
+#include "export/tflite/graph.h"
+#include "osprey/models/detection_model.h"
+
+namespace osprey::tflite {
+
+/// Writes what a model makes of one picture, the graph's input `normalized_input_image_tensor` [1, H, W, 3]: normalised
+/// values, or where it was trained for 8 bits the numbers that stand for pixels, of uint8, or int8 where the weights of
+/// each channel have a range of their own.
+///
+/// model     in evaluation mode
+/// canvas    height and width of the picture
+/// function  from what the model predicts to one tuple of tensors
+/// returns   what its elements are in the graph
+/// throws    ConfigError naming an operation that cannot be written, or that channels of pixels are not alike; c10::Error for a form of one that no rule thought of
+std::vector<Value> add_network(Graph& graph, models::DetectionModel& model, const std::array<int64_t, 2>& canvas,
+                               const std::function<c10::IValue(const Predictions&)>& function);
+
+}  // namespace osprey::tflite

@@ -1,0 +1,111 @@
+#include "export/tflite/rounding.h"
+
+#include <ATen/ATen.h>
+
+#include <limits>
+#include <optional>
+
+namespace osprey::tflite {
+namespace {
+
+constexpr int64_t kSigned = 128;  // what is subtracted from a number of uint8 to make one of int8 of it
+
+/// The numbers that stand for a value, where there are such; what only moves values moves them.
+std::optional<Value> numbers_of(Graph& graph, const Value& value) {
+  const OperatorT* maker = graph.maker(value);
+  if (maker == nullptr) return std::nullopt;
+  const Value first{maker->inputs[0], value.is_map};
+  switch (graph.kind(*maker)) {
+    case BuiltinOperator_DEQUANTIZE:
+      return first;
+    case BuiltinOperator_PAD:
+    case BuiltinOperator_MAX_POOL_2D:
+    case BuiltinOperator_RESIZE_NEAREST_NEIGHBOR: {
+      const auto numbers = numbers_of(graph, first);
+      if (!numbers) return std::nullopt;
+      std::vector<Value> inputs{*numbers};
+      for (size_t i = 1; i < maker->inputs.size(); ++i) inputs.push_back({maker->inputs[i]});
+      const Value moved = graph.add(graph.kind(*maker), inputs, graph.shape(value), maker->builtin_options);
+      graph.set_steps(moved, graph.type(*numbers), graph.steps(*numbers));
+      return moved;
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
+/// Biases in steps of map times weights, as the format wants them.
+Value biases_in_numbers(Graph& graph, const at::Tensor& biases, const Steps& of_map, const Steps& of_weights) {
+  Steps steps;
+  for (const float scale : of_weights.scales) steps.scales.push_back(of_map.scales[0] * scale);
+  const at::Tensor numbers = (biases.to(at::kDouble) / at::tensor(steps.scales).to(at::kDouble))
+                                 .round()
+                                 .clamp(std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max());
+  return graph.constant(numbers.to(at::kInt), steps);
+}
+
+/// Lets the operation that made a value compute with numbers and give numbers.
+/// returns  whether it can
+bool computes_with_numbers(Graph& graph, const Value& value, const Steps& steps) {
+  OperatorT* maker = graph.maker(value);
+  if (maker == nullptr) return false;
+  const BuiltinOperator kind = graph.kind(*maker);
+  const bool convolves = kind == BuiltinOperator_CONV_2D || kind == BuiltinOperator_DEPTHWISE_CONV_2D;
+  if (!convolves && kind != BuiltinOperator_ADD) return false;
+  const auto first = numbers_of(graph, {maker->inputs[0]}), second = numbers_of(graph, {maker->inputs[1]});
+  if (!first || !second) return false;
+  std::vector<int32_t> inputs{first->tensor, second->tensor};
+  if (convolves)
+    inputs.push_back(
+        biases_in_numbers(graph, graph.elements(maker->inputs[2]), graph.steps(*first), graph.steps(*second)).tensor);
+  maker->inputs = inputs;
+  graph.move_to_end(value);  // behind what moves its numbers
+  graph.set_steps(value, graph.type_of_numbers(), steps);
+  return true;
+}
+
+Value values_of(Graph& graph, const Value& numbers) {
+  Value result = graph.add(BuiltinOperator_DEQUANTIZE, {numbers}, graph.shape(numbers));
+  result.is_map = numbers.is_map;
+  return result;
+}
+
+}  // namespace
+
+/// x, scale, number of zero, first and last number. Constants are the weights.
+Value rounded(const Operation& o) {
+  Graph& graph = o.graph;
+  Steps steps{.scales = {static_cast<float>(o.real(1))}, .zero = o.integer(2)};
+  o.expect(4, "another last number than 255", 255);
+  if (o.is_constant(0)) {
+    const at::Tensor weights = o.constant(0).toTensor();
+    const at::Tensor values =
+        at::fake_quantize_per_tensor_affine(weights, o.real(1), o.integer(2), o.integer(3), o.integer(4));
+    return values_of(graph, graph.constant((values / o.real(1)).round().add(steps.zero).to(at::kByte), steps));
+  }
+  o.expect(3, "another first number than 0", 0);
+  if (graph.type_of_numbers() == TensorType_INT8) steps.zero -= kSigned;
+  const Value x = o.tensor(0);
+  if (o.alone_reads(0) && computes_with_numbers(graph, x, steps)) return values_of(graph, x);
+  const Value numbers = o.elementwise(BuiltinOperator_QUANTIZE);
+  graph.set_steps(numbers, graph.type_of_numbers(), steps);
+  return values_of(graph, numbers);
+}
+
+/// x, scales, numbers of zero, axis, first and last number. Constants alone, the weights.
+Value rounded_by_channels(const Operation& o) {
+  const at::Tensor x = o.constant(0).toTensor(), scales = o.constant(1).toTensor(), zeros = o.constant(2).toTensor();
+  const int64_t axis = o.axis(0, o.integer(3));
+  o.expect(4, "another first number than -127", -127);
+  o.expect(5, "another last number than 127", 127);
+  if (zeros.count_nonzero().item<int64_t>() != 0) throw o.refused("another number of zero than 0");
+  const at::Tensor values = at::fake_quantize_per_channel_affine(x, scales, zeros, axis, o.integer(4), o.integer(5));
+  Shape along(static_cast<size_t>(x.dim()), 1);
+  along[static_cast<size_t>(axis)] = -1;
+  Steps steps{.axis = static_cast<int32_t>(axis)};
+  const at::Tensor plain = scales.to(at::kFloat).contiguous();
+  steps.scales.assign(plain.const_data_ptr<float>(), plain.const_data_ptr<float>() + plain.numel());
+  return values_of(o.graph, o.graph.constant((values / scales.view(along)).round().to(at::kChar), steps));
+}
+
+}  // namespace osprey::tflite
