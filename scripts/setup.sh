@@ -37,7 +37,7 @@ packages=(
   protobuf-compiler libprotobuf-dev zlib1g-dev
   libopencv-core-dev libopencv-imgproc-dev libopencv-imgcodecs-dev libopencv-videoio-dev libturbojpeg0-dev
   libeigen3-dev libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev rapidjson-dev libpugixml-dev
-  libleveldb-dev libsnappy-dev libonnx-dev libflatbuffers-dev flatbuffers-compiler libgoogle-perftools-dev libgloo-dev libgtest-dev libgmock-dev libbenchmark-dev
+  libleveldb-dev libsnappy-dev libonnx-dev libflatbuffers-dev flatbuffers-compiler libminizip-dev libgoogle-perftools-dev libgloo-dev libgtest-dev libgmock-dev libbenchmark-dev
 )
 missing=()
 for package in "${packages[@]}"; do

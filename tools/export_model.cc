@@ -32,7 +32,8 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"channels_last", "contiguous", "channels_first"}))
       ->capture_default_str();
   app.add_flag("--onnx,!--noonnx", options.onnx, "Write model.onnx beside model.pt")->capture_default_str();
-  app.add_flag("--tflite,!--notflite", options.tflite, "Write model.tflite, too, for TensorFlow Lite")
+  app.add_flag("--tflite,!--notflite", options.tflite,
+               "Write model.tflite, too, for TensorFlow Lite; it takes one picture whatever --batch_size says")
       ->capture_default_str();
   app.add_option("--input_type", input_type, "Form of the input; uint8 pictures are the one there is")
       ->check(CLI::IsMember({"image_tensor"}))
@@ -68,7 +69,7 @@ int main(int argc, char** argv) {
         if (options.onnx)
           tell("model.onnx", "the same for ONNX runtimes; it was checked, but not run", report.without_onnx);
         if (options.tflite)
-          tell("model.tflite", "the network for TensorFlow Lite, with its suppression; it was not run",
+          tell("model.tflite", "the same for TensorFlow Lite, one picture at a time; it was not run",
                report.without_tflite);
       });
 }

@@ -40,11 +40,7 @@ def litert(file, picture, threads):
     entry = interpreter.get_input_details()[0]
     pixels = np.asarray(picture.resize((entry["shape"][2], entry["shape"][1])))[None]
     form = json.loads((pathlib.Path(file).parent / "model_card.json").read_text())["tflite"]["input"]
-    values = {
-        "float32": lambda: pixels * np.float32(form["scale"]) + np.float32(form["offset"]),
-        "uint8": lambda: pixels,
-        "int8": lambda: (pixels.astype(np.int16) - 128).astype(np.int8),
-    }[form["type"]]()
+    values = pixels if form["type"] == "uint8" else pixels * np.float32(form["scale"]) + np.float32(form["offset"])
 
     def run():
         interpreter.set_tensor(entry["index"], values)

@@ -16,6 +16,7 @@
 #include "export/onnx/model.h"
 #include "export/parity.h"
 #include "export/served_module.h"
+#include "export/tflite/metadata.h"
 #include "export/tflite/model.h"
 #include "osprey/base/atomic_file.h"
 #include "osprey/base/error.h"
@@ -251,7 +252,10 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
           return made.bytes;
         },
         without_tflite);
-    if (form) tflite.write(*form);
+    if (form) {
+      tflite.write(*form);
+      tflite::attach_labels(tflite.path(), labels, model->num_classes());
+    }
   }
 
   bool real = true;

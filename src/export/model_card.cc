@@ -10,16 +10,6 @@
 #include "osprey/base/json_text.h"
 
 namespace osprey {
-namespace {
-
-/// What an input of a type holds.
-const char* values_of(const std::string& type) {
-  if (type == "uint8") return "pixels";
-  return type == "int8" ? "pixels - 128" : "scale * pixel + offset, by channel";
-}
-
-}  // namespace
-
 std::string to_json(const ModelCard& card) {
   nlohmann::ordered_json json;
   json["format"] = "TorchScript";
@@ -31,7 +21,7 @@ std::string to_json(const ModelCard& card) {
                        {{"name", "normalized_input_image_tensor"},
                         {"type", type},
                         {"layout", "NHWC, RGB"},
-                        {"values", values_of(type)},
+                        {"values", type == "uint8" ? "pixels" : "scale * pixel + offset, by channel"},
                         {"scale", normalization.scale},
                         {"offset", normalization.offset}}}};
   }

@@ -9,7 +9,7 @@ namespace osprey {
 
 /// The picture that model.tflite takes.
 struct TfliteInput {
-  std::string type;             ///< "float32": normalised; "uint8": pixels; "int8": pixels - 128
+  std::string type;             ///< "float32": normalised; "uint8": pixels
   Normalization normalization;  ///< of the network, whatever it takes
 };
 

@@ -273,8 +273,11 @@ DatasetCheck check_dataset(config::Pipeline& pipeline, const DatasetCheckOptions
   const std::optional<config::Node> meta_architecture = config::chosen(root.child("model", root->model()), "model");
   if (!meta_architecture) root.fail("model", "no model is chosen");
   data::derive_classes(pipeline);
-  if (config::num_classes(*root) < 1)
-    meta_architecture->fail("num_classes", "must be >= 1; without it, a label map of a reader has to say it");
+  const bool finds_boxes = !root->model().has_image_classifier();
+  const int64_t least_classes = finds_boxes ? 1 : 2;  // else there is nothing to tell apart
+  if (config::num_classes(*root) < least_classes)
+    meta_architecture->fail(
+        "num_classes", fmt::format("must be >= {}; without it, a label map of a reader has to say it", least_classes));
   const std::optional<AnchorPlaces> places = anchor_places_of(root);
   const proto::AnchorGenerator& generator = root->model().ssd().anchor_generator();
   const config::ConfigNode<proto::AnchorGenerator> anchors{generator, "model.ssd.anchor_generator", root.sources()};
@@ -286,7 +289,7 @@ DatasetCheck check_dataset(config::Pipeline& pipeline, const DatasetCheckOptions
   for (int i = 0; i < root->eval_input_reader_size(); ++i)
     passes.emplace_back(root.child("eval_input_reader", i, root->eval_input_reader(i)), data::eval_options(root, i),
                         reach ? &*reach : nullptr, options);
-  DatasetCheck result;
+  DatasetCheck result{.finds_boxes = finds_boxes};
   for (ReaderPass& pass : passes) result.readers.push_back(pass.run());
   if (places) result.anchors = search_anchors(anchors, *places, passes.front().some_boxes());
   return result;

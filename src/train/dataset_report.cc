@@ -239,10 +239,10 @@ std::string dataset_text(const DatasetCheck& check) {
   std::string text;
   for (const ReaderCheck& reader : check.readers) {
     text += fmt::format("# {}\n{}", reader.reader, counts_text(reader));
-    if (reader.records > 0)
+    if (check.finds_boxes)
       text += boxes_text(reader, reader.box_sizes, "their longer side in pixels of the network's input", "pixels") +
-              boxes_text(reader, reader.box_shapes, "their aspect ratio in it", "width / height") +
-              classes_text(reader) + problems_text(reader);
+              boxes_text(reader, reader.box_shapes, "their aspect ratio in it", "width / height");
+    if (reader.records > 0) text += classes_text(reader) + problems_text(reader);
     for (const std::string& warning : reader.warnings) text += "  warning: " + printable(warning, '\n') + "\n";
     for (const std::string& stop : reader.stops)
       text += fmt::format("  {} would end: {}\n", reader.reader.starts_with("eval") ? "evaluation" : "training",

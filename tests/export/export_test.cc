@@ -17,6 +17,7 @@
 #include "../src/export/onnx/model.h"
 #include "../src/export/parity.h"
 #include "../src/export/served_module.h"
+#include "../src/export/tflite/graph.h"
 #include "../src/export/tflite/model.h"
 #include "osprey/base/error.h"
 #include "osprey/base/logging.h"
@@ -34,6 +35,7 @@
 #include "support/golden.h"
 #include "support/runtimes.h"
 #include "support/temp_dir.h"
+#include "tflite_metadata_schema_generated.h"
 
 namespace osprey {
 namespace {
@@ -439,6 +441,11 @@ INSTANTIATE_TEST_SUITE_P(
                       TfliteVariant{"AmongAllClasses", {kNms + "use_class_agnostic_nms=true"}},
                       TfliteVariant{"FewOfAClass",
                                     {kNms + "max_detections_per_class=7", kNms + "max_total_detections=30"}},
+                      TfliteVariant{"AnyOverlap", {kNms + "iou_threshold=0"}},
+                      TfliteVariant{"NoOverlapIsTooMuch", {kNms + "iou_threshold=0", kNms + "use_static_shapes=true"}},
+                      TfliteVariant{"LogitsBelowZero",
+                                    {"model.ssd.post_processing.score_converter=IDENTITY", kNms + "score_threshold=-9",
+                                     kNms + "max_detections_per_class=5", kNms + "use_combined_nms=true"}},
                       TfliteVariant{"WithBackground", {"model.ssd.post_processing.score_converter=SOFTMAX"}}),
     [](const auto& variant) { return variant.param.name; });
 
@@ -454,6 +461,33 @@ TEST(Tflite, WhatTheFormatDoesNotHoldIsNamed) {
   };
   EXPECT_THAT(refused({kNms + "soft_nms_sigma=0.3"}), HasSubstr("soft_nms_sigma"));
   EXPECT_THAT(refused({"model.ssd.box_coder={mean_stddev_box_coder {}}"}), HasSubstr("faster_rcnn_box_coder"));
+}
+
+/// What a file says of itself.
+std::unique_ptr<tflite::SubGraphMetadataT> metadata_of(const tflite::File& file) {
+  const auto model = std::unique_ptr<tflite::ModelT>(tflite::GetModel(file.bytes.data())->UnPack());
+  EXPECT_EQ(model->metadata.at(0)->name, "TFLITE_METADATA");
+  const std::vector<uint8_t>& bytes = model->buffers.at(model->metadata.at(0)->buffer)->data;
+  EXPECT_TRUE(tflite::ModelMetadataBufferHasIdentifier(bytes.data()));
+  const auto metadata = std::unique_ptr<tflite::ModelMetadataT>(tflite::GetModelMetadata(bytes.data())->UnPack());
+  return std::move(metadata->subgraph_metadata.at(0));
+}
+
+TEST(Tflite, AFileSaysHowToUseIt) {
+  const auto model = evaluated_model(toy_pipeline());
+  const auto detector = metadata_of(tflite::detector(*model, {96, 96}));
+  const auto& units = detector->input_tensor_metadata.at(0)->process_units;
+  const tflite::NormalizationOptionsT& normalization = *units.at(0)->options.AsNormalizationOptions();
+  for (size_t channel = 0; channel < 3; ++channel) {
+    EXPECT_NEAR(normalization.mean.at(channel), 127.5, 1e-4);
+    EXPECT_NEAR(normalization.std.at(channel), 127.5, 1e-4);
+  }
+  std::vector<std::string> names;
+  for (const auto& output : detector->output_tensor_metadata) names.push_back(output->name);
+  EXPECT_THAT(names, ::testing::ElementsAre("location", "category", "score", "number of detections"));
+  const auto* corners = detector->output_tensor_metadata[0]->content->content_properties.AsBoundingBoxProperties();
+  EXPECT_THAT(corners->index, ::testing::ElementsAre(1, 0, 3, 2)) << "ymin, xmin, ymax, xmax";
+  EXPECT_EQ(detector->output_tensor_metadata[1]->associated_files.at(0)->name, "labels.txt");
 }
 
 TEST(Tflite, AClassifierGivesItsScores) {
@@ -476,6 +510,7 @@ TEST(Tflite, AClassifierGivesItsScores) {
                                .at("scores");
   EXPECT_GT(expected.std().item<float>(), 1e-4);
   expect_close(found, expected, 1e-3, 1e-5, "scores");
+  EXPECT_EQ(metadata_of(file)->output_tensor_metadata.at(0)->associated_files.at(0)->name, "labels.txt");
 }
 
 TEST(Export, FolderServesThroughTheDetector) {
@@ -545,6 +580,7 @@ TEST(Export, AFolderHasNoFileOfAnotherModel) {
   EXPECT_EQ(card().at("onnx").at("opset"), kOnnxOpset);
   EXPECT_TRUE(fs::exists(folder / "exported/model.tflite"));
   EXPECT_EQ(card().at("tflite").at("input").at("type"), "float32");
+  EXPECT_THAT(testing::read_file(folder / "exported/model.tflite"), HasSubstr("class1\nclass2\nclass3\n"));
   EXPECT_NO_THROW(Detector(folder / "exported"));
 
   const ExportReport report = export_model(soft, folder / "ckpt-5", folder / "exported", {.tflite = true});

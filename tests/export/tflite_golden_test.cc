@@ -69,6 +69,13 @@ std::set<std::string> operations_on_floats(const std::string& file) {
   return result;
 }
 
+/// The number of the picture that stands for zero.
+int64_t zero_of_picture(const std::string& file) {
+  const auto model = std::unique_ptr<tflite::ModelT>(tflite::GetModel(file.data())->UnPack());
+  const tflite::SubGraphT& graph = *model->subgraphs[0];
+  return graph.tensors[static_cast<size_t>(graph.inputs[0])]->quantization->zero_point[0];
+}
+
 /// The quickstart's detector with changes, for 8 bits.
 struct RoundedNetwork {
   const char* name;
@@ -90,6 +97,7 @@ TEST_P(TfliteOfRoundedNetworks, ComputesWith8Bits) {
   const auto model = quickstart_model(changes);
   const std::string file = file_of(*model);
   EXPECT_EQ(operations_on_floats(file), on_floats);
+  EXPECT_EQ(zero_of_picture(file), 128);
 
   if (!has_tflite_runtime()) GTEST_SKIP() << kNoTfliteRuntime;
   at::manual_seed(2);
@@ -97,7 +105,7 @@ TEST_P(TfliteOfRoundedNetworks, ComputesWith8Bits) {
                    images = ((pixels.to(at::kFloat) - 128) * (2.f / 255)).permute({0, 3, 1, 2});
   const CodesAndLogits expected = in_libtorch(*model, images),
                        moved = in_libtorch(*model, images * (1 + 1e-4 * at::randn_like(images))),
-                       found = in_tflite(file, by_channels ? (pixels.to(at::kInt) - 128).to(at::kChar) : pixels);
+                       found = in_tflite(file, pixels);
   // Both distances are those of values that fell to the other side of a border.
   EXPECT_LE(distance(found.codes, expected.codes), 2 * distance(moved.codes, expected.codes));
   EXPECT_LE(distance(found.logits, expected.logits), 2 * distance(moved.logits, expected.logits));

@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include <map>
 #include <set>
 
 #include "../src/export/tflite/rules.h"
@@ -59,6 +60,9 @@ std::vector<Tensor> every_operation(const Tensor& x) {
       at::conv2d(x, of_one, {}, 2),
       at::conv2d(x, depthwise, {}, 1, {2, 1}, {2, 1}, /*groups=*/3),
       at::conv2d(at::cat({x, x * 2}, 1), at::linspace(-1, 1, 4 * 3 * 9).view({4, 3, 3, 3}), {}, 1, 1, 1, /*groups=*/2),
+      at::conv2d(at::constant_pad_nd(x, {0, 0, 0, 0, 0, 1}), at::linspace(-1, 1, 24).view({6, 4, 1, 1})),
+      at::conv2d(at::constant_pad_nd(x, {1, 1, 1, 1, 1, 0}), at::linspace(-1, 1, 36).view({4, 1, 3, 3}), {}, 1,
+                 at::IntArrayRef{0, 0}, 1, /*groups=*/4),
       at::relu(at::conv2d(x, weights, {}, 1, 1)),
       at::hardtanh(at::conv2d(x, depthwise, {}, 1, 1, 1, 3), 0, 6),
       at::batch_norm(x, of_channels, of_channels - 1, of_channels, of_channels, false, 0.1, 1e-3, false),
@@ -137,6 +141,11 @@ std::vector<Tensor> every_operation(const Tensor& x) {
   const Tensor read_twice = at::conv2d(x, weights, {}, 1, 1);
   result.push_back(at::relu(read_twice));
   result.push_back(read_twice);
+  const Tensor by_another_name = at::conv2d(x, weights, {}, 1, 1);
+  result.push_back(at::relu(by_another_name.detach()));
+  result.push_back(at::hardtanh(by_another_name.permute({0, 2, 3, 1}), 0, 6));
+  result.push_back(at::fake_quantize_per_tensor_affine(by_another_name.view({2, 6, 8, 9}), 0.02, 128, 0, 255));
+  result.push_back(by_another_name * 2);
   return result;
 }
 
@@ -203,10 +212,38 @@ TEST(TfliteRules, WhatTheFormatDoesNotHoldIsNamed) {
                  "maps and others");
 }
 
+/// The versions of the operators of a file, by their names.
+std::map<std::string, int32_t> versions(const std::string& file) {
+  const auto model = std::unique_ptr<ModelT>(GetModel(file.data())->UnPack());
+  std::map<std::string, int32_t> result;
+  for (const auto& code : model->operator_codes) result[EnumNameBuiltinOperator(code->builtin_code)] = code->version;
+  return result;
+}
+
+TEST(TfliteFile, NamesTheVersionsOfItsOperatorsAndHoldsNoOthers) {
+  const auto of = [](const Function& function) { return versions(file_of(function, example()).bytes); };
+  const auto found = of([](const Tensor& x) {
+    const Tensor unused = at::exp(x), groups = at::ones({6, 1, 3, 3});
+    return std::vector{at::conv2d(at::constant_pad_nd(x, {1, 1, 0, 1}), groups, {}, 2, at::IntArrayRef{0, 0}, 1, 3),
+                       x.unsqueeze(-1).slice(1, 0, 2)};
+  });
+  EXPECT_THAT(found,
+              ::testing::UnorderedElementsAre(::testing::Pair("DEPTHWISE_CONV_2D", 1), ::testing::Pair("TRANSPOSE", 1),
+                                              ::testing::Pair("RESHAPE", 1), ::testing::Pair("STRIDED_SLICE", 4)))
+      << "neither EXP nor the PAD that is part of the convolution";
+  EXPECT_EQ(of([](const Tensor& x) {
+              return std::vector{at::conv2d(x, at::ones({6, 1, 3, 3}), {}, 1, 2, 2, 3)};
+            }).at("DEPTHWISE_CONV_2D"),
+            2)
+      << "dilated";
+}
+
 /// A network as one that was trained for 8 bits: what is rounded goes through all that computes with numbers.
-class Rounded : public ::testing::TestWithParam<TensorType> {
+/// By channels: whether the weights of each have a range of their own.
+class Rounded : public ::testing::TestWithParam<bool> {
  protected:
-  static bool by_channels() { return GetParam() == TensorType_INT8; }
+  static bool by_channels() { return GetParam(); }
+  static TensorType type() { return by_channels() ? TensorType_INT8 : TensorType_UINT8; }
 
   static Tensor weights(const Tensor& values) {
     if (!by_channels()) return at::fake_quantize_per_tensor_affine(values, 0.009, 117, 1, 255);
@@ -244,9 +281,9 @@ TEST_P(Rounded, NetworksComputeWithNumbers) {
   const Tensor expected = network(x)[0];
 
   Graph graph("rounded");
-  graph.set_type_of_numbers(GetParam());
+  graph.set_type_of_numbers(type());
   const Value numbers = graph.input("x", channels_last(x.sizes().vec()));
-  graph.set_steps(numbers, GetParam(), {.scales = {2.f / 255}, .zero = by_channels() ? 0 : 128});
+  graph.set_steps(numbers, type(), {.scales = {2.f / 255}, .zero = by_channels() ? 0 : 128});
   Value picture = graph.add(BuiltinOperator_DEQUANTIZE, {numbers}, channels_last(x.sizes().vec()));
   picture.is_map = true;
   const auto traced_network = traced(network, x);
@@ -260,6 +297,10 @@ TEST_P(Rounded, NetworksComputeWithNumbers) {
   EXPECT_EQ(kinds.count(BuiltinOperator_DEQUANTIZE), 1) << "of the result alone";
   EXPECT_EQ(kinds.count(BuiltinOperator_PAD), 1) << "the other is that of the convolution";
   EXPECT_EQ(kinds.size(), 8) << "three convolutions, a sum, a larger map and the best of it beside them";
+  const std::map<std::string, int32_t> needed = versions(file);
+  EXPECT_EQ(needed.at("CONV_2D"), by_channels() ? 3 : 1);
+  EXPECT_EQ(needed.at("ADD"), by_channels() ? 2 : 1);
+  EXPECT_EQ(needed.at("DEQUANTIZE"), by_channels() ? 2 : 1);
 
   const Tensor input = by_channels() ? (pixels.to(at::kInt) - 128).to(at::kChar) : pixels;
   const Tensor found = osprey::testing::run_tflite(file, {{"x", input.permute({0, 2, 3, 1})}}).at("y");
@@ -269,8 +310,8 @@ TEST_P(Rounded, NetworksComputeWithNumbers) {
   EXPECT_LE(steps_off.mean().item<float>(), 0.1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Numbers, Rounded, ::testing::Values(TensorType_UINT8, TensorType_INT8),
-                         [](const auto& type) { return EnumNameTensorType(type.param); });
+INSTANTIATE_TEST_SUITE_P(Ranges, Rounded, ::testing::Bool(),
+                         [](const auto& by_channels) { return by_channels.param ? "OfChannels" : "OfLayers"; });
 
 }  // namespace
 }  // namespace osprey::tflite

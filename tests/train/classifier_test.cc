@@ -19,6 +19,7 @@ using osprey::testing::read_file;
 using osprey::testing::read_json;
 using osprey::testing::TempDir;
 using osprey::testing::write_file;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -53,13 +54,13 @@ train_config {{ batch_size: 1 fine_tune_checkpoint: "{1}/run" fine_tune_checkpoi
                                                         kExtractor, folder_.path().string()));
   }
 
-  /// What a program says and prints, after it has ended well.
-  std::string run(const std::string& program, const std::string& flags) {
+  /// What a program says and prints.
+  std::string run(const std::string& program, const std::string& flags, int exit_code = 0) {
     const std::string command = fmt::format("cd '{}' && '{}/bin/{}' {} > said 2>&1", folder_.path().string(),
                                             OSPREY_BINARY_DIR, program, flags);
     const int status = std::system(command.c_str());
     const std::string said = read_file(folder_ / "said");
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << command << "\n" << said;
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == exit_code) << command << "\n" << said;
     return said;
   }
 
@@ -94,6 +95,14 @@ TEST_F(ClassifierPrograms, TrainEvaluateExportAndGiveTheirBackboneToADetector) {
   EXPECT_THAT(run("train_detector",
                   "--pipeline_config detector.config --use_fake_data --model_dir started --num_train_steps 1"),
               HasSubstr("100.0 % of the backbone"));
+}
+
+TEST_F(ClassifierPrograms, CheckPicturesWithoutTablesOfBoxes) {
+  const std::string flags = "--pipeline_config classifier.config";
+  EXPECT_THAT(run("check_dataset", flags), AllOf(HasSubstr("dark"), HasSubstr("\nready to train"),
+                                                 Not(HasSubstr("longer side")), Not(HasSubstr("aspect ratio"))));
+  std::filesystem::remove_all(folder_.path() / "pictures/dark");
+  EXPECT_THAT(run("check_dataset", flags, 2), HasSubstr("model.image_classifier.num_classes: must be >= 2"));
 }
 
 TEST_F(ClassifierPrograms, SayWhereLabelMapsDisagree) {

@@ -31,10 +31,13 @@ struct BackboneOptions {
   bool keras = false;                        ///< as in the original's Keras models, where they compute something else
   bool regularize_depthwise = true;          ///< where the backbone's own hyperparams leave it open
   std::optional<Hyperparams> hyperparams;    ///< nothing: the backbone's own
-  bool hyperparams_rule_constants = false;   ///< of batch norm, too, where the original's network sets them itself
+  bool hyperparams_decide_all = false;       ///< also what the original's network sets itself, as in Keras models
   std::optional<Quantization> quantization;  ///< nothing, or for a backbone that does not know it: the float network
   ResidualOptions residual;                  ///< for residual networks
   std::string last_endpoint;                 ///< layers behind it are not made; empty: all that the backbone has
+
+  /// Whether the hyperparams decide whether there is a batch norm, about all of its constants and the activation.
+  bool obeys_hyperparams() const { return hyperparams && (keras || hyperparams_decide_all); }
 };
 
 /// A network that turns images into feature maps and knows nothing of boxes. One file each, registered by name:

@@ -81,6 +81,7 @@ struct AnchorSearch {
 
 struct DatasetCheck {
   std::vector<ReaderCheck> readers;
+  bool finds_boxes = true;              ///< false: the model is a classifier of whole pictures
   std::optional<AnchorSearch> anchors;  ///< none: there are too few boxes, or anchors of a kind that is not searched
   bool would_stop() const;
 };

@@ -63,8 +63,12 @@ Padded with_zeros(Graph& graph, Value x, Ways ways) {
   const Value given = x;
   Ways whole = ways;
   const OperatorT* maker = graph.maker(x);
-  if (maker != nullptr && graph.kind(*maker) == BuiltinOperator_PAD) {
-    const at::Tensor amounts = graph.elements(maker->inputs[1]);
+  const at::Tensor amounts = maker != nullptr && graph.kind(*maker) == BuiltinOperator_PAD
+                                 ? graph.elements(maker->inputs[1])
+                                 : at::zeros({4, 2}, at::kInt);
+  const bool of_sides_alone =
+      amounts[0].count_nonzero().item<int64_t>() + amounts[3].count_nonzero().item<int64_t>() == 0;
+  if (maker != nullptr && graph.kind(*maker) == BuiltinOperator_PAD && of_sides_alone) {
     x = {maker->inputs[0], true};
     for (int64_t side = 0; side < 2; ++side) {
       Way& way = whole[static_cast<size_t>(side)];

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
 
+#include "export/tflite/finished_model.h"
 #include "osprey/base/error.h"
 
 namespace osprey::tflite {
@@ -50,27 +50,28 @@ Graph::Graph(const char* name) {
 }
 
 std::string Graph::file() const {
+  const ModelT written = finished(model_);
   size_t bytes = 0;
-  for (const auto& buffer : model_.buffers) bytes += buffer->data.size();
+  for (const auto& buffer : written.buffers) bytes += buffer->data.size();
   if (bytes > std::numeric_limits<int32_t>::max() / 2) throw ConfigError("more than a GiB of weights");
-  ModelT written(model_);
-  SubGraphT& graph = *written.subgraphs.front();
-  std::set<int32_t> read(graph.outputs.begin(), graph.outputs.end());
-  for (size_t i = graph.operators.size(); i-- > 0;) {
-    const OperatorT& made = *graph.operators[i];
-    if (std::any_of(made.outputs.begin(), made.outputs.end(), [&](int32_t output) { return read.contains(output); }))
-      read.insert(made.inputs.begin(), made.inputs.end());
-    else
-      graph.operators.erase(graph.operators.begin() + static_cast<std::ptrdiff_t>(i));
-  }
-  for (size_t i = 0; i < graph.tensors.size(); ++i)  // a constant that nobody reads keeps its place alone
-    if (!read.contains(static_cast<int32_t>(i))) {
-      written.buffers[graph.tensors[i]->buffer]->data.clear();
-      graph.tensors[i]->buffer = 0;
-    }
   flatbuffers::FlatBufferBuilder builder;
   builder.Finish(Model::Pack(builder, &written), ModelIdentifier());
   return {reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize()};
+}
+
+uint32_t Graph::add_buffer(const void* bytes, size_t size) {
+  auto buffer = std::make_unique<BufferT>();
+  const auto* first = static_cast<const uint8_t*>(bytes);
+  buffer->data.assign(first, first + size);
+  model_.buffers.push_back(std::move(buffer));
+  return static_cast<uint32_t>(model_.buffers.size()) - 1;
+}
+
+void Graph::add_metadata(const char* name, const std::string& bytes) {
+  auto entry = std::make_unique<MetadataT>();
+  entry->name = name;
+  entry->buffer = add_buffer(bytes.data(), bytes.size());
+  model_.metadata.push_back(std::move(entry));
 }
 
 int32_t Graph::add_tensor(const Shape& shape, TensorType type, const std::string& name) {
@@ -103,11 +104,7 @@ Value Graph::constant(const at::Tensor& value) {
   const at::Tensor plain = value.to(at::kCPU).contiguous();
   known.tensor = add_tensor(value.sizes().vec(), type_of(value), fmt::format("constant_{}", subgraph().tensors.size()));
   constants_[known.tensor] = value;
-  auto buffer = std::make_unique<BufferT>();
-  const auto* bytes = static_cast<const uint8_t*>(plain.const_data_ptr());
-  buffer->data.assign(bytes, bytes + plain.nbytes());
-  subgraph().tensors[index(known)]->buffer = static_cast<uint32_t>(model_.buffers.size());
-  model_.buffers.push_back(std::move(buffer));
+  subgraph().tensors[index(known)]->buffer = add_buffer(plain.const_data_ptr(), plain.nbytes());
   return known;
 }
 

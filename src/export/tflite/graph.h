@@ -30,6 +30,8 @@ struct Steps {
   int32_t axis = 0;
 };
 
+constexpr int64_t kSigned = 128;  ///< what is subtracted from a number of uint8 to make one of int8 of it
+
 /// A file for TensorFlow Lite in the making.
 ///
 ///     Graph graph("halves");
@@ -45,7 +47,7 @@ class Graph {
   explicit Graph(const char* name);
 
   /// The bytes of the file, without operations whose results nobody reads.
-  /// throws  ConfigError for more than the 2 GiB that a file can hold
+  /// throws  ConfigError for more than a GiB; a file can hold two, of which runtimes need some
   std::string file() const;
 
   Value input(const char* name, const Shape& shape);
@@ -73,6 +75,9 @@ class Graph {
   std::vector<Value> add_custom(const char* operation, const std::vector<Value>& inputs,
                                 const std::vector<Shape>& shapes, const std::vector<uint8_t>& options);
 
+  /// Bytes that the file holds beside the graph, under a name.
+  void add_metadata(const char* name, const std::string& bytes);
+
   /// Lets the operation that made a value activate it, too.
   /// returns  whether it can
   bool activate(const Value& value, Activation activation);
@@ -96,12 +101,15 @@ class Graph {
   TensorType type(const Value& value) const { return described(value).type; }
   /// Of a value of numbers.
   Steps steps(const Value& value) const;
+  /// The numbers of values that are only moved, by the tensors of the values; kept by `rounded`.
+  std::map<int32_t, Value> moved_numbers;
 
  private:
   static size_t index(const Value& value) { return static_cast<size_t>(value.tensor); }
   const TensorT& described(const Value& value) const { return *subgraph().tensors[index(value)]; }
   SubGraphT& subgraph() { return *model_.subgraphs.front(); }
   const SubGraphT& subgraph() const { return *model_.subgraphs.front(); }
+  uint32_t add_buffer(const void* bytes, size_t size);
   int32_t add_tensor(const Shape& shape, TensorType type, const std::string& name);
   OperatorT& add_operator(BuiltinOperator operation, const char* custom, const std::vector<Value>& inputs,
                           const std::vector<int32_t>& outputs);

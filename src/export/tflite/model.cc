@@ -4,6 +4,11 @@
 #include <flatbuffers/flexbuffers.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "export/tflite/metadata.h"
 #include "export/tflite/network.h"
 #include "osprey/base/error.h"
 
@@ -26,8 +31,11 @@ std::vector<uint8_t> suppression_options(const boxes::NmsOptions& nms, const ker
     options.Int("max_classes_per_detection", 1);
     options.Int("detections_per_class", nms.max_detections_per_class);
     options.Bool("use_regular_nms", !nms.class_agnostic);
-    options.Float("nms_score_threshold", nms.score_threshold);
-    options.Float("nms_iou_threshold", nms.iou_threshold);
+    // The operation keeps scores that are no less, a model those that are more, and of some none below zero; and the
+    // operation wants an overlap in (0, 1].
+    const float least = std::nextafter(nms.score_threshold, std::numeric_limits<float>::infinity());
+    options.Float("nms_score_threshold", nms.combined ? least : std::max(least, 0.f));
+    options.Float("nms_iou_threshold", std::clamp(nms.iou_threshold, std::numeric_limits<float>::min(), 1.f));
     options.Int("num_classes", num_classes);
     options.Float("y_scale", scales.y);
     options.Float("x_scale", scales.x);
@@ -44,13 +52,13 @@ std::vector<Value> add_suppression(Graph& graph, const Value& codes, Value score
                                    const boxes::NmsOptions& nms, const kernels::CodeScales& scales) {
   // With T > 1 threads the operation that goes class by class passes over class T (LiteRT 2.3, TensorFlow Lite 2.8, of
   // which each thread counts on before it takes its next class). So the first classes are some that are never found.
-  constexpr int64_t kMostThreads = 16;
+  constexpr int64_t kMostThreads = 32;
   const int64_t unused = nms.class_agnostic ? 0 : kMostThreads + 1, most = nms.max_total_detections,
                 num_anchors = graph.shape(scores)[1], num_classes = graph.shape(scores)[2];
   if (unused > 0) {
     const Value before = graph.constant(at::tensor({0L, 0L, 0L, 0L, unused, 0L}, at::kInt).view({3, 2}));
-    scores =
-        graph.add(BuiltinOperator_PADV2, {scores, before, graph.number(-1)}, {1, num_anchors, unused + num_classes});
+    scores = graph.add(BuiltinOperator_PADV2, {scores, before, graph.number(std::min(nms.score_threshold, 0.f) - 1)},
+                       {1, num_anchors, unused + num_classes});
   }
   std::vector<Value> found = graph.add_custom(
       kSuppression.c_str(), {codes, scores, graph.constant(centers_and_sizes(anchors))},
@@ -64,11 +72,12 @@ std::vector<Value> add_suppression(Graph& graph, const Value& codes, Value score
   return found;
 }
 
-File file_of(const Graph& graph, models::DetectionModel& model, const std::array<int64_t, 2>& canvas) {
+/// The file of a graph whose first value is the picture.
+File file_of(Graph& graph, const Normalization& normalization, const std::string& metadata) {
   constexpr Value kPicture{0};
-  std::string type = "float32";
-  if (graph.type(kPicture) != TensorType_FLOAT32) type = graph.type(kPicture) == TensorType_INT8 ? "int8" : "uint8";
-  return {graph.file(), {type, normalization_of(model, canvas)}};
+  const std::string type = graph.type(kPicture) == TensorType_FLOAT32 ? "float32" : "uint8";
+  graph.add_metadata(kMetadataName, metadata);
+  return {graph.file(), {type, normalization}};
 }
 
 }  // namespace
@@ -90,7 +99,8 @@ File detector(models::DetectionModel& model, const std::array<int64_t, 2>& canva
   const std::vector<Value> outputs = add_suppression(graph, found[0], found[1], anchors, nms, *scales);
   for (size_t i = 0; i < outputs.size(); ++i)
     graph.output((i == 0 ? kSuppression : fmt::format("{}:{}", kSuppression, i)).c_str(), outputs[i]);
-  return file_of(graph, model, canvas);
+  const Normalization normalization = normalization_of(model, canvas);
+  return file_of(graph, normalization, detector_metadata(normalization));
 }
 
 File classifier(models::DetectionModel& model, const std::array<int64_t, 2>& canvas) {
@@ -99,7 +109,8 @@ File classifier(models::DetectionModel& model, const std::array<int64_t, 2>& can
     return c10::ivalue::Tuple::create({model.candidates(predictions).scores.squeeze(1)});
   });
   graph.output("scores", found[0]);
-  return file_of(graph, model, canvas);
+  const Normalization normalization = normalization_of(model, canvas);
+  return file_of(graph, normalization, classifier_metadata(normalization));
 }
 
 }  // namespace osprey::tflite

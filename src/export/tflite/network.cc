@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -26,15 +25,23 @@ std::optional<TensorType> type_of_numbers(torch::jit::Graph& network) {
   return result;
 }
 
-/// A picture of pixels, as the values that its normalisation gives to within half a step.
+/// A picture of pixels, as the values that its normalisation gives to within half a step: the pixel that stands for
+/// zero is a whole number, of two that are as near the larger one.
 Value pixels(Graph& graph, const Shape& shape, const Normalization& normalization) {
   if (!normalization.is_of_all_channels())
     throw ConfigError("with 8 bits TensorFlow Lite has one normalisation for all channels of a picture");
-  const float scale = normalization.scale[0];
-  const auto zero = std::clamp<int64_t>(std::lround(-normalization.offset[0] / scale), 0, 255);
-  const Value numbers = graph.input(kInput, shape);
-  const int64_t first = graph.type_of_numbers() == TensorType_INT8 ? -128 : 0;
-  graph.set_steps(numbers, graph.type_of_numbers(), {.scales = {scale}, .zero = zero + first});
+  constexpr float kRounding = 1e-3f;  // of what is half of a pixel
+  const float scale = normalization.scale[0], zero = std::floor(-normalization.offset[0] / scale + 0.5f + kRounding);
+  if (!(zero >= 0 && zero <= 255))
+    throw ConfigError("with 8 bits TensorFlow Lite wants a normalisation in which a pixel stands for zero");
+  Steps steps{.scales = {scale}, .zero = static_cast<int64_t>(zero)};
+  Value numbers = graph.input(kInput, shape);
+  graph.set_steps(numbers, TensorType_UINT8, steps);
+  if (graph.type_of_numbers() == TensorType_INT8) {
+    steps.zero -= kSigned;
+    numbers = graph.add(BuiltinOperator_QUANTIZE, {numbers}, shape);
+    graph.set_steps(numbers, TensorType_INT8, steps);
+  }
   return graph.add(BuiltinOperator_DEQUANTIZE, {numbers}, shape);
 }
 

@@ -9,8 +9,8 @@
 namespace osprey::tflite {
 
 /// Writes what a model makes of one picture, the graph's input `normalized_input_image_tensor` [1, H, W, 3]: normalised
-/// values, or where it was trained for 8 bits the numbers that stand for pixels, of uint8, or int8 where the weights of
-/// each channel have a range of their own.
+/// values, or where it was trained for 8 bits pixels, uint8. Numbers inside are uint8 then, or int8 where the weights
+/// of each channel have a range of their own.
 ///
 /// model     in evaluation mode
 /// canvas    height and width of the picture

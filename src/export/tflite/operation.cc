@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 namespace osprey::tflite {
 namespace {
 
@@ -13,6 +15,21 @@ at::Tensor as_constant_map(at::Tensor value) {
 }
 
 }  // namespace
+
+bool Operation::alone_reads(size_t i) const {
+  const int32_t tensor = this->tensor(i).tensor;
+  const auto has_its_tensor = [&](const torch::jit::Value* value) {
+    const auto found = known().tensors.find(value);
+    return found != known().tensors.end() && found->second.tensor == tensor;
+  };
+  for (const torch::jit::Value* value = node().inputs()[i];;) {
+    if (value->uses().size() != 1) return false;
+    const auto sources = value->node()->inputs();
+    const auto source = std::find_if(sources.begin(), sources.end(), has_its_tensor);
+    if (source == sources.end()) return true;
+    value = *source;
+  }
+}
 
 Value Operation::operand(size_t i, bool as_map) const {
   const auto found = torch::jit::toIValue(node().inputs()[i]);

@@ -11,8 +11,8 @@ class Operation : public WrittenNode<Graph> {
  public:
   using WrittenNode::WrittenNode;
 
-  /// Whether nothing but this operation reads argument i.
-  bool alone_reads(size_t i) const { return node().inputs()[i]->uses().size() == 1; }
+  /// Whether nothing but this operation reads argument i, also by another name.
+  bool alone_reads(size_t i) const;
 
   /// Argument i as the other arguments of its result see it: a constant or a number as one of the file, a map where the
   /// result is to be one.

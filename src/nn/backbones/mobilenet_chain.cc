@@ -46,7 +46,7 @@ class MobilenetChain final : public Backbone {
       : scope_(scope) {
     Hyperparams hyperparams = options.hyperparams ? *options.hyperparams : mobilenet_chain_hyperparams(options);
     // The slim network insists on its batch norm; a config decides about its constants only.
-    const bool obeys = options.hyperparams && (options.keras || options.hyperparams_rule_constants);
+    const bool obeys = options.obeys_hyperparams();
     if (!hyperparams.batch_norm && !options.keras && !obeys)
       hyperparams.batch_norm = BatchNormOptions{.decay = 0.9997, .train = !options.freeze_batch_norm};
     if (!obeys) hyperparams.batch_norm->center = hyperparams.batch_norm->scale = true;

@@ -43,8 +43,7 @@ Hyperparams resnet_v1_hyperparams(const BackboneOptions& options) {
 Hyperparams hyperparams_of(const BackboneOptions& options) {
   Hyperparams result = options.hyperparams ? *options.hyperparams : resnet_v1_hyperparams(options);
   result.use_bias = !options.keras;
-  const bool rule_constants = options.hyperparams && (options.keras || options.hyperparams_rule_constants);
-  if (result.batch_norm && !rule_constants) {
+  if (result.batch_norm && !options.obeys_hyperparams()) {
     result.batch_norm->decay = 0.997;
     result.batch_norm->epsilon = 1e-5;
     result.batch_norm->scale = true;

@@ -76,7 +76,7 @@ ClassificationBackbone build_classification_backbone(const ExtractorNode& node,
   if (node->replace_preprocessor_with_placeholder()) node.unsupported("replace_preprocessor_with_placeholder");
   BackboneOptions backbone = backbone_options(node, options);
   backbone.hyperparams = neck_hyperparams(node, options);
-  backbone.hyperparams_rule_constants = true;
+  backbone.hyperparams_decide_all = true;
   const auto& batch_norm = backbone.hyperparams->batch_norm;
   if (backbone.residual.zero_init_last_batch_norm && !(batch_norm && batch_norm->scale))
     node.fail("residual_network.zero_init_last_batch_norm", "needs a batch norm in conv_hyperparams, with scale");
