@@ -2,13 +2,12 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/record_function.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
-#include <torch/csrc/jit/runtime/interpreter.h>
 
 #include <map>
 
+#include "export/operation_inputs.h"
 #include "osprey/kernels/sliding_convolution.h"
 
 namespace osprey {
@@ -18,50 +17,6 @@ using torch::jit::Graph;
 using torch::jit::Node;
 using torch::jit::Value;
 using Sizes = std::vector<int64_t>;
-
-/// What a convolution was given.
-struct Input {
-  Sizes sizes;
-  bool channels_last = false;
-};
-
-thread_local std::vector<Input>* inputs_seen = nullptr;
-
-std::unique_ptr<at::ObserverContext> note_input(const at::RecordFunction& function) {
-  if (inputs_seen == nullptr || std::string_view(function.name()) != "aten::_convolution") return nullptr;
-  // Called by the interpreter, an operation has its arguments at the end of a stack.
-  const size_t count = function.operator_schema()->arguments().size();
-  const at::Tensor& input = function.inputs().slice(function.inputs().size() - count)[0].toTensor();
-  inputs_seen->push_back({input.sizes().vec(), input.is_contiguous(at::MemoryFormat::ChannelsLast)});
-  return nullptr;
-}
-
-/// Notes the input of every convolution of this thread as long as it lives.
-class InputWatch {
- public:
-  explicit InputWatch(std::vector<Input>& seen)
-      : handle_(at::addThreadLocalCallback(
-            at::RecordFunctionCallback(note_input).needsInputs(true).scopes({at::RecordScope::FUNCTION}))) {
-    inputs_seen = &seen;
-  }
-  ~InputWatch() {
-    at::removeCallback(handle_);
-    inputs_seen = nullptr;
-  }
-  InputWatch(const InputWatch&) = delete;
-  InputWatch& operator=(const InputWatch&) = delete;
-
- private:
-  at::CallbackHandle handle_;
-};
-
-/// The inputs of all convolutions of a graph, in their order.
-std::vector<Input> convolution_inputs(Graph& graph, torch::jit::Stack arguments) {
-  std::vector<Input> result;
-  const InputWatch watch(result);
-  torch::jit::InterpreterState(torch::jit::Code(graph.copy(), "network")).run(arguments);
-  return result;
-}
 
 std::vector<Node*> convolutions_of(Graph& graph) {
   std::vector<Node*> result;
@@ -134,7 +89,7 @@ class PackedWeights {
 ///
 /// packed   what has been made of weights so far
 /// returns  whether it can
-bool replace_by_tiles(Graph& graph, const Convolution& convolution, const Input& input, PackedWeights& packed) {
+bool replace_by_tiles(Graph& graph, const Convolution& convolution, const MapInput& input, PackedWeights& packed) {
   const at::Tensor& weights = convolution.weights;
   const auto biases = torch::jit::toIValue(convolution.biases());
   if (!input.channels_last || convolution.groups != 1 || weights.size(2) != 3 || weights.size(3) != 3 ||
@@ -182,7 +137,7 @@ std::optional<Fused> fused(Node& activation) {
 }
 
 /// Puts oneDNN's own, by weights in the layout of its kernels, in the place of the convolution and of the activation.
-void replace_by_onednn(Graph& graph, const Convolution& convolution, const Input& input) {
+void replace_by_onednn(Graph& graph, const Convolution& convolution, const MapInput& input) {
   const torch::jit::WithInsertPoint before(convolution.node);
   Node* const packed = graph.insertNode(graph.create(c10::prim::ConstantMKLDNNTensor));
   packed->t_(c10::attr::value,
@@ -207,7 +162,7 @@ void replace_by_onednn(Graph& graph, const Convolution& convolution, const Input
 }
 
 /// Puts the fastest operation that there is in the place of a convolution and of the activation that alone reads it.
-void replace(Graph& graph, Node* node, const Input& input, PackedWeights& packed) {
+void replace(Graph& graph, Node* node, const MapInput& input, PackedWeights& packed) {
   const auto convolution = Convolution::of(node);
   if (!convolution || replace_by_tiles(graph, *convolution, input, packed)) return;
   if (at::globalContext().hasMKLDNN()) replace_by_onednn(graph, *convolution, input);
@@ -220,7 +175,7 @@ void prepare_for_cpu(const torch::jit::Module& network, const at::Tensor& images
   const std::shared_ptr<Graph> graph = network.get_method("forward").graph();
   const at::Tensor shapes = at::tensor({images.size(2), images.size(3)}, at::kLong).repeat({images.size(0), 1});
   const std::vector<Node*> convolutions = convolutions_of(*graph);
-  const std::vector<Input> inputs = convolution_inputs(*graph, {network._ivalue(), images, shapes});
+  const std::vector<MapInput> inputs = inputs_of(*graph, "aten::_convolution", {network._ivalue(), images, shapes});
   if (inputs.size() != convolutions.size()) return;  // not a graph of ours
   PackedWeights packed;
   for (size_t i = 0; i < convolutions.size(); ++i) replace(*graph, convolutions[i], inputs[i], packed);

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "export/cpu_convolutions.h"
+#include "export/cpu_roundings.h"
 #include "export/model_card.h"
 #include "export/served_module.h"
 #include "osprey/base/error.h"
@@ -41,8 +42,9 @@ Served load_served(const std::string& file, const at::Device& device, int64_t ba
     round_weights(module.attr("net").toModule());
     if (device.is_cpu()) {
       const int64_t height = module.attr("height").toInt(), width = module.attr("width").toInt();
-      prepare_for_cpu(module.attr("net").toModule(),
-                      at::zeros({batch_size, 3, height, width}).contiguous(at::MemoryFormat::ChannelsLast));
+      const at::Tensor images = at::zeros({batch_size, 3, height, width}).contiguous(at::MemoryFormat::ChannelsLast);
+      prepare_for_cpu(module.attr("net").toModule(), images);
+      prepare_roundings_for_cpu(module.attr("net").toModule(), images);
     }
     return {module, nms};
   } catch (const c10::Error& error) {

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 #include <torch/csrc/jit/api/module.h>
@@ -12,6 +13,7 @@
 #include <set>
 
 #include "../src/export/cpu_convolutions.h"
+#include "../src/export/cpu_roundings.h"
 #include "../src/export/model_card.h"
 #include "../src/export/onnx/graph.h"
 #include "../src/export/onnx/model.h"
@@ -366,6 +368,39 @@ def forward(self, images, shapes):
   const auto found = run(quick), expected = run(plain);
   for (size_t i = 0; i < 2; ++i)
     expect_close(found->elements()[i].toTensor(), expected->elements()[i].toTensor(), 1e-4, 1e-4, "result");
+}
+
+TEST(CpuRoundings, GiveTheSameBits) {
+  at::manual_seed(8);
+  std::string sums, names;
+  constexpr int kGrids = 60;
+  for (int i = 0; i < kGrids; ++i) {
+    const double scale = std::exp(at::randn({}).item<double>()) * 0.02;
+    const int64_t first = i % 2, zero = i < 2 ? first : at::randint(first, 256, {}).item<int64_t>();
+    sums += fmt::format("    y{} = torch.fake_quantize_per_tensor_affine(images, {}, {}, {}, 255)\n", i,
+                        static_cast<float>(scale), zero, first);
+    names += fmt::format("y{}, ", i);
+  }
+  torch::jit::Module network("network");
+  network.define("def forward(self, images, shapes):\n" + sums +
+                 "    plain = torch.fake_quantize_per_tensor_affine(images.flatten(1), 0.02, 40, 0, 255)\n"
+                 "    return " +
+                 names + "plain\n");
+  network.eval();
+  const torch::jit::Module plain = torch::jit::freeze(network), quick = torch::jit::freeze(network);
+  const at::Tensor images = at::randn({2, 3, 24, 21}).mul_(3).contiguous(at::MemoryFormat::ChannelsLast),
+                   shapes = at::full({2, 2}, 24, at::kLong);
+  prepare_roundings_for_cpu(quick, at::zeros_like(images));
+  std::map<std::string, int> kinds;
+  for (const torch::jit::Node* node : quick.get_method("forward").graph()->nodes())
+    ++kinds[node->kind().toQualString()];
+  EXPECT_EQ(kinds["osprey::rounded_values"], kGrids);
+  EXPECT_EQ(kinds["aten::fake_quantize_per_tensor_affine"], 1) << "of what is no map";
+  const at::NoGradGuard no_gradients;
+  const auto run = [&](torch::jit::Module module) { return module.forward({images, shapes}).toTuple(); };
+  const auto found = run(quick), expected = run(plain);
+  for (size_t i = 0; i <= kGrids; ++i)
+    EXPECT_TRUE(found->elements()[i].toTensor().equal(expected->elements()[i].toTensor())) << i;
 }
 
 TEST(Export, AnotherModelsFileIsFoundOut) {

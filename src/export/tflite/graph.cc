@@ -179,6 +179,11 @@ void Graph::move_to_end(const Value& value) {
   std::rotate(place, place + 1, operators.end());
 }
 
+std::optional<Value> Graph::moved(const Value& value) const {
+  const auto found = moved_.find(value.tensor);
+  return found == moved_.end() ? std::nullopt : std::optional(found->second);
+}
+
 void Graph::set_steps(const Value& value, TensorType type, const Steps& steps) {
   TensorT& tensor = *subgraph().tensors[index(value)];
   tensor.type = type;

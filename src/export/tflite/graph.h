@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -101,8 +102,9 @@ class Graph {
   TensorType type(const Value& value) const { return described(value).type; }
   /// Of a value of numbers.
   Steps steps(const Value& value) const;
-  /// The numbers of values that are only moved, by the tensors of the values; kept by `rounded`.
-  std::map<int32_t, Value> moved_numbers;
+  /// The numbers that were made for a value whose maker only moves values; none before the first `note_moved`.
+  std::optional<Value> moved(const Value& value) const;
+  void note_moved(const Value& value, const Value& numbers) { moved_[value.tensor] = numbers; }
 
  private:
   static size_t index(const Value& value) { return static_cast<size_t>(value.tensor); }
@@ -118,6 +120,7 @@ class Graph {
   TensorType type_of_numbers_ = TensorType_UINT8;
   std::map<std::pair<BuiltinOperator, std::string>, uint32_t> codes_;
   std::map<int32_t, OperatorT*> makers_;     ///< of tensors
+  std::map<int32_t, Value> moved_;           ///< numbers, by the tensors of values
   std::map<int32_t, at::Tensor> constants_;  ///< by their tensors; kept, so that no other gets the memory of one
   /// By where and how they lie in memory.
   std::map<std::tuple<const void*, Shape, Shape, at::ScalarType>, Value> known_;

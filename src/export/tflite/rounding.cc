@@ -10,8 +10,7 @@ namespace {
 
 /// The numbers that stand for a value, where there are such; what only moves values moves them.
 std::optional<Value> numbers_of(Graph& graph, const Value& value) {
-  if (const auto found = graph.moved_numbers.find(value.tensor); found != graph.moved_numbers.end())
-    return found->second;
+  if (const auto known = graph.moved(value)) return known;
   const OperatorT* maker = graph.maker(value);
   if (maker == nullptr) return std::nullopt;
   const Value first{maker->inputs[0], value.is_map};
@@ -27,7 +26,7 @@ std::optional<Value> numbers_of(Graph& graph, const Value& value) {
       for (size_t i = 1; i < maker->inputs.size(); ++i) inputs.push_back({maker->inputs[i]});
       const Value moved = graph.add(graph.kind(*maker), inputs, graph.shape(value), maker->builtin_options);
       graph.set_steps(moved, graph.type(*numbers), graph.steps(*numbers));
-      graph.moved_numbers[value.tensor] = moved;
+      graph.note_moved(value, moved);
       return moved;
     }
     default:
