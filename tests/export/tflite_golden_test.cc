@@ -130,6 +130,25 @@ INSTANTIATE_TEST_SUITE_P(
                                       "QUANTIZE", "RESHAPE"}}),
     [](const auto& network) { return network.param.name; });
 
+TEST(TfliteOfSpaghettiNet, TakesFloatsAndRoundsSomeMaps) {
+  const at::NoGradGuard no_gradients;
+  const auto model =
+      quickstart_model({"model.ssd.feature_extractor={type: 'ssd_spaghettinet' spaghettinet_arch_name: "
+                        "'spaghettinet_edgetpu_s' conv_hyperparams {initializer {truncated_normal_initializer {}}}}",
+                        "model.ssd.anchor_generator={ssd_anchor_generator {num_layers: 5 aspect_ratios: 1}}"});
+  const std::string file = file_of(*model);
+  const std::set<std::string> on_floats = operations_on_floats(file);
+  EXPECT_TRUE(on_floats.contains("CONV_2D") && on_floats.contains("QUANTIZE")) << ::testing::PrintToString(on_floats);
+  if (!has_tflite_runtime()) GTEST_SKIP() << kNoTfliteRuntime;
+  at::manual_seed(2);
+  const at::Tensor images = at::rand({1, 3, 256, 256}).mul_(2).sub_(1).contiguous(at::MemoryFormat::ChannelsLast);
+  const CodesAndLogits expected = in_libtorch(*model, images),
+                       moved = in_libtorch(*model, images * (1 + 1e-4 * at::randn_like(images))),
+                       found = in_tflite(file, images.permute({0, 2, 3, 1}));
+  EXPECT_LE(distance(found.codes, expected.codes), 2 * distance(moved.codes, expected.codes));
+  EXPECT_LE(distance(found.logits, expected.logits), 2 * distance(moved.logits, expected.logits));
+}
+
 class Tflite : public ::testing::TestWithParam<int> {};
 
 constexpr int kNumParts = 4;  // for several processors

@@ -15,12 +15,14 @@ namespace {
 
 constexpr const char* kInput = "normalized_input_image_tensor";
 
-/// Of what type the numbers of a network are that was trained for 8 bits; nothing where it was not.
+/// Of what type the numbers of a network are that was trained for 8 bits; nothing where it was not. (Some that were not
+/// round maps, but no weights.)
 std::optional<TensorType> type_of_numbers(torch::jit::Graph& network) {
   std::optional<TensorType> result;
   for (const torch::jit::Node* node : network.nodes()) {
     if (node->kind() == c10::aten::fake_quantize_per_channel_affine) return TensorType_INT8;
-    if (node->kind() == c10::aten::fake_quantize_per_tensor_affine) result = TensorType_UINT8;
+    if (node->kind() == c10::aten::fake_quantize_per_tensor_affine && torch::jit::toIValue(node->input(0)))
+      result = TensorType_UINT8;
   }
   return result;
 }
