@@ -8,7 +8,6 @@ model.onnx takes the picture as it is; for model.tflite it is resized and normal
 """
 import argparse
 import json
-import pathlib
 import statistics
 import time
 
@@ -39,8 +38,7 @@ def litert(file, picture, threads):
     interpreter.allocate_tensors()
     entry = interpreter.get_input_details()[0]
     pixels = np.asarray(picture.resize((entry["shape"][2], entry["shape"][1])))[None]
-    form = json.loads((pathlib.Path(file).parent / "model_card.json").read_text())["tflite"]["input"]
-    values = pixels if form["type"] == "uint8" else pixels * np.float32(form["scale"]) + np.float32(form["offset"])
+    values = pixels if entry["dtype"] == np.uint8 else (pixels / 127.5 - 1).astype(np.float32)
 
     def run():
         interpreter.set_tensor(entry["index"], values)

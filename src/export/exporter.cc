@@ -248,7 +248,7 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
         [&] {
           const tflite::File made = root->model().has_image_classifier() ? tflite::classifier(*model, canvas)
                                                                          : tflite::detector(*model, canvas);
-          card.tflite_input = made.input;
+          card.tflite_input = made.input_type;
           return made.bytes;
         },
         without_tflite);

@@ -14,17 +14,13 @@ std::string to_json(const ModelCard& card) {
   nlohmann::ordered_json json;
   json["format"] = "TorchScript";
   if (card.has_onnx) json["onnx"] = {{"file", "model.onnx"}, {"opset", kOnnxOpset}};
-  if (card.tflite_input) {
-    const auto& [type, normalization] = *card.tflite_input;
+  if (card.tflite_input)
     json["tflite"] = {{"file", "model.tflite"},
                       {"input",
                        {{"name", "normalized_input_image_tensor"},
-                        {"type", type},
+                        {"type", *card.tflite_input},
                         {"layout", "NHWC, RGB"},
-                        {"values", type == "uint8" ? "pixels" : "scale * pixel + offset, by channel"},
-                        {"scale", normalization.scale},
-                        {"offset", normalization.offset}}}};
-  }
+                        {"values", *card.tflite_input == "uint8" ? "pixels" : "pixel / 127.5 - 1"}}}};
   json["osprey_version"] = OSPREY_VERSION;
   json["model_type"] = card.model_type;
   json["step"] = card.step;
@@ -75,10 +71,7 @@ ModelCard read_model_card(const std::string& file) {
     card.max_box_difference = json.at("parity").at("max_box_difference");
     card.max_score_difference = json.at("parity").at("max_score_difference");
     card.has_onnx = json.contains("onnx");
-    if (json.contains("tflite")) {
-      const nlohmann::json& input = json.at("tflite").at("input");
-      card.tflite_input = TfliteInput{input.at("type"), {input.at("scale"), input.at("offset")}};
-    }
+    if (json.contains("tflite")) card.tflite_input = json.at("tflite").at("input").at("type").get<std::string>();
     return card;
   } catch (const nlohmann::json::exception& error) {
     throw DataError(file + ": is no model card: " + error.what());

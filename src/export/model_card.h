@@ -3,15 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "export/normalization.h"
-
 namespace osprey {
-
-/// The picture that model.tflite takes.
-struct TfliteInput {
-  std::string type;             ///< "float32": normalised; "uint8": pixels
-  Normalization normalization;  ///< of the network, whatever it takes
-};
 
 /// What a served folder says of itself, in model_card.json.
 struct ModelCard {
@@ -26,8 +18,9 @@ struct ModelCard {
   bool moving_averages = false;
   int64_t parity_images = 0, parity_detections = 0;
   double max_box_difference = 0, max_score_difference = 0;
-  bool has_onnx = false;                                   ///< whether model.onnx is there, too
-  std::optional<TfliteInput> tflite_input = std::nullopt;  ///< of model.tflite, where that is there
+  bool has_onnx = false;  ///< whether model.onnx is there, too
+  std::optional<std::string> tflite_input =
+      std::nullopt;  ///< type of model.tflite's: "float32" or "uint8"; none: no file
 };
 
 /// The card as JSON, with the form of inputs and outputs beside the fields above.

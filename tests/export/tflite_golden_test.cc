@@ -20,6 +20,19 @@ struct CodesAndLogits {
   at::Tensor codes, logits;
 };
 
+/// A picture of noise, as a network sees it [1, 3, H, W] and as a file takes it [1, H, W, 3].
+struct Picture {
+  at::Tensor seen, taken;
+};
+
+Picture noise(models::DetectionModel& model) {
+  const auto [height, width] = model.input_size();
+  Batch batch;
+  batch.images = at::randint(0, 256, {1, 3, height, width}, at::kByte).contiguous(at::MemoryFormat::ChannelsLast);
+  batch.true_shapes = at::tensor({height, width}, at::kLong).unsqueeze(0);
+  return {model.preprocess(batch).images, (batch.images.to(at::kFloat) / 127.5 - 1).permute({0, 2, 3, 1})};
+}
+
 CodesAndLogits in_libtorch(models::DetectionModel& model, const at::Tensor& images) {
   models::ModelInput input;
   input.images = images;
@@ -49,10 +62,8 @@ void expect_the_same_in_tflite(const config::Pipeline& pipeline) {
   const at::NoGradGuard no_gradients;
   randomize(*model);
   model->eval();
-  const auto [height, width] = model->input_size();
-  const at::Tensor images = at::rand({1, 3, height, width}).mul_(2).sub_(1).contiguous(at::MemoryFormat::ChannelsLast);
-  const CodesAndLogits found = in_tflite(file_of(*model), images.permute({0, 2, 3, 1})),
-                       expected = in_libtorch(*model, images);
+  const auto [seen, taken] = noise(*model);
+  const CodesAndLogits found = in_tflite(file_of(*model), taken), expected = in_libtorch(*model, seen);
   // Of what the outputs themselves differ by, rounding was 2e-5 at the most.
   EXPECT_LE(distance(found.codes, expected.codes), 1e-4 * expected.codes.std().item<float>());
   EXPECT_LE(distance(found.logits, expected.logits), 1e-4 * expected.logits.std().item<float>());
@@ -141,10 +152,10 @@ TEST(TfliteOfSpaghettiNet, TakesFloatsAndRoundsSomeMaps) {
   EXPECT_TRUE(on_floats.contains("CONV_2D") && on_floats.contains("QUANTIZE")) << ::testing::PrintToString(on_floats);
   if (!has_tflite_runtime()) GTEST_SKIP() << kNoTfliteRuntime;
   at::manual_seed(2);
-  const at::Tensor images = at::rand({1, 3, 256, 256}).mul_(2).sub_(1).contiguous(at::MemoryFormat::ChannelsLast);
-  const CodesAndLogits expected = in_libtorch(*model, images),
-                       moved = in_libtorch(*model, images * (1 + 1e-4 * at::randn_like(images))),
-                       found = in_tflite(file, images.permute({0, 2, 3, 1}));
+  const auto [seen, taken] = noise(*model);
+  const CodesAndLogits expected = in_libtorch(*model, seen),
+                       moved = in_libtorch(*model, seen * (1 + 1e-4 * at::randn_like(seen))),
+                       found = in_tflite(file, taken);
   EXPECT_LE(distance(found.codes, expected.codes), 2 * distance(moved.codes, expected.codes));
   EXPECT_LE(distance(found.logits, expected.logits), 2 * distance(moved.logits, expected.logits));
 }

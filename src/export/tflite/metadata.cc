@@ -41,29 +41,26 @@ void name_classes(TensorMetadataT& tensor, AssociatedFileType type) {
   tensor.associated_files.push_back(std::move(file));
 }
 
-std::unique_ptr<TensorMetadataT> picture(const Normalization& normalization) {
+std::unique_ptr<TensorMetadataT> picture() {
+  constexpr float kHalf = 127.5f;  // pixel / 127.5 - 1 for every network; `add_network` does what is left
   ImagePropertiesT properties;
   properties.color_space = ColorSpaceType_RGB;
   auto result = tensor("image", "The picture, resized.", properties);
   NormalizationOptionsT options;
-  for (size_t channel = 0; channel < 3; ++channel) {
-    options.mean.push_back(-normalization.offset[channel] / normalization.scale[channel]);
-    options.std.push_back(1 / normalization.scale[channel]);
-  }
+  options.mean = options.std = {kHalf};
   auto unit = std::make_unique<ProcessUnitT>();
   unit->options.Set(std::move(options));
   result->process_units.push_back(std::move(unit));
   return result;
 }
 
-std::string bytes_of(const char* name, const Normalization& normalization,
-                     std::vector<std::unique_ptr<TensorMetadataT>> outputs) {
+std::string bytes_of(const char* name, std::vector<std::unique_ptr<TensorMetadataT>> outputs) {
   ModelMetadataT model;
   model.name = name;
   model.description = "Made by Osprey " OSPREY_VERSION;
   model.min_parser_version = "1.0.0";
   auto graph = std::make_unique<SubGraphMetadataT>();
-  graph->input_tensor_metadata.push_back(picture(normalization));
+  graph->input_tensor_metadata.push_back(picture());
   graph->output_tensor_metadata = std::move(outputs);
   model.subgraph_metadata.push_back(std::move(graph));
   flatbuffers::FlatBufferBuilder builder;
@@ -73,7 +70,7 @@ std::string bytes_of(const char* name, const Normalization& normalization,
 
 }  // namespace
 
-std::string detector_metadata(const Normalization& normalization) {
+std::string detector_metadata() {
   BoundingBoxPropertiesT corners;
   corners.index = {1, 0, 3, 2};  // left, top, right and bottom in ymin, xmin, ymax, xmax
   corners.type = BoundingBoxType_BOUNDARIES;
@@ -84,14 +81,14 @@ std::string detector_metadata(const Normalization& normalization) {
   name_classes(*outputs.back(), AssociatedFileType_TENSOR_VALUE_LABELS);
   outputs.push_back(of_detections("score", "The scores of the boxes."));
   outputs.push_back(tensor("number of detections", "The number of the boxes.", FeaturePropertiesT()));
-  return bytes_of("ObjectDetector", normalization, std::move(outputs));
+  return bytes_of("ObjectDetector", std::move(outputs));
 }
 
-std::string classifier_metadata(const Normalization& normalization) {
+std::string classifier_metadata() {
   std::vector<std::unique_ptr<TensorMetadataT>> outputs;
   outputs.push_back(tensor("probability", "The scores of the classes.", FeaturePropertiesT()));
   name_classes(*outputs.back(), AssociatedFileType_TENSOR_AXIS_LABELS);
-  return bytes_of("ImageClassifier", normalization, std::move(outputs));
+  return bytes_of("ImageClassifier", std::move(outputs));
 }
 
 void attach_labels(const std::string& path, const config::LabelMap& labels, int64_t num_classes) {

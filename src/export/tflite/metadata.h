@@ -2,7 +2,6 @@
 #include <cstdint>
 #include <string>
 
-#include "export/normalization.h"
 #include "osprey/config/label_map.h"
 
 namespace osprey::tflite {
@@ -16,8 +15,8 @@ constexpr const char* kMetadataName = "TFLITE_METADATA";
 /// How the input is normalised, and which output is what: the bytes of a ModelMetadata for a file of a detector, whose
 /// outputs are boxes, classes, scores and their number, or of a classifier, which has scores alone. Names of classes
 /// are in an attached file.
-std::string detector_metadata(const Normalization& normalization);
-std::string classifier_metadata(const Normalization& normalization);
+std::string detector_metadata();
+std::string classifier_metadata();
 
 /// Attaches the names of classes, a line for each, to a file on disk: as an archive behind its end, which readers of
 /// the model do not see.

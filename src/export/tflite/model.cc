@@ -73,11 +73,11 @@ std::vector<Value> add_suppression(Graph& graph, const Value& codes, Value score
 }
 
 /// The file of a graph whose first value is the picture.
-File file_of(Graph& graph, const Normalization& normalization, const std::string& metadata) {
+File file_of(Graph& graph, const std::string& metadata) {
   constexpr Value kPicture{0};
   const std::string type = graph.type(kPicture) == TensorType_FLOAT32 ? "float32" : "uint8";
   graph.add_metadata(kMetadataName, metadata);
-  return {graph.file(), {type, normalization}};
+  return {graph.file(), type};
 }
 
 }  // namespace
@@ -99,8 +99,7 @@ File detector(models::DetectionModel& model, const std::array<int64_t, 2>& canva
   const std::vector<Value> outputs = add_suppression(graph, found[0], found[1], anchors, nms, *scales);
   for (size_t i = 0; i < outputs.size(); ++i)
     graph.output((i == 0 ? kSuppression : fmt::format("{}:{}", kSuppression, i)).c_str(), outputs[i]);
-  const Normalization normalization = normalization_of(model, canvas);
-  return file_of(graph, normalization, detector_metadata(normalization));
+  return file_of(graph, detector_metadata());
 }
 
 File classifier(models::DetectionModel& model, const std::array<int64_t, 2>& canvas) {
@@ -109,8 +108,7 @@ File classifier(models::DetectionModel& model, const std::array<int64_t, 2>& can
     return c10::ivalue::Tuple::create({model.candidates(predictions).scores.squeeze(1)});
   });
   graph.output("scores", found[0]);
-  const Normalization normalization = normalization_of(model, canvas);
-  return file_of(graph, normalization, classifier_metadata(normalization));
+  return file_of(graph, classifier_metadata());
 }
 
 }  // namespace osprey::tflite

@@ -3,20 +3,19 @@
 #include <cstdint>
 #include <string>
 
-#include "export/model_card.h"
 #include "osprey/models/detection_model.h"
 
 namespace osprey::tflite {
 
 struct File {
   std::string bytes;
-  TfliteInput input;
+  std::string input_type;  ///< "float32" or "uint8"
 };
 
 /// A detector as a file for TensorFlow Lite, of the form that exports of the TF Object Detection API have.
 ///
-///   in   `normalized_input_image_tensor` [1, H, W, 3]: one picture, resized; float32, normalised. Of a network that was
-///        trained for 8 bits its pixels, as the numbers that it computes with
+///   in   `normalized_input_image_tensor` [1, H, W, 3]: one picture, resized; float32, pixel / 127.5 - 1 whatever the
+///        network takes; of one that was trained for 8 bits uint8, the pixels
 ///   out  `TFLite_Detection_PostProcess`, float32, boxes [1, D, 4] (ymin, xmin, ymax, xmax as fractions of the canvas),
 ///        classes [1, D] (from 0), scores [1, D], their number [1]
 ///

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <optional>
 
-#include "export/normalization.h"
+#include "export/tflite/normalization.h"
 #include "export/tflite/rules.h"
 #include "export/traced_network.h"
 #include "osprey/base/error.h"
@@ -25,6 +25,19 @@ std::optional<TensorType> type_of_numbers(torch::jit::Graph& network) {
       result = TensorType_UINT8;
   }
   return result;
+}
+
+/// What a network takes, of a picture as `pixel / 127.5 - 1`.
+Value normalized(Graph& graph, const Shape& shape, const Normalization& wanted) {
+  constexpr double kHalf = 127.5, kRounding = 1e-5;
+  const auto of_channels = [](const std::array<float, 3>& values) { return at::tensor(at::ArrayRef<float>(values)); };
+  const at::Tensor factor = of_channels(wanted.scale) * kHalf, addend = of_channels(wanted.offset) + factor;
+  const Value picture = graph.input(kInput, shape);
+  if (at::allclose(factor, at::ones({3}), kRounding, kRounding) &&
+      at::allclose(addend, at::zeros({3}), kRounding, kRounding))
+    return picture;
+  const Value scaled = graph.add(BuiltinOperator_MUL, {picture, graph.constant(factor)}, shape, MulOptionsT());
+  return graph.add(BuiltinOperator_ADD, {scaled, graph.constant(addend)}, shape, AddOptionsT());
 }
 
 /// A picture of pixels, as the values that its normalisation gives to within half a step: the pixel that stands for
@@ -62,7 +75,7 @@ std::vector<Value> add_network(Graph& graph, models::DetectionModel& model, cons
   const auto numbers = type_of_numbers(*traced);
   if (numbers) graph.set_type_of_numbers(*numbers);
   const Shape shape{1, height, width, 3};
-  Value picture = numbers ? pixels(graph, shape, normalization_of(model, canvas)) : graph.input(kInput, shape);
+  Value picture = (numbers ? pixels : normalized)(graph, shape, normalization_of(model, canvas));
   picture.is_map = true;
   return write_network<Operation>(graph, *traced, /*first_input=*/0, {picture}, rule);
 }

@@ -4,7 +4,7 @@
 
 #include "osprey/models/detection_model.h"
 
-namespace osprey {
+namespace osprey::tflite {
 
 /// How a model normalises pictures: scale * pixel + offset, for each channel.
 struct Normalization {
@@ -18,4 +18,4 @@ struct Normalization {
 /// That of a model whose input has this height and width.
 Normalization normalization_of(models::DetectionModel& model, const std::array<int64_t, 2>& canvas);
 
-}  // namespace osprey
+}  // namespace osprey::tflite

@@ -1,8 +1,8 @@
-#include "export/normalization.h"
+#include "export/tflite/normalization.h"
 
 #include <ATen/ATen.h>
 
-namespace osprey {
+namespace osprey::tflite {
 
 Normalization normalization_of(models::DetectionModel& model, const std::array<int64_t, 2>& canvas) {
   const auto of_pixels = [&](int64_t value) {
@@ -20,4 +20,4 @@ Normalization normalization_of(models::DetectionModel& model, const std::array<i
   return result;
 }
 
-}  // namespace osprey
+}  // namespace osprey::tflite
