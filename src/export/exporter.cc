@@ -243,7 +243,8 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
   }
   ModelCard card;
   if (options.tflite) {
-    const std::array canvas{resize.height, resize.width};
+    // Of a classifier the middle that its network sees, else the canvas.
+    const std::array canvas = model->any_input_size() ? std::array{resize.height, resize.width} : model->input_size();
     const auto form = bytes_of(
         [&] {
           const tflite::File made = root->model().has_image_classifier() ? tflite::classifier(*model, canvas)

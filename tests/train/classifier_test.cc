@@ -1,4 +1,5 @@
 // A classifier of pictures from folders to a detector that starts from its weights, by the programs.
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 
 #include "support/golden.h"
 #include "support/pictures.h"
+#include "support/runtimes.h"
 #include "support/temp_dir.h"
 
 namespace osprey::train {
@@ -82,7 +84,13 @@ TEST_F(ClassifierPrograms, TrainEvaluateExportAndGiveTheirBackboneToADetector) {
             1)
       << "the records say the same";
 
-  run("export_model", "--pipeline_config classifier.config --checkpoint run --output_dir exported");
+  run("export_model", "--pipeline_config classifier.config --checkpoint run --output_dir exported --tflite");
+  if (osprey::testing::has_tflite_runtime()) {  // takes the 48 x 48 pixels that the network sees
+    const auto scores = osprey::testing::run_tflite(
+        read_file(folder_ / "exported/model.tflite"),
+        {{"normalized_input_image_tensor", at::full({1, 48, 48, 3}, 208 / 127.5 - 1, at::kFloat)}});
+    EXPECT_EQ(scores.at("scores").argmax().item<int64_t>(), 1) << "light";
+  }
   EXPECT_TRUE(std::filesystem::exists(folder_ / "exported/model.onnx"));
   run("detect", "--model exported --json found.json pictures/light");
   const auto found = read_json(folder_ / "found.json");

@@ -38,12 +38,14 @@ struct ExportReport {
 ///   model.onnx       the same for ONNX runtimes: input `input_tensor`, outputs of the names above. Passes ONNX's own
 ///                    checker, but nothing here runs it. Left out where ONNX lacks something, as soft suppression
 ///   model.tflite     where it is asked for: the same network for TensorFlow Lite, in the form of the original's exports:
-///                    takes one picture that is resized and normalised, `normalized_input_image_tensor` float32
-///                    [1, H, W, 3], and gives `TFLite_Detection_PostProcess`: boxes [1, D, 4], classes [1, D] from 0,
-///                    scores [1, D] and their number [1]; of a classifier `scores` [1, C]. Nothing here runs it
+///                    takes one picture that is resized, `normalized_input_image_tensor` [1, H, W, 3], float32 as
+///                    pixel / 127.5 - 1 or, of a network for 8 bits, uint8; gives `TFLite_Detection_PostProcess`: boxes
+///                    [1, D, 4], classes [1, D] from 0, scores [1, D] and their number [1]; of a classifier `scores`
+///                    [1, C]. Holds the names of the classes. Nothing here runs it
 ///   pipeline.config, label_map.pbtxt, model_card.json
-/// Resize, normalisation, decoding and suppression are inside the first two. model.pt is loaded again from disk and
-/// must find what the checkpoint finds; the files get their final names only then.
+/// Resize, normalisation, decoding and suppression are inside the first two; a picture is resized before the third.
+/// model.pt is loaded again from disk and must find what the checkpoint finds; the files get their final names only
+/// then.
 ///
 /// The names of the classes are those of an evaluation; where the config's file of them is not there, of the
 /// label_map.pbtxt beside the checkpoint.

@@ -84,15 +84,28 @@ Padded with_zeros(Graph& graph, Value x, Ways ways) {
 
 int32_t as_int(int64_t number) { return static_cast<int32_t>(number); }
 
-/// Options that convolutions share.
+/// Options that all windows share.
 template <class Options>
 Options options_of(const Ways& ways, Padding padding) {
   Options options;
   options.padding = padding;
   options.stride_h = as_int(ways[0].stride);
   options.stride_w = as_int(ways[1].stride);
+  return options;
+}
+
+template <class Options>
+Options convolution_options(const Ways& ways, Padding padding) {
+  auto options = options_of<Options>(ways, padding);
   options.dilation_h_factor = as_int(ways[0].dilation);
   options.dilation_w_factor = as_int(ways[1].dilation);
+  return options;
+}
+
+Pool2DOptionsT pool_options(const Ways& ways, Padding padding) {
+  auto options = options_of<Pool2DOptionsT>(ways, padding);
+  options.filter_height = as_int(ways[0].kernel);
+  options.filter_width = as_int(ways[1].kernel);
   return options;
 }
 
@@ -109,16 +122,6 @@ Value weights_of(const Operation& o, const Shape& order) {
   steps.axis = as_int(std::find(order.begin(), order.end(), steps.axis) - order.begin());
   const Value permuted = graph.constant(graph.elements(numbers.tensor).permute(order), steps);
   return graph.add(BuiltinOperator_DEQUANTIZE, {permuted}, graph.shape(permuted));
-}
-
-Pool2DOptionsT pool_options(const Ways& ways, Padding padding) {
-  Pool2DOptionsT options;
-  options.padding = padding;
-  options.stride_h = as_int(ways[0].stride);
-  options.stride_w = as_int(ways[1].stride);
-  options.filter_height = as_int(ways[0].kernel);
-  options.filter_width = as_int(ways[1].kernel);
-  return options;
 }
 
 /// input, kernel_size, stride, padding, then dilation where there is one
@@ -139,8 +142,8 @@ Value convolution(const Operation& o) {
   const Value biases = o.graph.constant(o.given(2) ? o.constant(2).toTensor() : at::zeros({of_weights[0]}));
   if (!depthwise)
     return o.graph.add(BuiltinOperator_CONV_2D, {x, weights, biases}, o.written_shape(true),
-                       options_of<Conv2DOptionsT>(ways, padding));
-  auto options = options_of<DepthwiseConv2DOptionsT>(ways, padding);
+                       convolution_options<Conv2DOptionsT>(ways, padding));
+  auto options = convolution_options<DepthwiseConv2DOptionsT>(ways, padding);
   options.depth_multiplier = as_int(of_weights[0] / o.integer(8));
   return o.graph.add(BuiltinOperator_DEPTHWISE_CONV_2D, {x, weights, biases}, o.written_shape(true), options);
 }

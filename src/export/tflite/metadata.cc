@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "export/tflite/network.h"
 #include "osprey/base/error.h"
 #include "tflite_metadata_schema_generated.h"
 
@@ -42,12 +43,11 @@ void name_classes(TensorMetadataT& tensor, AssociatedFileType type) {
 }
 
 std::unique_ptr<TensorMetadataT> picture() {
-  constexpr float kHalf = 127.5f;  // pixel / 127.5 - 1 for every network; `add_network` does what is left
   ImagePropertiesT properties;
   properties.color_space = ColorSpaceType_RGB;
   auto result = tensor("image", "The picture, resized.", properties);
   NormalizationOptionsT options;
-  options.mean = options.std = {kHalf};
+  options.mean = options.std = {kHalfRange};
   auto unit = std::make_unique<ProcessUnitT>();
   unit->options.Set(std::move(options));
   result->process_units.push_back(std::move(unit));

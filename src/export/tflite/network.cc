@@ -28,10 +28,10 @@ std::optional<TensorType> type_of_numbers(torch::jit::Graph& network) {
 }
 
 /// What a network takes, of a picture as `pixel / 127.5 - 1`.
-Value normalized(Graph& graph, const Shape& shape, const Normalization& wanted) {
-  constexpr double kHalf = 127.5, kRounding = 1e-5;
+Value normalized(Graph& graph, const Shape& shape, const nn::Normalization& wanted) {
+  constexpr double kRounding = 1e-5;
   const auto of_channels = [](const std::array<float, 3>& values) { return at::tensor(at::ArrayRef<float>(values)); };
-  const at::Tensor factor = of_channels(wanted.scale) * kHalf, addend = of_channels(wanted.offset) + factor;
+  const at::Tensor factor = of_channels(wanted.scale) * kHalfRange, addend = of_channels(wanted.offset) + factor;
   const Value picture = graph.input(kInput, shape);
   if (at::allclose(factor, at::ones({3}), kRounding, kRounding) &&
       at::allclose(addend, at::zeros({3}), kRounding, kRounding))
@@ -42,11 +42,15 @@ Value normalized(Graph& graph, const Shape& shape, const Normalization& wanted) 
 
 /// A picture of pixels, as the values that its normalisation gives to within half a step: the pixel that stands for
 /// zero is a whole number, of two that are as near the larger one.
-Value pixels(Graph& graph, const Shape& shape, const Normalization& normalization) {
-  if (!normalization.is_of_all_channels())
+Value pixels(Graph& graph, const Shape& shape, const nn::Normalization& normalization) {
+  const auto& [scales, offsets] = normalization;
+  const auto differ = [](const std::array<float, 3>& values) {
+    return values[0] != values[1] || values[0] != values[2];
+  };
+  if (differ(scales) || differ(offsets))
     throw ConfigError("with 8 bits TensorFlow Lite has one normalisation for all channels of a picture");
   constexpr float kRounding = 1e-3f;  // of what is half of a pixel
-  const float scale = normalization.scale[0], zero = std::floor(-normalization.offset[0] / scale + 0.5f + kRounding);
+  const float scale = scales[0], zero = std::floor(-offsets[0] / scale + 0.5f + kRounding);
   if (!(zero >= 0 && zero <= 255))
     throw ConfigError("with 8 bits TensorFlow Lite wants a normalisation in which a pixel stands for zero");
   Steps steps{.scales = {scale}, .zero = static_cast<int64_t>(zero)};

@@ -54,11 +54,13 @@ Value Operation::map(size_t i) const {
   return result;
 }
 
-Value Operation::plain_of(const Value& value, const Shape& shape) const {
+Value Operation::plain(size_t i) const {
+  const Value value = tensor(i);
   if (!value.is_map) return value;
-  const bool is_flat = shape[1] == 1 || (shape[2] == 1 && shape[3] == 1);
-  Value result = is_flat ? graph.add(BuiltinOperator_RESHAPE, {value, graph.integers(shape)}, shape)
-                         : graph.add(BuiltinOperator_TRANSPOSE, {value, graph.integers({0, 3, 1, 2})}, shape);
+  const Shape lengths = shape(i);
+  const bool is_flat = lengths[1] == 1 || (lengths[2] == 1 && lengths[3] == 1);
+  Value result = is_flat ? graph.add(BuiltinOperator_RESHAPE, {value, graph.integers(lengths)}, lengths)
+                         : graph.add(BuiltinOperator_TRANSPOSE, {value, graph.integers({0, 3, 1, 2})}, lengths);
   result.is_map = false;
   return result;
 }

@@ -18,7 +18,7 @@ class Operation : public WrittenNode<Graph> {
   /// result is to be one.
   Value operand(size_t i, bool as_map) const;
   /// Argument i with its dimensions in the network's order.
-  Value plain(size_t i) const { return plain_of(tensor(i), shape(i)); }
+  Value plain(size_t i) const;
   /// Argument i, of four dimensions, as a map.
   Value map(size_t i) const;
 
@@ -41,7 +41,6 @@ class Operation : public WrittenNode<Graph> {
     return graph.add(operation, {x}, written_shape(x.is_map));
   }
 
-  Value plain_of(const Value& value, const Shape& shape) const;
   std::vector<Value> unbound() const;
 };
 
