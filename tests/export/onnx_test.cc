@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <set>
 
 #include "../src/export/onnx/network.h"
 #include "../src/export/onnx/rules.h"
@@ -155,12 +154,7 @@ TEST(OnnxRules, GiveWhatLibtorchGives) {
 }
 
 TEST(OnnxRules, AreAllTried) {
-  std::set<std::string, std::less<>> tried;
-  for (const torch::jit::Node* node : traced(every_operation, example())->nodes()) {
-    std::string name = node->kind().toUnqualString();
-    if (name.ends_with('_')) name.pop_back();
-    tried.insert(name);
-  }
+  const auto tried = testing::operations_of(*traced(every_operation, example()));
   for (const std::string_view name : onnx_rules()) EXPECT_TRUE(tried.contains(name)) << name;
 }
 

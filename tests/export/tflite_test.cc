@@ -169,12 +169,7 @@ TEST(TfliteRules, GiveWhatLibtorchGives) {
 }
 
 TEST(TfliteRules, AreAllTried) {
-  std::set<std::string, std::less<>> tried;
-  for (const torch::jit::Node* node : traced(every_operation, example())->nodes()) {
-    std::string name = node->kind().toUnqualString();
-    if (name.ends_with('_')) name.pop_back();
-    tried.insert(name);
-  }
+  const auto tried = osprey::testing::operations_of(*traced(every_operation, example()));
   for (const std::string_view name : rules()) EXPECT_TRUE(tried.contains(name)) << name;
 }
 

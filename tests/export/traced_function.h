@@ -4,6 +4,8 @@
 
 #include <functional>
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 namespace osprey::testing {
@@ -22,6 +24,17 @@ inline std::shared_ptr<torch::jit::Graph> traced(const Function& function, const
       {x.clone()}, stack, [](const at::Tensor&) { return ""; }, /*strict=*/true, /*force_outplace=*/false);
   trace.first->graph->insertInput(0, "self");
   return trace.first->graph;
+}
+
+/// The operations of a graph, by their names without the mark of those that work in place.
+inline std::set<std::string, std::less<>> operations_of(torch::jit::Graph& graph) {
+  std::set<std::string, std::less<>> result;
+  for (const torch::jit::Node* node : graph.nodes()) {
+    std::string name = node->kind().toUnqualString();
+    if (name.ends_with('_')) name.pop_back();
+    result.insert(name);
+  }
+  return result;
 }
 
 }  // namespace osprey::testing

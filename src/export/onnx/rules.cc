@@ -6,6 +6,8 @@
 #include <map>
 #include <optional>
 
+#include "export/shared_rules.h"
+
 namespace osprey {
 namespace {
 
@@ -41,9 +43,7 @@ OnnxValue rounded_to_numbers(const Operation& o) {
                   zero = o.graph.constant(at::scalar_tensor(o.integer(2), at::TensorOptions(at::kByte)));
   OnnxValue numbers;
   if (o.is_constant(0)) {
-    const at::Tensor rounded = at::fake_quantize_per_tensor_affine(o.constant(0).toTensor(), o.real(1), o.integer(2),
-                                                                   o.integer(3), o.integer(4));
-    numbers = o.graph.constant((rounded / o.real(1)).round().add(o.integer(2)).to(at::kByte));
+    numbers = o.graph.constant(numbers_of_weights(o));
   } else {
     o.expect(3, "another first number than 0", 0);
     numbers = o.graph.add("QuantizeLinear", {o.tensor(0), scale, zero});
@@ -53,18 +53,9 @@ OnnxValue rounded_to_numbers(const Operation& o) {
 
 /// x, scales, numbers of zero, axis, first and last number. Constants alone, the weights, written as their numbers.
 OnnxValue rounded_to_numbers_by_channels(const Operation& o) {
-  const at::Tensor x = o.constant(0).toTensor(), scales = o.constant(1).toTensor(), zeros = o.constant(2).toTensor();
-  const int64_t axis = o.axis(0, o.integer(3));
-  o.expect(4, "another first number than -127", -127);
-  o.expect(5, "another last number than 127", 127);
-  const at::Tensor rounded = at::fake_quantize_per_channel_affine(x, scales, zeros, axis, o.integer(4), o.integer(5));
-  std::vector<int64_t> along(static_cast<size_t>(x.dim()), 1);
-  along[static_cast<size_t>(axis)] = -1;
-  const at::Tensor numbers = (rounded / scales.view(along)).round() + zeros.view(along);
-  return o.graph.add(
-      "DequantizeLinear",
-      {o.graph.constant(numbers.to(at::kChar)), o.graph.constant(scales), o.graph.constant(zeros.to(at::kChar))},
-      {{"axis", axis}});
+  const OnnxValue numbers = o.graph.constant(numbers_of_weights_by_channels(o)),
+                  zeros = o.graph.constant(o.constant(2).toTensor().to(at::kChar));
+  return o.graph.add("DequantizeLinear", {numbers, o.tensor(1), zeros}, {{"axis", o.axis(0, o.integer(3))}});
 }
 
 /// The same padding before and behind each dimension.
@@ -157,24 +148,14 @@ OnnxValue padded(const Operation& o) {
 /// Repeats rows and columns: by ONNX's own operation where each comes as often as any other, else by their numbers, of
 /// which libtorch and ONNX compute different ones.   input, size, then a scale of rows and one of columns
 OnnxValue upsampled(const Operation& o) {
-  if (o.count() != 4) throw o.refused("scales instead of a size");
-  const Integers before = o.shape(0), after = o.result_shape();
-  const auto scale = [&](size_t axis) { return o.given(axis) ? std::optional(o.real(axis)) : std::nullopt; };
-  const auto even = [&](size_t axis) {
-    return after[axis] % before[axis] == 0 &&
-           scale(axis).value_or(static_cast<double>(after[axis] / before[axis])) * static_cast<double>(before[axis]) ==
-               static_cast<double>(after[axis]);
-  };
-  if (even(2) && even(3))
+  const Upsampling upsampling(o);
+  if (upsampling.is_even())
     return o.graph.add(
-        "Resize", {o.tensor(0), "", "", o.graph.integers(after)},
+        "Resize", {o.tensor(0), "", "", o.graph.integers(o.result_shape())},
         {{"mode", "nearest"}, {"coordinate_transformation_mode", "asymmetric"}, {"nearest_mode", "floor"}});
   OnnxValue x = o.tensor(0);
-  for (const int64_t axis : {2, 3}) {
-    const at::Tensor places = at::arange(before[axis], at::kFloat).view({1, 1, -1, 1});
-    const at::Tensor chosen = at::upsample_nearest2d(places, {after[axis], 1}, scale(axis)).flatten().to(at::kLong);
-    x = o.graph.add("Gather", {x, o.graph.constant(chosen)}, {{"axis", axis}});
-  }
+  for (const int64_t axis : {2, 3})
+    x = o.graph.add("Gather", {x, o.graph.constant(upsampling.places(static_cast<size_t>(axis)))}, {{"axis", axis}});
   return x;
 }
 
@@ -329,16 +310,8 @@ const std::map<std::string_view, OnnxRule>& rules() {
 
 }  // namespace
 
-OnnxRule onnx_rule(std::string_view operation) {
-  if (operation.ends_with('_')) operation.remove_suffix(1);
-  const auto found = rules().find(operation);
-  return found == rules().end() ? nullptr : found->second;
-}
+OnnxRule onnx_rule(std::string_view operation) { return rule_in(rules(), operation); }
 
-std::vector<std::string_view> onnx_rules() {
-  std::vector<std::string_view> result;
-  for (const auto& [name, rule] : rules()) result.push_back(name);
-  return result;
-}
+std::vector<std::string_view> onnx_rules() { return names_in(rules()); }
 
 }  // namespace osprey

@@ -5,6 +5,8 @@
 #include <limits>
 #include <optional>
 
+#include "export/shared_rules.h"
+
 namespace osprey::tflite {
 namespace {
 
@@ -77,12 +79,7 @@ Value rounded(const Operation& o) {
   Graph& graph = o.graph;
   Steps steps{.scales = {static_cast<float>(o.real(1))}, .zero = o.integer(2)};
   o.expect(4, "another last number than 255", 255);
-  if (o.is_constant(0)) {
-    const at::Tensor weights = o.constant(0).toTensor();
-    const at::Tensor values =
-        at::fake_quantize_per_tensor_affine(weights, o.real(1), o.integer(2), o.integer(3), o.integer(4));
-    return values_of(graph, graph.constant((values / o.real(1)).round().add(steps.zero).to(at::kByte), steps));
-  }
+  if (o.is_constant(0)) return values_of(graph, graph.constant(numbers_of_weights(o), steps));
   o.expect(3, "another first number than 0", 0);
   if (graph.type_of_numbers() == TensorType_INT8) steps.zero -= kSigned;
   const Value x = o.tensor(0);
@@ -94,18 +91,12 @@ Value rounded(const Operation& o) {
 
 /// x, scales, numbers of zero, axis, first and last number. Constants alone, the weights.
 Value rounded_by_channels(const Operation& o) {
-  const at::Tensor x = o.constant(0).toTensor(), scales = o.constant(1).toTensor(), zeros = o.constant(2).toTensor();
-  const int64_t axis = o.axis(0, o.integer(3));
-  o.expect(4, "another first number than -127", -127);
-  o.expect(5, "another last number than 127", 127);
-  if (zeros.count_nonzero().item<int64_t>() != 0) throw o.refused("another number of zero than 0");
-  const at::Tensor values = at::fake_quantize_per_channel_affine(x, scales, zeros, axis, o.integer(4), o.integer(5));
-  Shape along(static_cast<size_t>(x.dim()), 1);
-  along[static_cast<size_t>(axis)] = -1;
-  Steps steps{.axis = static_cast<int32_t>(axis)};
-  const at::Tensor plain = scales.to(at::kFloat).contiguous();
-  steps.scales.assign(plain.const_data_ptr<float>(), plain.const_data_ptr<float>() + plain.numel());
-  return values_of(o.graph, o.graph.constant((values / scales.view(along)).round().to(at::kChar), steps));
+  if (o.constant(2).toTensor().count_nonzero().item<int64_t>() != 0) throw o.refused("another number of zero than 0");
+  const at::Tensor numbers = numbers_of_weights_by_channels(o),
+                   scales = o.constant(1).toTensor().to(at::kFloat).contiguous();
+  Steps steps{.axis = static_cast<int32_t>(o.axis(0, o.integer(3)))};
+  steps.scales.assign(scales.const_data_ptr<float>(), scales.const_data_ptr<float>() + scales.numel());
+  return values_of(o.graph, o.graph.constant(numbers, steps));
 }
 
 }  // namespace osprey::tflite

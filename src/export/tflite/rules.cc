@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "export/shared_rules.h"
 #include "export/tflite/convolution.h"
 #include "export/tflite/rounding.h"
 
@@ -81,26 +82,19 @@ Value mean(const Operation& o) {
 /// Repeats rows and columns: by the format's own operation where each comes as often as any other, else by their
 /// numbers.   input, size, then a scale of rows and one of columns
 Value upsampled(const Operation& o) {
-  if (o.count() != 4) throw o.refused("scales instead of a size");
+  const Upsampling upsampling(o);
   const Shape before = o.shape(0), after = o.result_shape();
-  const auto scale = [&](size_t axis) { return o.given(axis) ? std::optional(o.real(axis)) : std::nullopt; };
-  const auto even = [&](size_t axis) {
-    return after[axis] % before[axis] == 0 &&
-           scale(axis).value_or(static_cast<double>(after[axis] / before[axis])) * static_cast<double>(before[axis]) ==
-               static_cast<double>(after[axis]);
-  };
   Value x = o.map(0);
-  if (even(2) && even(3))
+  if (upsampling.is_even())
     return o.graph.add(BuiltinOperator_RESIZE_NEAREST_NEIGHBOR, {x, o.graph.integers({after[2], after[3]})},
                        o.written_shape(true));
   Shape lengths = channels_last(before);
   for (const size_t axis : {2, 3}) {
-    const at::Tensor places = at::arange(before[axis], at::kFloat).view({1, 1, -1, 1});
-    const at::Tensor chosen = at::upsample_nearest2d(places, {after[axis], 1}, scale(axis)).flatten().to(at::kInt);
     lengths[axis - 1] = after[axis];
     GatherOptionsT options;
     options.axis = static_cast<int32_t>(axis) - 1;
-    x = o.graph.add(BuiltinOperator_GATHER, {x, o.graph.constant(chosen)}, lengths, options);
+    x = o.graph.add(BuiltinOperator_GATHER, {x, o.graph.constant(upsampling.places(axis).to(at::kInt))}, lengths,
+                    options);
   }
   return x;
 }
@@ -235,16 +229,8 @@ const std::map<std::string_view, Rule>& all_rules() {
 
 }  // namespace
 
-Rule rule(std::string_view operation) {
-  if (operation.ends_with('_')) operation.remove_suffix(1);
-  const auto found = all_rules().find(operation);
-  return found == all_rules().end() ? nullptr : found->second;
-}
+Rule rule(std::string_view operation) { return rule_in(all_rules(), operation); }
 
-std::vector<std::string_view> rules() {
-  std::vector<std::string_view> result;
-  for (const auto& [name, rule] : all_rules()) result.push_back(name);
-  return result;
-}
+std::vector<std::string_view> rules() { return names_in(all_rules()); }
 
 }  // namespace osprey::tflite
