@@ -27,6 +27,12 @@ int main(int argc, char** argv) {
   app.add_option("--parity_images", options.parity_images, "Evaluation pictures on which the export is compared")
       ->check(osprey::cli::at_least(1))
       ->capture_default_str();
+  app.add_flag("--quantize", options.quantize,
+               "Round the network to 8 bits by the ranges that its values have on pictures of train_input_reader");
+  app.add_option("--calibration_images", options.calibration_images, "How many pictures that are")
+      ->check(osprey::cli::at_least(1))
+      ->needs("--quantize")
+      ->capture_default_str();
   app.add_option("--memory_format,--data_format", memory_format,
                  "How maps lie in memory inside the served model; contiguous and channels_first are the same")
       ->check(CLI::IsMember({"channels_last", "contiguous", "channels_first"}))
@@ -60,6 +66,10 @@ int main(int argc, char** argv) {
             output_dir, report.images - report.left_to_rounding,
             report.real_images ? "evaluation pictures" : "pictures of noise", report.detections,
             report.max_box_difference, report.max_score_difference));
+        if (const auto& rounding = report.rounding)
+          osprey::cli::print(fmt::format(
+              "rounded to 8 bits it finds {} of {} detections that score 0.5 or more, scores {:.2g} off on average\n",
+              rounding->found, rounding->detections, rounding->mean_score_difference));
         const auto tell = [&](const char* file, const char* is_what, const std::string& why_not) {
           if (why_not.empty())
             osprey::cli::print(fmt::format("{}/{} is {}\n", output_dir, file, is_what));

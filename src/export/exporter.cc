@@ -15,6 +15,8 @@
 #include "export/model_card.h"
 #include "export/onnx/model.h"
 #include "export/parity.h"
+#include "export/pictures.h"
+#include "export/quantization.h"
 #include "export/served_module.h"
 #include "export/tflite/metadata.h"
 #include "export/tflite/model.h"
@@ -26,9 +28,6 @@
 #include "osprey/config/effective.h"
 #include "osprey/config/label_map.h"
 #include "osprey/config/support.h"
-#include "osprey/data/decoder_builder.h"
-#include "osprey/data/example_index.h"
-#include "osprey/data/image_codec.h"
 #include "osprey/data/image_resizer.h"
 #include "osprey/eval/checkpoint_evaluator.h"
 #include "osprey/models/builder.h"
@@ -108,44 +107,6 @@ config::LabelMap label_map(const config::ConfigNode<proto::TrainEvalPipelineConf
   proto::InputReader beside;
   beside.set_label_map_path(copy);
   return *eval::label_map_within({beside, reader.path()}, num_classes);
-}
-
-/// The pictures of some evaluation examples, spread over the data set, so that not only the first folder's are seen.
-/// Their classes and boxes are not asked for.
-///
-/// throws  DataError, ConfigError where they cannot be read
-std::vector<at::Tensor> evaluation_pictures(const config::Pipeline& pipeline, const config::LabelMap& labels,
-                                            int64_t wanted) {
-  if (pipeline.message->eval_input_reader_size() == 0) throw DataError("the config has no eval_input_reader");
-  const auto reader = pipeline.root().child("eval_input_reader", 0, pipeline.message->eval_input_reader(0));
-  const auto examples = data::open_examples(reader, std::make_shared<config::LabelMap>(labels));
-  data::DecoderOptions options = data::decoder_options(reader, labels.max_id());
-  options.only_picture = true;
-  const data::ExampleDecoder decoder(options, nullptr);
-  data::ReadReport report;
-  std::vector<at::Tensor> pictures;
-  for (int64_t i = 0; i < std::min(wanted, examples->size()); ++i) {
-    const int64_t index = i * examples->size() / std::min(wanted, examples->size());
-    pictures.push_back(decoder.decode(examples->read(index), examples->origin(index), report).image);
-  }
-  return pictures;
-}
-
-/// Pictures to compare on: of the evaluation examples, or noise where they cannot be read.
-std::vector<at::Tensor> parity_pictures(const config::Pipeline& pipeline, const config::LabelMap& labels,
-                                        int64_t wanted, bool& real) {
-  try {
-    real = true;
-    return evaluation_pictures(pipeline, labels, wanted);
-  } catch (const Error& error) {  // also a ConfigError: paths may lead to what another folder has by these names
-    SPDLOG_WARN("the export is compared on noise instead of evaluation pictures: {}", error.what());
-  }
-  real = false;
-  std::vector<at::Tensor> pictures;
-  at::Generator generator = at::detail::createCPUGenerator(1);
-  for (int64_t i = 0; i < wanted; ++i)
-    pictures.push_back(at::randint(0, 256, {240 + 37 * i, 320, 3}, generator, at::kByte));
-  return pictures;
 }
 
 /// Whether a folder is that of a training, whose pipeline.config and label_map.pbtxt an export would write over.
@@ -231,41 +192,54 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
   if (failed) throw DataError(output_dir + ": cannot be created: " + failed.message());
   const fs::path folder(output_dir);
   UncheckedFile torchscript(folder / "model.pt"), onnx(folder / "model.onnx"), tflite(folder / "model.tflite");
-  std::string without_onnx, without_tflite;
-  {
-    const torch::jit::Module made = served_module(*model, resize, options.batch_size, options.memory_format);
+  const auto write_served = [&](const Calibration* calibration) {
+    const torch::jit::Module made =
+        served_module(*model, resize, options.batch_size, options.memory_format, calibration);
     std::ostringstream bytes;  // libtorch's own writer of files ends the program where the disk is full
     made.save(bytes);
     torchscript.write(std::move(bytes).str());
-    if (options.onnx)
-      if (const auto form = bytes_of([&] { return onnx_model(made, options.batch_size); }, without_onnx))
-        onnx.write(*form);
-  }
-  ModelCard card;
-  if (options.tflite) {
-    // Of a classifier the middle that its network sees, else the canvas.
-    const std::array canvas = model->any_input_size() ? std::array{resize.height, resize.width} : model->input_size();
-    const auto form = bytes_of(
-        [&] {
-          const tflite::File made = root->model().has_image_classifier() ? tflite::classifier(*model, canvas)
-                                                                         : tflite::detector(*model, canvas);
-          card.tflite_input = made.input_type;
-          return made.bytes;
-        },
-        without_tflite);
-    if (form) {
-      tflite.write(*form);
-      tflite::attach_labels(tflite.path(), labels, model->num_classes());
-    }
-  }
-
+    return made;
+  };
+  torch::jit::Module made = write_served(nullptr);
   bool real = true;
   const std::vector<at::Tensor> pictures = parity_pictures(pipeline, labels, options.parity_images, real);
   torch::jit::Module served = torch::jit::load(torchscript.path().string());
   ExportReport report = compare(*model, *resizer, served, options.batch_size, pictures, options.parity_tolerance);
   report.real_images = real;
-  report.without_onnx = without_onnx;
-  report.without_tflite = without_tflite;
+
+  ModelCard card;
+  std::optional<Calibration> rounding;
+  if (options.quantize) {
+    std::vector<Batch> examples;
+    for (const at::Tensor& picture : training_pictures(pipeline, labels, options.calibration_images))
+      examples.push_back(on_canvas(resize, *resizer, picture));
+    rounding = calibrate(*model, examples);
+    card.calibration_images = static_cast<int64_t>(examples.size());
+    made = write_served(&*rounding);
+    served = torch::jit::load(torchscript.path().string());
+    report.rounding = agreement(*model, *resizer, served, options.batch_size, pictures);
+  }
+  if (options.onnx)
+    if (const auto form = bytes_of([&] { return onnx_model(made, options.batch_size); }, report.without_onnx))
+      onnx.write(*form);
+  if (options.tflite) {
+    // Of a classifier the middle that its network sees, else the canvas.
+    const std::array canvas = model->any_input_size() ? std::array{resize.height, resize.width} : model->input_size();
+    const Calibration* const calibration = rounding ? &*rounding : nullptr;
+    const auto form = bytes_of(
+        [&] {
+          const tflite::File file_of_model = root->model().has_image_classifier()
+                                                 ? tflite::classifier(*model, canvas, calibration)
+                                                 : tflite::detector(*model, canvas, calibration);
+          card.tflite_input = file_of_model.input_type;
+          return file_of_model.bytes;
+        },
+        report.without_tflite);
+    if (form) {
+      tflite.write(*form);
+      tflite::attach_labels(tflite.path(), labels, model->num_classes());
+    }
+  }
 
   card.model_type = feature_extractor;
   card.step = step;

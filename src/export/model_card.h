@@ -18,7 +18,8 @@ struct ModelCard {
   bool moving_averages = false;
   int64_t parity_images = 0, parity_detections = 0;
   double max_box_difference = 0, max_score_difference = 0;
-  bool has_onnx = false;  ///< whether model.onnx is there, too
+  int64_t calibration_images = 0;  ///< by which the network was rounded to 8 bits; 0: it was not
+  bool has_onnx = false;           ///< whether model.onnx is there, too
   std::optional<std::string> tflite_input =
       std::nullopt;  ///< type of model.tflite's: "float32" or "uint8"; none: no file
 };

@@ -9,7 +9,9 @@
 #include <optional>
 #include <tuple>
 
+#include "export/pictures.h"
 #include "export/served_module.h"
+#include "kernels/arithmetic/overlap.h"
 #include "osprey/base/error.h"
 #include "osprey/boxes/non_max_suppression.h"
 #include "osprey/boxes/post_processing.h"
@@ -24,16 +26,6 @@ struct Found {
   float score;
   int64_t class_id;  // from 1
 };
-
-/// A picture on the canvas, as one image.
-Batch batch_of(const ServedResize& size, const data::ImageResizer& resizer, const at::Tensor& image) {
-  at::Tensor canvas = at::zeros({size.height, size.width, 3}, at::kByte);
-  const data::ImageSize content = resizer.resize_into(image, canvas);
-  Batch batch;
-  batch.images = canvas.permute({2, 0, 1}).unsqueeze(0);
-  batch.true_shapes = at::tensor({content.height, content.width}, at::kLong).unsqueeze(0);
-  return batch;
-}
 
 std::vector<Found> listed(const Detections& detections) {
   std::vector<Found> result;
@@ -71,6 +63,10 @@ std::vector<Found> found_by_served(torch::jit::Module& served, int64_t batch_siz
 double box_difference(const Box& a, const Box& b) {
   return std::max(
       {std::abs(a.ymin - b.ymin), std::abs(a.xmin - b.xmin), std::abs(a.ymax - b.ymax), std::abs(a.xmax - b.xmax)});
+}
+
+double overlap(const Box& a, const Box& b) {
+  return kernels::matching_overlap(kernels::corners(&a.ymin), kernels::corners(&b.ymin));
 }
 
 /// Whether a detection may be missing in `in` since it scores no more than what a list or a class of it ends with.
@@ -177,7 +173,7 @@ ExportReport compare(models::DetectionModel& model, const data::ImageResizer& re
   const at::NoGradGuard no_gradients;
   ExportReport report;
   for (size_t picture = 0; picture < images.size(); ++picture) {
-    const Batch batch = batch_of(served_resize(served), resizer, images[picture]);
+    const Batch batch = on_canvas(served_resize(served), resizer, images[picture]);
     const std::vector<Found> by_model = found_by_model(model, batch);
     const std::vector<Found> by_served = found_by_served(served, batch_size, images[picture]);
     ExportReport difference = report;
@@ -198,6 +194,28 @@ ExportReport compare(models::DetectionModel& model, const data::ImageResizer& re
       throw ExportError(fmt::format("picture {}, {} is missing in the checkpoint", picture, *missing_in_model));
     }
   }
+  return report;
+}
+
+RoundingReport agreement(models::DetectionModel& model, const data::ImageResizer& resizer, torch::jit::Module& served,
+                         int64_t batch_size, const std::vector<at::Tensor>& images) {
+  constexpr float kSure = 0.5f, kOverlap = 0.5f;
+  const at::NoGradGuard no_gradients;
+  RoundingReport report;
+  for (const at::Tensor& image : images) {
+    const std::vector<Found> rounded = found_by_served(served, batch_size, image);
+    for (const Found& one : found_by_model(model, on_canvas(served_resize(served), resizer, image))) {
+      if (one.score < kSure) continue;
+      ++report.detections;
+      const auto same = std::ranges::find_if(rounded, [&](const Found& other) {
+        return other.class_id == one.class_id && overlap(one.box, other.box) >= kOverlap;
+      });
+      if (same == rounded.end()) continue;
+      ++report.found;
+      report.mean_score_difference += std::abs(one.score - same->score);
+    }
+  }
+  if (report.found > 0) report.mean_score_difference /= static_cast<double>(report.found);
   return report;
 }
 

@@ -22,4 +22,8 @@ namespace osprey {
 ExportReport compare(models::DetectionModel& model, const data::ImageResizer& resizer, torch::jit::Module& served,
                      int64_t batch_size, const std::vector<at::Tensor>& images, double tolerance);
 
+/// How much of what a model finds its served module does, that was rounded to 8 bits.
+RoundingReport agreement(models::DetectionModel& model, const data::ImageResizer& resizer, torch::jit::Module& served,
+                         int64_t batch_size, const std::vector<at::Tensor>& images);
+
 }  // namespace osprey

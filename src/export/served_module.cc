@@ -10,7 +10,7 @@ namespace {
 
 /// The network from canvas to candidates, with `forward` alone.
 torch::jit::Module network_module(models::DetectionModel& model, const ServedResize& resize, int64_t batch_size,
-                                  at::MemoryFormat memory_format) {
+                                  at::MemoryFormat memory_format, const Calibration* calibration) {
   const int64_t height = resize.height, width = resize.width;
   const at::Tensor images = at::zeros({batch_size, 3, height, width}).contiguous(at::MemoryFormat::ChannelsLast);
   const at::Tensor shapes = at::tensor({height, width}, at::kLong).repeat({batch_size, 1});
@@ -25,7 +25,8 @@ torch::jit::Module network_module(models::DetectionModel& model, const ServedRes
     const at::Tensor boxes = found.boxes.dim() == 3 ? found.boxes.unsqueeze(2) : found.boxes;
     return {c10::ivalue::Tuple::create({boxes.to(at::kFloat), found.scores.to(at::kFloat)})};
   };
-  const std::shared_ptr<torch::jit::Graph> graph = traced_network(model, {images, shapes}, network);
+  std::shared_ptr<torch::jit::Graph> graph = traced_network(model, {images, shapes}, network);
+  if (calibration != nullptr) quantize(graph, *calibration);
   // A convolution's map takes the format of its weights where the two differ.
   for (torch::jit::Node* node : graph->nodes())
     if (node->kind() == c10::prim::Constant && node->hasAttribute(c10::attr::value) &&
@@ -43,9 +44,9 @@ torch::jit::Module network_module(models::DetectionModel& model, const ServedRes
 }  // namespace
 
 torch::jit::Module served_module(models::DetectionModel& model, const ServedResize& resize, int64_t batch_size,
-                                 at::MemoryFormat memory_format) {
+                                 at::MemoryFormat memory_format, const Calibration* calibration) {
   torch::jit::Module served("osprey.Detector");
-  served.register_module("net", network_module(model, resize, batch_size, memory_format));
+  served.register_module("net", network_module(model, resize, batch_size, memory_format, calibration));
 
   const auto integer = [&](const char* name, int64_t value) {
     served.register_attribute(name, c10::IntType::get(), value);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "export/quantization.h"
 #include "osprey/boxes/non_max_suppression.h"
 #include "osprey/models/detection_model.h"
 #include "osprey/protos/image_resizer.pb.h"
@@ -19,8 +20,10 @@ struct ServedResize {
 /// `export_model` for its inputs and outputs. The model must be in evaluation mode; its weights become constants, batch
 /// norms after convolutions are folded into them.
 /// memory_format  of the maps inside: channels_last or contiguous
+/// calibration    by which the network is rounded to 8 bits; null: it is left as it was trained
 torch::jit::Module served_module(models::DetectionModel& model, const ServedResize& resize, int64_t batch_size,
-                                 at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast);
+                                 at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast,
+                                 const Calibration* calibration = nullptr);
 
 /// How a served module resizes, and the suppression that it does, as it says itself.
 /// throws  c10::Error where the module is another one

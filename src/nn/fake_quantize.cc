@@ -15,7 +15,8 @@
 namespace osprey::nn {
 namespace {
 
-constexpr double kDecay = 0.999;  // of the moving averages
+constexpr double kDecay = 0.999;   // of the moving averages
+constexpr int64_t kLargest = 127;  // number of weights that have a range for each channel
 
 /// What a moving average becomes by a further value after so many steps: as without bias, of a biased average that
 /// starts at zero, over 1 - kDecay^steps. (In float32, as TensorFlow's: the first steps' rounding errors, some 1e-5 of
@@ -43,6 +44,20 @@ at::Tensor of_map(const at::Tensor& map, const at::Tensor& like) {
 }
 
 }  // namespace
+
+AffineNumbers numbers_of_range(float least, float largest, int64_t first) {
+  const float range[] = {least, largest};
+  const auto rounding = kernels::Rounding::of(range, /*rounds=*/true, static_cast<int>(first));
+  const int64_t zero = first - static_cast<int64_t>(rounding.least);
+  return {rounding.scale, zero, first, zero + static_cast<int64_t>(rounding.largest)};
+}
+
+at::Tensor scales_of_channels(const at::Tensor& largest) {
+  // A channel of next to no weights has the step of one with this share of the layer's largest weight: runtimes round
+  // biases to 32 bits in steps of weight times map, and would have no number for one of any size in smaller steps.
+  constexpr double kLeastShare = 1e-4, kLeastStep = 1e-30;
+  return (at::maximum(largest, kLeastShare * largest.max()) / kLargest).clamp_min(kLeastStep);
+}
 
 FakeQuantize::FakeQuantize(const FakeQuantizeOptions& options)
     : options_(options),
@@ -77,20 +92,15 @@ at::Tensor FakeQuantize::forward(const kernels::PendingMap& x) {
 }
 
 at::Tensor FakeQuantize::by_channels(const at::Tensor& x) const {
-  constexpr int64_t kLargest = 127;  // number
-  // A channel of next to no weights has the step of one with this share of the layer's largest weight: runtimes round
-  // biases to 32 bits in steps of weight times map, and would have no number for one of any size in smaller steps.
-  constexpr double kLeastShare = 1e-4, kLeastStep = 1e-30;
-  at::Tensor steps, zeros;
+  at::Tensor scales, zeros;
   {  // in a network that is exported they are numbers that are written down
     const at::NoGradGuard no_gradients;
     const at::tracer::impl::NoTracerDispatchMode not_traced;
-    const at::Tensor largest = is_training() ? passes_.back()[1] : max_;
-    steps = (at::maximum(largest, kLeastShare * largest.max()) / kLargest).clamp_min(kLeastStep);
-    zeros = at::zeros_like(steps);  // as floats: libtorch would read whole numbers back from a GPU to look at them
+    scales = scales_of_channels(is_training() ? passes_.back()[1] : max_);
+    zeros = at::zeros_like(scales);  // as floats: libtorch would read whole numbers back from a GPU to look at them
   }
   at::Tensor rounded =
-      at::fake_quantize_per_channel_affine(x.to(at::kFloat), steps, zeros, /*axis=*/0, -kLargest, kLargest)
+      at::fake_quantize_per_channel_affine(x.to(at::kFloat), scales, zeros, /*axis=*/0, -kLargest, kLargest)
           .to(x.scalar_type());
   if (!torch::jit::tracer::isTracing()) rounded = at::where(x.isnan(), x, rounded);
   return is_training() && options_.delay > 1 ? at::where(local_step_ + 1 >= options_.delay, rounded, x) : rounded;
@@ -98,11 +108,8 @@ at::Tensor FakeQuantize::by_channels(const at::Tensor& x) const {
 
 at::Tensor FakeQuantize::traced(const at::Tensor& x) const {
   TORCH_CHECK(!is_training(), "a network is exported as it evaluates");
-  const float range[] = {min_.item<float>(), max_.item<float>()};
-  const auto rounding = kernels::Rounding::of(range, /*rounds=*/true, static_cast<int>(first_));
-  const int64_t zero = first_ - static_cast<int64_t>(rounding.least),
-                last = zero + static_cast<int64_t>(rounding.largest);
-  return at::fake_quantize_per_tensor_affine(x.to(at::kFloat), rounding.scale, zero, first_, last).to(x.scalar_type());
+  const auto [scale, zero, first, last] = numbers_of_range(min_.item<float>(), max_.item<float>(), first_);
+  return at::fake_quantize_per_tensor_affine(x.to(at::kFloat), scale, zero, first, last).to(x.scalar_type());
 }
 
 void FakeQuantize::note(const at::Tensor& x) {

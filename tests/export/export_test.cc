@@ -546,6 +546,15 @@ TEST(Tflite, AClassifierGivesItsScores) {
   EXPECT_GT(expected.std().item<float>(), 1e-4);
   expect_close(found, expected, 1e-3, 1e-5, "scores");
   EXPECT_EQ(metadata_of(file)->output_tensor_metadata.at(0)->associated_files.at(0)->name, "labels.txt");
+
+  const Calibration calibration = calibrate(*model, {batch});
+  EXPECT_TRUE(calibration.rounds_picture) << "each channel has a mean of its own, which no pixel stands for";
+  const tflite::File rounded = tflite::classifier(*model, {224, 224}, &calibration);
+  EXPECT_EQ(rounded.input_type, "uint8");
+  const at::Tensor by_rounded =
+      testing::run_tflite(rounded.bytes, {{"normalized_input_image_tensor", batch.images.permute({0, 2, 3, 1})}})
+          .at("scores");
+  EXPECT_LE((by_rounded - expected).std().item<float>(), 0.2 * expected.std().item<float>());
 }
 
 TEST(Export, FolderServesThroughTheDetector) {
@@ -707,6 +716,55 @@ TEST(Export, OfEvaluationDataOnlyThePicturesAreAskedFor) {
   };
   EXPECT_TRUE(with("eval_input_reader[0].tf_record_input_reader.input_path[0]=" + folder / "other.record").real_images);
   EXPECT_FALSE(with("eval_input_reader[0].annotation_input_reader={ format: VOC input: 'nowhere' }").real_images);
+}
+
+TEST(Export, ARoundedModelIsServedAsAnyOther) {
+  const TempDir folder;
+  save_run(*evaluated_model(toy_pipeline(), 3), folder);
+  {
+    data::RecordWriter writer(folder / "train.record");
+    for (const at::Tensor& picture : pictures())
+      writer.write(osprey::testing::picture_record(picture.size(0), picture.size(1)).box(0, 0, 1, 1, 1).bytes());
+    writer.close();
+  }
+  const config::Pipeline pipeline =
+      toy_pipeline({"train_input_reader.tf_record_input_reader.input_path[0]=" + folder / "train.record"});
+  const ExportReport report = export_model(pipeline, folder / "ckpt-5", folder / "exported",
+                                           {.tflite = true, .quantize = true, .calibration_images = 2});
+  ASSERT_TRUE(report.rounding);
+  EXPECT_EQ(report.without_onnx, "");
+  EXPECT_EQ(report.without_tflite, "");
+  const auto card = testing::read_json(folder / "exported/model_card.json");
+  EXPECT_EQ(card.at("quantization").at("calibration_images"), 2);
+  EXPECT_EQ(card.at("tflite").at("input").at("type"), "uint8");
+  EXPECT_EQ(read_model_card(folder / "exported/model_card.json").calibration_images, 2);
+  const auto size = [&](const std::string& file) { return static_cast<double>(fs::file_size(folder / file)); };
+
+  const ExportReport plain =
+      export_model(pipeline, folder / "ckpt-5", folder / "plain", {.tflite = true, .calibration_images = 2});
+  EXPECT_FALSE(plain.rounding);
+  EXPECT_FALSE(testing::read_json(folder / "plain/model_card.json").contains("quantization"));
+  EXPECT_LT(size("exported/model.tflite"), 0.4 * size("plain/model.tflite"));
+  EXPECT_LT(size("exported/model.onnx"), 0.4 * size("plain/model.onnx"));
+
+  const auto found = Detector(folder / "exported").detect(pictures()[1]),
+             expected = Detector(folder / "plain").detect(pictures()[1]);
+  ASSERT_FALSE(found.empty());
+  ASSERT_FALSE(expected.empty());
+  EXPECT_NE(found.front().score, expected.front().score);
+  EXPECT_NEAR(found.front().score, expected.front().score, 0.2);
+}
+
+TEST(Export, WithoutPicturesOfTheTrainingNothingIsRounded) {
+  const TempDir folder;
+  save_run(*evaluated_model(toy_pipeline(), 3), folder);
+  EXPECT_THAT(
+      [&] {
+        export_model(toy_pipeline({"train_input_reader.tf_record_input_reader.input_path[0]=nowhere.record"}),
+                     folder / "ckpt-5", folder / "exported", {.quantize = true});
+      },
+      ::testing::ThrowsMessage<DataError>(HasSubstr("nowhere.record")));
+  EXPECT_FALSE(fs::exists(folder / "exported/model.pt"));
 }
 
 TEST(Export, ADiskThatIsFullIsSaidAndNothingIsLeft) {

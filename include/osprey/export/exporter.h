@@ -2,6 +2,7 @@
 #include <c10/core/MemoryFormat.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,18 @@ struct ExportOptions {
   at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;  ///< of the maps inside; or Contiguous
   bool onnx = true;                                                 ///< write model.onnx as well
   bool tflite = false;                                              ///< write model.tflite as well
+  /// Round the network to 8 bits, by the ranges that its values have on so many pictures of train_input_reader.
+  bool quantize = false;
+  int64_t calibration_images = 100;
   int64_t parity_images = 4;       ///< how many pictures the check takes from eval_input_reader
   double parity_tolerance = 1e-3;  ///< largest difference of a score, or of a coordinate as a fraction of the picture
+};
+
+/// How a network that was rounded to 8 bits compares with what it was.
+struct RoundingReport {
+  int64_t detections = 0;  ///< that score half or more without rounding
+  int64_t found = 0;       ///< of these, those that the rounded network finds, too: of the class, with an IoU of half
+  double mean_score_difference = 0;  ///< of these
 };
 
 /// How the file on disk compares with the checkpoint it was made from.
@@ -26,8 +37,9 @@ struct ExportReport {
   int64_t left_to_rounding =
       0;                    ///< pictures on which they differ, by no more than noise of 1e-5 moves the checkpoint's own
   bool real_images = true;  ///< false: the evaluation records cannot be read, noise was compared instead
-  std::string without_onnx;    ///< why there is no model.onnx although it was asked for
-  std::string without_tflite;  ///< the same of model.tflite
+  std::optional<RoundingReport> rounding;  ///< where the network was rounded; what is above holds without
+  std::string without_onnx;                ///< why there is no model.onnx although it was asked for
+  std::string without_tflite;              ///< the same of model.tflite
 };
 
 /// Writes a folder that serves a trained model, and checks it:
@@ -43,6 +55,7 @@ struct ExportReport {
 ///                    [1, D, 4], classes [1, D] from 0, scores [1, D] and their number [1]; of a classifier `scores`
 ///                    [1, C]. Holds the names of the classes. Nothing here runs it
 ///   pipeline.config, label_map.pbtxt, model_card.json
+/// With `quantize` all of them hold the network as it computes with 8 bits, whatever its type.
 /// Resize, normalisation, decoding and suppression are inside the first two; a picture is resized before the third.
 /// model.pt is loaded again from disk and must find what the checkpoint finds; the files get their final names only
 /// then.
@@ -52,8 +65,9 @@ struct ExportReport {
 ///
 /// checkpoint  file, prefix or folder (its newest); moving averages are exported where eval_config asks for them
 /// throws  ConfigError: the config asks for what cannot be exported, the label map has more classes than the model, or
-///         output_dir is that of a training;
-///         CheckpointError: config and checkpoint do not fit; DataError: output_dir cannot be written; ExportError: the
+///         output_dir is that of a training, or a network that was trained for 8 bits is to be rounded;
+///         CheckpointError: config and checkpoint do not fit; DataError: output_dir cannot be written, or there are no pictures to
+///         round by; ExportError: the
 ///         file finds something else
 ExportReport export_model(const config::Pipeline& pipeline, const std::string& checkpoint,
                           const std::string& output_dir, const ExportOptions& options = {});

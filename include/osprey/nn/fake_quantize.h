@@ -21,6 +21,20 @@ struct FakeQuantizeOptions {
   double initial_min = 0, initial_max = 6;  ///< evaluation rounds by these before any training
 };
 
+/// The numbers that stand for values: value = scale * (number - zero), with numbers from `first` to `last`.
+struct AffineNumbers {
+  double scale;
+  int64_t zero, first, last;
+};
+
+/// Those of a range, which is moved so that zero is one of its values.
+/// first  of the numbers, of which the last one is 255
+AffineNumbers numbers_of_range(float least, float largest, int64_t first = 0);
+
+/// The scales of the weights of a convolution for numbers from -127 to 127, where each channel has its own.
+/// largest  [channels] float32: of each channel, without sign
+at::Tensor scales_of_channels(const at::Tensor& largest);
+
 /// Rounds values to the 256 numbers of 8 bits, from the least to the largest value, one of which is zero: as a network
 /// is to compute that will run with 8 bits. Gradients flow as if nothing were rounded, but not from values outside of
 /// the range.

@@ -29,7 +29,18 @@ int32_t version_of(BuiltinOperator kind, const OperatorT& made, const SubGraphT&
       if (is_signed) return 3;
       return options.dilation_w_factor > 1 || options.dilation_h_factor > 1 ? 2 : 1;
     }
+    case BuiltinOperator_MUL:
+      if (is_signed && tensor(0).quantization->scale[0] * tensor(1).quantization->scale[0] >=
+                           graph.tensors[static_cast<size_t>(made.outputs[0])]->quantization->scale[0])
+        return 3;
+      return is_signed ? 2 : 1;
+    case BuiltinOperator_RELU:
+      return is_signed || x.type == TensorType_UINT8 ? 2 : 1;
     case BuiltinOperator_ADD:
+    case BuiltinOperator_MEAN:
+    case BuiltinOperator_LOGISTIC:
+    case BuiltinOperator_RELU6:
+    case BuiltinOperator_GATHER:
     case BuiltinOperator_MAX_POOL_2D:
     case BuiltinOperator_RESIZE_NEAREST_NEIGHBOR:
       return is_signed ? 2 : 1;
@@ -44,8 +55,11 @@ int32_t version_of(BuiltinOperator kind, const OperatorT& made, const SubGraphT&
       if (dimensions > 5) return 6;
       return dimensions > 4 ? 4 : 1;
     case BuiltinOperator_STRIDED_SLICE:
-      return dimensions > 4 ? 4 : 1;
+      if (dimensions > 4) return 4;
+      return is_signed ? 2 : 1;
     case BuiltinOperator_SUB:
+      if (dimensions > 4) return 3;
+      return is_signed ? 2 : 1;
     case BuiltinOperator_MAXIMUM:
     case BuiltinOperator_MINIMUM:
       return dimensions > 4 ? 3 : 1;

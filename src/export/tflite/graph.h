@@ -90,6 +90,7 @@ class Graph {
   void move_to_end(const Value& value);
 
   Shape shape(const Value& value) const { return {described(value).shape.begin(), described(value).shape.end()}; }
+  bool is_constant(const Value& value) const { return constants_.contains(value.tensor); }
   /// The elements of a constant.
   at::Tensor elements(int32_t constant) const { return constants_.at(constant); }
 

@@ -82,7 +82,7 @@ File file_of(Graph& graph, const std::string& metadata) {
 
 }  // namespace
 
-File detector(models::DetectionModel& model, const std::array<int64_t, 2>& canvas) {
+File detector(models::DetectionModel& model, const std::array<int64_t, 2>& canvas, const Calibration* calibration) {
   const kernels::CodeScales* scales = model.center_size_scales();
   if (scales == nullptr)
     throw ConfigError("TensorFlow Lite decodes boxes of center and size alone, those of faster_rcnn_box_coder");
@@ -90,23 +90,29 @@ File detector(models::DetectionModel& model, const std::array<int64_t, 2>& canva
   if (nms.soft_nms_sigma > 0) throw ConfigError("TensorFlow Lite has no soft suppression (soft_nms_sigma)");
   Graph graph("detector");
   at::Tensor anchors;
-  const std::vector<Value> found = add_network(graph, model, canvas, [&](const Predictions& predictions) {
-    const models::Candidates candidates = model.candidates(predictions);
-    if (candidates.boxes.dim() != 3) throw ConfigError("TensorFlow Lite has no boxes of each class");
-    anchors = predictions.anchors;
-    return c10::ivalue::Tuple::create({predictions.box_encodings, candidates.scores});
-  });
+  const std::vector<Value> found = add_network(
+      graph, model, canvas,
+      [&](const Predictions& predictions) {
+        const models::Candidates candidates = model.candidates(predictions);
+        if (candidates.boxes.dim() != 3) throw ConfigError("TensorFlow Lite has no boxes of each class");
+        anchors = predictions.anchors;
+        return c10::ivalue::Tuple::create({predictions.box_encodings, candidates.scores});
+      },
+      calibration);
   const std::vector<Value> outputs = add_suppression(graph, found[0], found[1], anchors, nms, *scales);
   for (size_t i = 0; i < outputs.size(); ++i)
     graph.output((i == 0 ? kSuppression : fmt::format("{}:{}", kSuppression, i)).c_str(), outputs[i]);
   return file_of(graph, detector_metadata());
 }
 
-File classifier(models::DetectionModel& model, const std::array<int64_t, 2>& canvas) {
+File classifier(models::DetectionModel& model, const std::array<int64_t, 2>& canvas, const Calibration* calibration) {
   Graph graph("classifier");
-  const std::vector<Value> found = add_network(graph, model, canvas, [&](const Predictions& predictions) {
-    return c10::ivalue::Tuple::create({model.candidates(predictions).scores.squeeze(1)});
-  });
+  const std::vector<Value> found = add_network(
+      graph, model, canvas,
+      [&](const Predictions& predictions) {
+        return c10::ivalue::Tuple::create({model.candidates(predictions).scores.squeeze(1)});
+      },
+      calibration);
   graph.output("scores", found[0]);
   return file_of(graph, classifier_metadata());
 }

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 
@@ -21,7 +22,9 @@ std::optional<Value> numbers_of(Graph& graph, const Value& value) {
       return first;
     case BuiltinOperator_PAD:
     case BuiltinOperator_MAX_POOL_2D:
-    case BuiltinOperator_RESIZE_NEAREST_NEIGHBOR: {
+    case BuiltinOperator_RESIZE_NEAREST_NEIGHBOR:
+    case BuiltinOperator_GATHER:
+    case BuiltinOperator_STRIDED_SLICE: {
       const auto numbers = numbers_of(graph, first);
       if (!numbers) return std::nullopt;
       std::vector<Value> inputs{*numbers};
@@ -46,20 +49,58 @@ Value biases_in_numbers(Graph& graph, const at::Tensor& biases, const Steps& of_
   return graph.constant(numbers.to(at::kInt), steps);
 }
 
+/// The numbers of a constant that is an argument beside maps.
+Value numbers_of_constant(Graph& graph, const Value& value) {
+  constexpr int64_t kLargest = 127;
+  const at::Tensor values = graph.elements(value.tensor);
+  const auto scale = static_cast<float>(
+      std::max(values.abs().max().item<double>() / kLargest, double{std::numeric_limits<float>::min()}));
+  return graph.constant((values / scale).round().to(at::kChar), {.scales = {scale}});
+}
+
+/// How many of its first arguments an operation reads as numbers, of those that can compute with such to give these;
+/// 0 of others.
+size_t arguments_as_numbers(BuiltinOperator kind, const Steps& result) {
+  switch (kind) {
+    case BuiltinOperator_CONV_2D:
+    case BuiltinOperator_DEPTHWISE_CONV_2D:
+    case BuiltinOperator_ADD:
+    case BuiltinOperator_SUB:
+    case BuiltinOperator_MUL:
+      return 2;
+    case BuiltinOperator_RELU:
+    case BuiltinOperator_RELU6:
+    case BuiltinOperator_HARD_SWISH:
+    case BuiltinOperator_MEAN:
+      return 1;
+    case BuiltinOperator_LOGISTIC:  // the format has these steps for it and no others
+      return result.scales[0] == 1.f / 256 && result.zero == -kSigned ? 1 : 0;
+    default:
+      return 0;
+  }
+}
+
 /// Lets the operation that made a value compute with numbers and give numbers.
 /// returns  whether it can
 bool computes_with_numbers(Graph& graph, const Value& value, const Steps& steps) {
   OperatorT* maker = graph.maker(value);
   if (maker == nullptr) return false;
   const BuiltinOperator kind = graph.kind(*maker);
-  const bool convolves = kind == BuiltinOperator_CONV_2D || kind == BuiltinOperator_DEPTHWISE_CONV_2D;
-  if (!convolves && kind != BuiltinOperator_ADD) return false;
-  const auto first = numbers_of(graph, {maker->inputs[0]}), second = numbers_of(graph, {maker->inputs[1]});
-  if (!first || !second) return false;
-  std::vector<int32_t> inputs{first->tensor, second->tensor};
-  if (convolves)
-    inputs.push_back(
-        biases_in_numbers(graph, graph.elements(maker->inputs[2]), graph.steps(*first), graph.steps(*second)).tensor);
+  const size_t count = arguments_as_numbers(kind, steps);
+  if (count == 0) return false;
+  std::vector<int32_t> inputs = maker->inputs;
+  std::vector<Value> read;
+  for (size_t i = 0; i < count; ++i) {
+    const Value argument{inputs[i]};
+    auto numbers = numbers_of(graph, argument);
+    if (!numbers && graph.is_constant(argument) && graph.type_of_numbers() == TensorType_INT8)
+      numbers = numbers_of_constant(graph, argument);
+    if (!numbers) return false;
+    read.push_back(*numbers);
+    inputs[i] = numbers->tensor;
+  }
+  if (kind == BuiltinOperator_CONV_2D || kind == BuiltinOperator_DEPTHWISE_CONV_2D)
+    inputs[2] = biases_in_numbers(graph, graph.elements(inputs[2]), graph.steps(read[0]), graph.steps(read[1])).tensor;
   maker->inputs = inputs;
   graph.move_to_end(value);  // behind what moves its numbers
   graph.set_steps(value, graph.type_of_numbers(), steps);

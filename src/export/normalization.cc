@@ -1,8 +1,10 @@
-#include "export/tflite/normalization.h"
+#include "export/normalization.h"
 
 #include <ATen/ATen.h>
 
-namespace osprey::tflite {
+#include <cmath>
+
+namespace osprey {
 
 nn::Normalization normalization_of(models::DetectionModel& model, const std::array<int64_t, 2>& canvas) {
   const auto of_pixels = [&](int64_t value) {
@@ -20,4 +22,14 @@ nn::Normalization normalization_of(models::DetectionModel& model, const std::arr
   return result;
 }
 
-}  // namespace osprey::tflite
+std::optional<int64_t> pixel_of_zero(const nn::Normalization& normalization) {
+  constexpr float kRounding = 1e-3f;  // of what is half of a pixel
+  const auto& [scales, offsets] = normalization;
+  for (const size_t channel : {1, 2})
+    if (scales[channel] != scales[0] || offsets[channel] != offsets[0]) return std::nullopt;
+  const float zero = std::floor(-offsets[0] / scales[0] + 0.5f + kRounding);
+  if (!(zero >= 0 && zero <= 255)) return std::nullopt;
+  return static_cast<int64_t>(zero);
+}
+
+}  // namespace osprey
