@@ -98,14 +98,18 @@ CheckpointEvaluator::CheckpointEvaluator(const Root& root, const CheckpointEvalu
     options_.tiled = {*options.tiles, data::shape_of(source), source.resizer};
     options_.detections_file.clear();
     options_.visualization_dir.clear();
+  }
+  if (options.tiles || options.find) {
     if (reader->has_custom())
-      reader.fail("custom", "gives pictures of the network's size, and tiles are cut from whole ones");
+      reader.fail("custom", fmt::format("gives pictures of the network's size, and {} whole ones",
+                                        options.find ? "an exported model takes" : "tiles are cut from"));
     source.resizer = identity_resizer();
     source.batch_size = source.prefetch_batches = 1;
     source.pin_memory = false;
   }
   source_ = data::make_source(reader, source);
   options_.device = options.device;
+  options_.find = options.find;
 }
 
 CheckpointEvaluator::~CheckpointEvaluator() = default;
@@ -113,6 +117,11 @@ CheckpointEvaluator::~CheckpointEvaluator() = default;
 EvaluationResult CheckpointEvaluator::evaluate(const std::filesystem::path& checkpoint, int64_t& step) {
   if (look_at_names_) std::exchange(look_at_names_, nullptr)(checkpoint);
   step = checkpoint::load_model(checkpoint, *model_, moving_averages_);
+  return eval::evaluate(*model_, *source_, categories_, options_);
+}
+
+EvaluationResult CheckpointEvaluator::evaluate() {
+  TORCH_CHECK(options_.find, "there is nothing to evaluate but checkpoints");
   return eval::evaluate(*model_, *source_, categories_, options_);
 }
 

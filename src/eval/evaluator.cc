@@ -54,10 +54,10 @@ class Pass {
  private:
   BatchFindings findings(const Batch& batch, int64_t index) {
     BatchFindings result{.index = index};
-    const Batch on_device = options_.tiled ? Batch() : to(batch, options_.device);
-    const Look look =
-        options_.tiled ? look_in_tiles(model_, batch, *options_.tiled, options_.device) : look_at(model_, on_device);
-    if (options_.compute_loss && !options_.tiled && !options_.ignore_ground_truth) {
+    const bool by_batches = !options_.find && !options_.tiled;
+    const Batch on_device = by_batches ? to(batch, options_.device) : Batch();
+    const Look look = by_batches ? look_at(model_, on_device) : look_at_picture(batch);
+    if (options_.compute_loss && by_batches && !options_.ignore_ground_truth) {
       const Losses losses = model_.loss(look.predictions, on_device);
       for (const LossTerm& term : losses.terms) result.losses.push_back({term.name, term.sum.item<double>()});
       if (losses.normalizer.defined()) result.normalizer = losses.normalizer.item<double>();
@@ -75,6 +75,11 @@ class Pass {
       result.images.push_back(std::move(image));
     }
     return result;
+  }
+
+  Look look_at_picture(const Batch& picture) {
+    if (!options_.find) return look_in_tiles(model_, picture, *options_.tiled, options_.device);
+    return look_by(options_.find, picture, options_.tiled ? std::optional(options_.tiled->tiles) : std::nullopt);
   }
 
   models::DetectionModel& model_;

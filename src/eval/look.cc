@@ -88,6 +88,19 @@ Detections padded(const std::vector<Detection>& list) {
   return result;
 }
 
+/// What `find` finds on the one picture of a batch; nothing on a record that was left out.
+std::vector<Detection> found_on(const Batch& picture, const std::optional<boxes::TileOptions>& tiles,
+                                const boxes::Find& find) {
+  TORCH_CHECK(picture.size() == 1, "expected one picture at a time, got ", picture.size());
+  if (picture.image_weights.defined() && picture.image_weights[0].item<float>() == 0) return {};
+  const at::Tensor pixels = picture.images[0].permute({1, 2, 0});
+  try {
+    return tiles ? boxes::detect_in_tiles(pixels, *tiles, find) : find({pixels}).at(0);
+  } catch (const DataError& error) {
+    throw DataError(fmt::format("image {}: {}", picture.ids.front(), error.what()));
+  }
+}
+
 }  // namespace
 
 Look look_at(models::DetectionModel& model, const Batch& on_device) {
@@ -102,20 +115,16 @@ Look look_at(models::DetectionModel& model, const Batch& on_device) {
   return look;
 }
 
+Look look_by(const boxes::Find& find, const Batch& picture, const std::optional<boxes::TileOptions>& tiles) {
+  return {.predictions = {}, .detections = padded(found_on(picture, tiles, find))};
+}
+
 Look look_in_tiles(models::DetectionModel& model, const Batch& picture, const TiledPictures& tiled,
                    const c10::Device& device) {
-  TORCH_CHECK(picture.size() == 1, "tiles are cut from one picture at a time, not from ", picture.size());
-  if (picture.image_weights.defined() && picture.image_weights[0].item<float>() == 0)  // a record that was left out
-    return {.predictions = {}, .detections = padded({})};
   Shown shown(model, tiled, device);
-  try {
-    std::vector<Detection> found =
-        boxes::detect_in_tiles(picture.images[0].permute({1, 2, 0}), tiled.tiles, std::ref(shown));
-    found.insert(found.end(), shown.not_finite().begin(), shown.not_finite().end());
-    return {.predictions = {}, .detections = padded(found), .broken_images = shown.is_broken() ? 1 : 0};
-  } catch (const DataError& error) {
-    throw DataError(fmt::format("image {}: {}", picture.ids.front(), error.what()));
-  }
+  std::vector<Detection> found = found_on(picture, tiled.tiles, std::ref(shown));
+  found.insert(found.end(), shown.not_finite().begin(), shown.not_finite().end());
+  return {.predictions = {}, .detections = padded(found), .broken_images = shown.is_broken() ? 1 : 0};
 }
 
 }  // namespace osprey::eval

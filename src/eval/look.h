@@ -1,6 +1,8 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 
+#include "osprey/boxes/tiles.h"
 #include "osprey/core/batch.h"
 #include "osprey/core/detections.h"
 #include "osprey/core/predictions.h"
@@ -18,6 +20,11 @@ struct Look {
 
 /// on_device  the batch, where the model is
 Look look_at(models::DetectionModel& model, const Batch& on_device);
+
+/// The detections that something else than a model finds on a picture, as a whole or in tiles.
+/// picture  a batch of one, of its own size, on the CPU
+/// throws   as `find` and `boxes::tiles_px`, with the picture's id
+Look look_by(const boxes::Find& find, const Batch& picture, const std::optional<boxes::TileOptions>& tiles);
 
 /// The detections on a picture that the model is shown in tiles, and how many pictures, 0 or 1, are broken.
 /// picture  a batch of one, of its own size, on the CPU

@@ -128,6 +128,7 @@ Detector::~Detector() = default;
 Detector::Detector(Detector&&) noexcept = default;
 
 int64_t Detector::batch_size() const { return impl_->card.batch_size; }
+int64_t Detector::step() const { return impl_->card.step; }
 
 std::vector<Detection> Detector::detect(const at::Tensor& image, double min_score) const {
   return detect(std::vector<at::Tensor>{image}, min_score).front();

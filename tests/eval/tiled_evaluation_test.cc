@@ -119,6 +119,31 @@ TEST(TiledEvaluation, DetectionsThatAreNotFiniteAreCountedAndNotMerged) {
   EXPECT_EQ(result.detections[0].found.boxes_px.size(), 2u) << "the one of each tile that is a number";
 }
 
+/// Finds an object in the middle of every picture.
+std::vector<std::vector<Detection>> middle(const std::vector<at::Tensor>& pictures) {
+  return {pictures.size(), {{.box = {0.25f, 0.25f, 0.75f, 0.75f}, .score = 0.9f, .class_id = 1}}};
+}
+
+TEST(FoundByAnother, WhatLooksInTheModelsPlaceSeesWholePicturesOrTheirTiles) {
+  EvaluationOptions options;
+  options.find = middle;
+  Batch left_out = picture(20, 20, {});
+  left_out.image_weights.zero_();
+  const EvaluationResult whole = run(white, {picture(40, 60, {{10, 15, 30, 45}}), left_out}, 1, options);
+  EXPECT_NEAR(whole.value("DetectionBoxes_Precision/mAP"), 1, 1e-12);
+  EXPECT_EQ(whole.num_images, 1);
+  for (const MetricValue& metric : whole.metrics)
+    EXPECT_THAT(metric.name, ::testing::Not(HasSubstr("Loss"))) << metric.name;
+
+  EvaluationOptions tiles = in_tiles(0);
+  tiles.find = middle;
+  EXPECT_EQ(run(white, {picture(40, 60, {})}, 1, tiles).detections[0].found.boxes_px.size(), 6u) << "one in each tile";
+
+  options.find = [](const auto&) -> std::vector<std::vector<Detection>> { throw DataError("cannot be looked at"); };
+  EXPECT_THAT([&] { run(white, {picture(40, 60, {})}, 1, options); },
+              ThrowsMessage<DataError>(HasSubstr("image sheet: cannot be looked at")));
+}
+
 TEST(TiledEvaluation, APictureOfTooManyTilesIsNamed) {
   EvaluationOptions options = in_tiles(0);
   options.tiled->tiles.side_px = 1;

@@ -22,6 +22,7 @@
 #include "osprey/eval/event_writer.h"
 #include "osprey/eval/reader_folder.h"
 #include "osprey/eval/report.h"
+#include "osprey/export/detector.h"
 #include "osprey/kernels/named_device.h"
 
 namespace osprey::tools {
@@ -53,25 +54,26 @@ class Progress {
   int64_t next_ = 1;
 };
 
-// A checkpoint_dir as the user means it, its config, and where results go.
+// A checkpoint_dir, or an exported model, as the user means it, its config, and where results go.
 class Evaluation {
  public:
   explicit Evaluation(const EvalFlags& flags) : flags_(flags) {
     checkpoints_ = !flags.checkpoint_dir.empty() ? flags.checkpoint_dir : flags.model_dir;
+    if (!flags.exported.empty()) checkpoints_ = flags.exported;
     if (checkpoints_.empty() && !flags.checkpoint.empty())
       checkpoints_ = fs::path(checkpoint::resolve(flags.checkpoint)).parent_path();
     if (checkpoints_.empty() && flags.checkpoint.empty())
       throw ConfigError(
-          "--checkpoint_dir (or --model_dir, or --checkpoint) is needed; or --ground_truth with --detections (see "
-          "--help)");
+          "--checkpoint_dir (or --model_dir, or --checkpoint), or --exported, is needed; or --ground_truth with "
+          "--detections (see --help)");
     output_ = !flags.model_dir.empty() ? fs::path(flags.model_dir) : checkpoints_;
     output_ /= in_tiles() ? fmt::format("eval_tiles_{}_{:g}", flags.tiles.side_px, flags.tiles.overlap) : "eval";
     const std::string config = !flags.config.pipeline_config.empty() ? flags.config.pipeline_config
                                                                      : (checkpoints_ / "pipeline.config").string();
     if (flags.config.pipeline_config.empty() && !fs::exists(config))
       throw DataError(fmt::format(
-          "{}: no training is there, for it has no pipeline.config; --pipeline_config names one that lies elsewhere",
-          checkpoints_.string()));
+          "{}: no {} is there, for it has no pipeline.config; --pipeline_config names one that lies elsewhere",
+          checkpoints_.string(), flags.exported.empty() ? "training" : "exported model"));
     pipeline_ = config::load_pipeline(config, flags.config.overrides);
     data::derive_classes(pipeline_);
     config::check(pipeline_);
@@ -83,6 +85,10 @@ class Evaluation {
     const c10::Device device = kernels::named_device(flags.device);
     eval::CheckpointEvaluatorOptions options{.reader = flags.reader, .skip_bad = flags.skip_bad, .device = device};
     if (in_tiles()) options.tiles = flags.tiles;
+    if (!flags.exported.empty()) {
+      exported_.emplace(flags.exported, device.str());
+      options.find = [this](const std::vector<at::Tensor>& pictures) { return exported_->detect(pictures); };
+    }
     evaluator_.emplace(pipeline_.root(), options);
     output_ = eval::reader_folder(pipeline_.root(), flags.reader, output_);
     if (pipeline_.message->eval_input_reader_size() > 1)
@@ -97,6 +103,11 @@ class Evaluation {
     } else if (flags_.several) {
       for (const Entry& entry : checkpoint::list_between(checkpoints_, flags_.first_step, flags_.last_step))
         evaluate_one_of_several(entry);
+    } else if (exported_) {
+      measure(flags_.exported, [&](int64_t& step) {
+        step = exported_->step();
+        return evaluator_->evaluate();
+      });
     } else {
       evaluate(checkpoint::resolve(!flags_.checkpoint.empty() ? fs::path(flags_.checkpoint) : checkpoints_));
     }
@@ -133,10 +144,17 @@ class Evaluation {
   }
 
   void evaluate(const fs::path& file) {
+    measure(file, [&](int64_t& step) { return evaluator_->evaluate(file, step); });
+  }
+
+  // Evaluates a model, and writes and shows what was found.
+  // evaluate  gives the result and the step of the checkpoint it is of
+  template <class Evaluate>
+  void measure(const fs::path& file, Evaluate evaluate) {
     const auto start = Clock::now();
     int64_t step = 0;
     evaluator_->options().progress = Progress();
-    const eval::EvaluationResult result = evaluator_->evaluate(file, step);
+    const eval::EvaluationResult result = evaluate(step);
     if (result.num_images == 0)
       throw DataError(fmt::format("{}: no image was evaluated; {} records were skipped since they cannot be used",
                                   file.string(), result.num_skipped));
@@ -193,8 +211,9 @@ class Evaluation {
   }
 
   const EvalFlags& flags_;
-  fs::path checkpoints_, output_;
+  fs::path checkpoints_, output_;  // the first: or the exported model's folder
   config::Pipeline pipeline_;
+  std::optional<Detector> exported_;
   std::optional<eval::CheckpointEvaluator> evaluator_;
   std::optional<eval::EventWriter> events_;
   std::string text_, unwritten_;  // the second: why the results of some checkpoint are not in the folder

@@ -9,7 +9,7 @@ namespace osprey::tools {
 void add_flags(CLI::App& app, EvalFlags& flags) {
   cli::add_config_flags(app, flags.config, /*required=*/false);
   app.get_option("--pipeline_config")
-      ->description("The pipeline.config; default: the one saved in the checkpoint's directory");
+      ->description("The pipeline.config; default: the one beside the checkpoint, or the exported model");
   app.add_option("--checkpoint_dir", flags.checkpoint_dir, "Where the checkpoints are; the newest is evaluated")
       ->group("Checkpoints");
   app.add_option("--model_dir", flags.model_dir,
@@ -41,6 +41,12 @@ void add_flags(CLI::App& app, EvalFlags& flags) {
       ->capture_default_str()
       ->check(cli::at_least(0))
       ->group("Checkpoints");
+  auto* exported = app.add_option("--exported", flags.exported,
+                                  "Evaluates the model.pt that export_model wrote to this folder, by the "
+                                  "pipeline.config there; results go to its eval/")
+                       ->group("Exported models");
+  for (CLI::Option* option : app.get_options())
+    if (option->get_group() == "Checkpoints") exported->excludes(option);
   app.add_option("--sample_1_of_n_eval_examples", flags.sample_1_of_n, "Evaluates every n-th example only")
       ->check(cli::at_least(1))
       ->group("Data");

@@ -11,7 +11,7 @@ namespace osprey::tools {
 
 struct EvalFlags {
   cli::ConfigFlags config;
-  std::string model_dir, checkpoint_dir, checkpoint;
+  std::string model_dir, checkpoint_dir, checkpoint, exported;
   bool several = false, watch = false, skip_bad = false;  // the first: all checkpoints from first_step to last_step
   double eval_timeout = 3600;
   int64_t first_step = 0, last_step = std::numeric_limits<int64_t>::max();

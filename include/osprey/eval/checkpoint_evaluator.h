@@ -46,6 +46,9 @@ struct CheckpointEvaluatorOptions {
   /// Pictures are looked at in tiles. What the config writes to export_path and visualization_export_dir is then not
   /// written: it would replace that of whole pictures.
   std::optional<boxes::TileOptions> tiles = {};
+  /// Looks at whole pictures, or their tiles, in the place of checkpoints: an exported model, which has its own
+  /// resizer.
+  boxes::Find find = {};
 };
 
 /// A detector and its evaluation data, built once from a config, for one checkpoint after the other.
@@ -61,6 +64,8 @@ class CheckpointEvaluator {
   /// Loads the checkpoint and evaluates it; `step` becomes the step it was written at.
   /// throws CheckpointError: damaged, or of another model
   EvaluationResult evaluate(const std::filesystem::path& checkpoint, int64_t& step);
+  /// Evaluates what `CheckpointEvaluatorOptions::find` finds.
+  EvaluationResult evaluate();
 
   /// To be changed before `evaluate`: progress, pictures and so on.
   EvaluationOptions& options() { return options_; }

@@ -51,6 +51,9 @@ struct EvaluationOptions {
   /// The source gives single pictures of their own size, which the model sees in tiles; there are no losses. None: the
   /// model sees the batches of the source.
   std::optional<TiledPictures> tiled = {};
+  /// The source gives single pictures of their own size, at which (or at whose tiles) this looks in the model's place;
+  /// there are no losses. None: the model looks.
+  boxes::Find find = {};
   c10::Device device = c10::Device(c10::kCPU);
   std::function<void(int64_t done, int64_t total)> progress = {};  ///< called after each batch
   std::function<bool()> should_stop = {};  ///< asked before each batch; true ends the evaluation, see `stopped`

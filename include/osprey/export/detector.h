@@ -35,6 +35,8 @@ class Detector {
 
   /// The batch size the model was exported with.
   int64_t batch_size() const;
+  /// The step of the checkpoint that it was made of.
+  int64_t step() const;
 
  private:
   struct Impl;
