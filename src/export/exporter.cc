@@ -208,14 +208,17 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
   report.real_images = real;
 
   ModelCard card;
-  std::optional<Calibration> rounding;
+  std::optional<Calibrator> calibrator;
+  const Calibration* calibration = nullptr;
   if (options.quantize) {
-    std::vector<Batch> examples;
-    for (const at::Tensor& picture : training_pictures(pipeline, labels, options.calibration_images))
-      examples.push_back(on_canvas(resize, *resizer, picture));
-    rounding = calibrate(*model, examples);
-    card.calibration_images = static_cast<int64_t>(examples.size());
-    made = write_served(&*rounding);
+    card.calibration_images =
+        show_training_pictures(pipeline, labels, options.calibration_images, [&](const at::Tensor& picture) {
+          const Batch batch = on_canvas(resize, *resizer, picture);
+          if (!calibrator) calibrator.emplace(*model, batch);
+          calibrator->show(batch);
+        });
+    calibration = &calibrator->result();
+    made = write_served(calibration);
     served = torch::jit::load(torchscript.path().string());
     report.rounding = agreement(*model, *resizer, served, options.batch_size, pictures);
   }
@@ -223,16 +226,14 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
     if (const auto form = bytes_of([&] { return onnx_model(made, options.batch_size); }, report.without_onnx))
       onnx.write(*form);
   if (options.tflite) {
+    const bool classifies = root->model().has_image_classifier();
     // Of a classifier the middle that its network sees, else the canvas.
     const std::array canvas = model->any_input_size() ? std::array{resize.height, resize.width} : model->input_size();
-    const Calibration* const calibration = rounding ? &*rounding : nullptr;
     const auto form = bytes_of(
         [&] {
-          const tflite::File file_of_model = root->model().has_image_classifier()
-                                                 ? tflite::classifier(*model, canvas, calibration)
-                                                 : tflite::detector(*model, canvas, calibration);
-          card.tflite_input = file_of_model.input_type;
-          return file_of_model.bytes;
+          const tflite::File whole = (classifies ? tflite::classifier : tflite::detector)(*model, canvas, calibration);
+          card.tflite_input = whole.input_type;
+          return whole.bytes;
         },
         report.without_tflite);
     if (form) {

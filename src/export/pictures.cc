@@ -14,26 +14,42 @@
 namespace osprey {
 namespace {
 
-std::vector<at::Tensor> pictures_of(const config::ConfigNode<proto::InputReader>& reader,
-                                    const config::LabelMap& labels, int64_t wanted) {
-  const auto examples = data::open_examples(reader, std::make_shared<config::LabelMap>(labels));
-  data::DecoderOptions options = data::decoder_options(reader, labels.max_id());
-  options.only_picture = true;
-  const data::ExampleDecoder decoder(options, nullptr);
-  data::ReadReport report;
-  std::vector<at::Tensor> pictures;
-  for (int64_t i = 0; i < std::min(wanted, examples->size()); ++i) {
-    const int64_t index = i * examples->size() / std::min(wanted, examples->size());
-    pictures.push_back(decoder.decode(examples->read(index), examples->origin(index), report).image);
+/// Some pictures of a reader's data, spread over it.
+class SpreadPictures {
+ public:
+  SpreadPictures(const config::ConfigNode<proto::InputReader>& reader, const config::LabelMap& labels, int64_t wanted)
+      : examples_(data::open_examples(reader, std::make_shared<config::LabelMap>(labels))),
+        decoder_(options(reader, labels), nullptr),
+        count_(std::min(wanted, examples_->size())) {}
+
+  int64_t size() const { return count_; }
+  at::Tensor picture(int64_t i) {
+    const int64_t index = i * examples_->size() / count_;
+    return decoder_.decode(examples_->read(index), examples_->origin(index), report_).image;
   }
-  return pictures;
-}
+
+ private:
+  static data::DecoderOptions options(const config::ConfigNode<proto::InputReader>& reader,
+                                      const config::LabelMap& labels) {
+    data::DecoderOptions options = data::decoder_options(reader, labels.max_id());
+    options.only_picture = true;
+    return options;
+  }
+
+  std::shared_ptr<data::ExampleIndex> examples_;
+  data::ExampleDecoder decoder_;
+  data::ReadReport report_;
+  int64_t count_;
+};
 
 std::vector<at::Tensor> evaluation_pictures(const config::Pipeline& pipeline, const config::LabelMap& labels,
                                             int64_t wanted) {
   if (pipeline.message->eval_input_reader_size() == 0) throw DataError("the config has no eval_input_reader");
-  return pictures_of(pipeline.root().child("eval_input_reader", 0, pipeline.message->eval_input_reader(0)), labels,
-                     wanted);
+  SpreadPictures spread(pipeline.root().child("eval_input_reader", 0, pipeline.message->eval_input_reader(0)), labels,
+                        wanted);
+  std::vector<at::Tensor> pictures;
+  for (int64_t i = 0; i < spread.size(); ++i) pictures.push_back(spread.picture(i));
+  return pictures;
 }
 
 }  // namespace
@@ -54,13 +70,26 @@ std::vector<at::Tensor> parity_pictures(const config::Pipeline& pipeline, const 
   return pictures;
 }
 
-std::vector<at::Tensor> training_pictures(const config::Pipeline& pipeline, const config::LabelMap& labels,
-                                          int64_t wanted) {
+int64_t show_training_pictures(const config::Pipeline& pipeline, const config::LabelMap& labels, int64_t wanted,
+                               const std::function<void(const at::Tensor& picture)>& look) {
   if (!pipeline.message->has_train_input_reader()) throw DataError("the config has no train_input_reader");
-  std::vector<at::Tensor> pictures =
-      pictures_of(pipeline.root().child("train_input_reader", pipeline.message->train_input_reader()), labels, wanted);
-  if (pictures.empty()) throw DataError("train_input_reader has no pictures");
-  return pictures;
+  SpreadPictures spread(pipeline.root().child("train_input_reader", pipeline.message->train_input_reader()), labels,
+                        wanted);
+  int64_t shown = 0;
+  std::string unreadable;
+  for (int64_t i = 0; i < spread.size(); ++i) {
+    try {
+      look(spread.picture(i));
+      ++shown;
+    } catch (const DataError& error) {
+      unreadable = error.what();
+    }
+  }
+  if (shown == 0) throw DataError("train_input_reader has no picture" + (unreadable.empty() ? "" : ": " + unreadable));
+  if (shown < spread.size())
+    SPDLOG_WARN("{} of {} pictures of train_input_reader are left out: {}", spread.size() - shown, spread.size(),
+                unreadable);
+  return shown;
 }
 
 Batch on_canvas(const ServedResize& size, const data::ImageResizer& resizer, const at::Tensor& picture) {

@@ -2,6 +2,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "export/served_module.h"
@@ -20,10 +21,12 @@ namespace osprey {
 std::vector<at::Tensor> parity_pictures(const config::Pipeline& pipeline, const config::LabelMap& labels,
                                         int64_t wanted, bool& real);
 
-/// Pictures of the training data, in the same way.
-/// throws  DataError, ConfigError where they cannot be read, or there is none
-std::vector<at::Tensor> training_pictures(const config::Pipeline& pipeline, const config::LabelMap& labels,
-                                          int64_t wanted);
+/// Shows pictures of the training data, in the same way, one after the other. Those that cannot be read are left out
+/// with a warning.
+/// returns  how many were shown
+/// throws   DataError, ConfigError where the data cannot be read, or there is no picture
+int64_t show_training_pictures(const config::Pipeline& pipeline, const config::LabelMap& labels, int64_t wanted,
+                               const std::function<void(const at::Tensor& picture)>& look);
 
 /// A picture on the canvas, as one image.
 Batch on_canvas(const ServedResize& size, const data::ImageResizer& resizer, const at::Tensor& picture);

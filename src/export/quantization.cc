@@ -4,7 +4,6 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
-#include <torch/csrc/jit/runtime/interpreter.h>
 
 #include <algorithm>
 #include <set>
@@ -182,8 +181,7 @@ std::shared_ptr<Graph> prepared(Graph& network) {
 
 }  // namespace
 
-Calibration calibrate(models::DetectionModel& model, const std::vector<Batch>& pictures) {
-  TORCH_CHECK(!pictures.empty(), "expected pictures to calibrate by");
+Calibrator::Calibrator(models::DetectionModel& model, const Batch& example) : model_(model) {
   const at::NoGradGuard no_gradients;
   const auto network = [&](torch::jit::Stack inputs) -> torch::jit::Stack {
     models::ModelInput input;
@@ -191,31 +189,33 @@ Calibration calibrate(models::DetectionModel& model, const std::vector<Batch>& p
     const models::Candidates found = model.candidates(model.predict(input));
     return {c10::ivalue::Tuple::create({found.boxes, found.scores})};
   };
-  const auto images_of = [&](const Batch& picture) { return model.preprocess(picture).images; };
-  const at::Tensor first = images_of(pictures.front());
-  const auto graph = prepared(*traced_network(model, {first}, network));
+  const at::Tensor images = model.preprocess(example).images;
+  const auto graph = prepared(*traced_network(model, {images}, network));
   if (std::ranges::any_of(graph->nodes(),
                           [](const Node* node) { return rounds(*node) && torch::jit::toIValue(node->input(0)); }))
     throw ConfigError("the network was trained for 8 bits, and is rounded by the ranges found there");
 
-  Calibration result{.rounds_picture = !pixel_of_zero(normalization_of(model, {first.size(2), first.size(3)}))};
-  for (Value* value : rounded_values(*graph, result.rounds_picture)) {
-    result.ranges.emplace_back();
-    const torch::jit::WithInsertPoint at_end(graph->return_node());
+  result_.rounds_picture = !pixel_of_zero(normalization_of(model, {images.size(2), images.size(3)}));
+  const std::vector<Value*> values = rounded_values(*graph, result_.rounds_picture);
+  result_.ranges.resize(values.size());
+  const torch::jit::WithInsertPoint at_end(graph->return_node());
+  for (Value* value : values)
     for (const char* extreme : {"aten::min", "aten::max"})
       graph->registerOutput(graph->insertNode(graph->create(c10::Symbol::fromQualString(extreme), {value}))->output());
+  code_ = std::make_unique<torch::jit::Code>(graph, "network");
+}
+
+Calibrator::~Calibrator() = default;
+
+void Calibrator::show(const Batch& picture) {
+  const at::NoGradGuard no_gradients;
+  torch::jit::Stack stack{model_.preprocess(picture).images};
+  torch::jit::InterpreterState(*code_).run(stack);
+  for (size_t i = 0; i < result_.ranges.size(); ++i) {
+    ValueRange& range = result_.ranges[i];
+    range.least = std::min(range.least, stack.at(1 + 2 * i).toTensor().item<float>());
+    range.largest = std::max(range.largest, stack.at(2 + 2 * i).toTensor().item<float>());
   }
-  const torch::jit::Code code(graph, "network");
-  for (const Batch& picture : pictures) {
-    torch::jit::Stack stack{images_of(picture)};
-    torch::jit::InterpreterState(code).run(stack);
-    for (size_t i = 0; i < result.ranges.size(); ++i) {
-      ValueRange& range = result.ranges[i];
-      range.least = std::min(range.least, stack.at(1 + 2 * i).toTensor().item<float>());
-      range.largest = std::max(range.largest, stack.at(2 + 2 * i).toTensor().item<float>());
-    }
-  }
-  return result;
 }
 
 void quantize(std::shared_ptr<Graph>& network, const Calibration& calibration) {

@@ -1,5 +1,6 @@
 #pragma once
 #include <torch/csrc/jit/ir/ir.h>
+#include <torch/csrc/jit/runtime/interpreter.h>
 
 #include <memory>
 #include <vector>
@@ -21,12 +22,24 @@ struct Calibration {
   std::vector<ValueRange> ranges = {};  ///< of what is rounded, in the order of the network
 };
 
-/// Finds the ranges of a model's values on pictures.
-///
-/// model     in evaluation mode
-/// pictures  at least one, each a batch of one picture on the canvas
-/// throws    ConfigError where the model was trained for 8 bits
-Calibration calibrate(models::DetectionModel& model, const std::vector<Batch>& pictures);
+/// Finds the ranges of a model's values on pictures: the widest of all.
+class Calibrator {
+ public:
+  /// model    in evaluation mode; must outlive this
+  /// example  a batch of one picture on the canvas, as all of `show` are; it does not count
+  /// throws   ConfigError where the model was trained for 8 bits
+  Calibrator(models::DetectionModel& model, const Batch& example);
+  ~Calibrator();
+
+  void show(const Batch& picture);
+  const Calibration& result() const { return result_; }
+
+ private:
+  models::DetectionModel& model_;
+  Calibration result_;
+  std::unique_ptr<torch::jit::Code>
+      code_;  ///< gives the least and the largest of each value behind what a network gives
+};
 
 /// Rounds a network to 8 bits after its training, by fake_quantize operations of libtorch: the weights of convolutions
 /// by a range for each channel of the result; and by one range each what convolutions, sums, products and the like give

@@ -547,7 +547,9 @@ TEST(Tflite, AClassifierGivesItsScores) {
   expect_close(found, expected, 1e-3, 1e-5, "scores");
   EXPECT_EQ(metadata_of(file)->output_tensor_metadata.at(0)->associated_files.at(0)->name, "labels.txt");
 
-  const Calibration calibration = calibrate(*model, {batch});
+  Calibrator calibrator(*model, batch);
+  calibrator.show(batch);
+  const Calibration& calibration = calibrator.result();
   EXPECT_TRUE(calibration.rounds_picture) << "each channel has a mean of its own, which no pixel stands for";
   const tflite::File rounded = tflite::classifier(*model, {224, 224}, &calibration);
   EXPECT_EQ(rounded.input_type, "uint8");
@@ -753,6 +755,26 @@ TEST(Export, ARoundedModelIsServedAsAnyOther) {
   ASSERT_FALSE(expected.empty());
   EXPECT_NE(found.front().score, expected.front().score);
   EXPECT_NEAR(found.front().score, expected.front().score, 0.2);
+}
+
+TEST(Export, PicturesThatCannotBeReadAreLeftOutOfTheCalibration) {
+  const TempDir folder;
+  save_run(*evaluated_model(toy_pipeline(), 3), folder);
+  const auto with = [&](int readable) {
+    data::RecordWriter writer(folder / "train.record");
+    for (int i = 0; i < readable; ++i) writer.write(osprey::testing::picture_record(64, 96).bytes());
+    writer.write(osprey::testing::picture_record(9, 9).strings("image/encoded", {"no picture"}).bytes());
+    writer.close();
+    export_model(toy_pipeline({"train_input_reader.tf_record_input_reader.input_path[0]=" + folder / "train.record"}),
+                 folder / "ckpt-5", folder / "exported", {.onnx = false, .quantize = true});
+  };
+  set_up_logging();  // to stderr
+  ::testing::internal::CaptureStderr();
+  with(2);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("1 of 3 pictures of train_input_reader are left out"));
+  EXPECT_EQ(read_model_card(folder / "exported/model_card.json").calibration_images, 2);
+  EXPECT_THAT([&] { with(0); }, ::testing::ThrowsMessage<DataError>(HasSubstr("train_input_reader has no picture: ")));
 }
 
 TEST(Export, WithoutPicturesOfTheTrainingNothingIsRounded) {

@@ -53,7 +53,7 @@ bool expect_the_same(const config::Pipeline& pipeline, bool rounded = false) {
     Batch picture;
     picture.images = images.to(at::kByte);
     picture.true_shapes = shapes;
-    calibration = calibrate(*model, {picture});
+    calibration = calibrated(*model, {picture});
   }
   const torch::jit::Module served = served_module(*model, {height, width, 0, 0}, 1, at::MemoryFormat::ChannelsLast,
                                                   calibration ? &*calibration : nullptr);

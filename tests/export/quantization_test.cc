@@ -161,8 +161,9 @@ TEST(Calibration, RangesAreTheWidestOfAllPictures) {
   const at::NoGradGuard no_gradients;
   testing::randomize(*model);
   model->eval();
-  const Calibration dark = calibrate(*model, {picture(0)}), light = calibrate(*model, {picture(255)}),
-                    both = calibrate(*model, {picture(255), picture(0)});
+  const Calibration dark = testing::calibrated(*model, {picture(0)}),
+                    light = testing::calibrated(*model, {picture(255)}),
+                    both = testing::calibrated(*model, {picture(255), picture(0)});
   ASSERT_EQ(both.ranges.size(), dark.ranges.size());
   EXPECT_GT(both.ranges.size(), 30) << "13 pairs of convolutions, layers behind them and heads";
   EXPECT_FALSE(both.rounds_picture);
@@ -177,12 +178,12 @@ TEST(Calibration, RangesAreTheWidestOfAllPictures) {
 TEST(Calibration, ANetworkThatWasTrainedFor8BitsIsRefused) {
   const auto model = models::build_model(quickstart({"graph_rewriter={quantization {delay: 1}}"}).root());
   model->eval();
-  EXPECT_THAT([&] { calibrate(*model, {picture(9)}); },
+  EXPECT_THAT([&] { Calibrator(*model, picture(9)); },
               ::testing::ThrowsMessage<ConfigError>(HasSubstr("was trained for 8 bits")));
   const auto by_channels =
       models::build_model(quickstart({"graph_rewriter={quantization {delay: 1 weights_per_channel: true}}"}).root());
   by_channels->eval();
-  EXPECT_THAT([&] { calibrate(*by_channels, {picture(9)}); },
+  EXPECT_THAT([&] { Calibrator(*by_channels, picture(9)); },
               ::testing::ThrowsMessage<ConfigError>(HasSubstr("was trained for 8 bits")));
 }
 

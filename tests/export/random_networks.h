@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "../src/export/quantization.h"
 #include "osprey/config/pipeline.h"
 #include "osprey/config/support.h"
 #include "osprey/models/builder.h"
@@ -56,6 +57,13 @@ inline std::shared_ptr<models::DetectionModel> quickstart_model(const std::vecto
 /// Root of the mean squared difference.
 inline double distance(const at::Tensor& a, const at::Tensor& b) {
   return (a.to(at::kDouble) - b.to(at::kDouble)).square().mean().sqrt().item<double>();
+}
+
+/// By what a model is rounded after pictures, each a batch of one on the canvas.
+inline Calibration calibrated(models::DetectionModel& model, const std::vector<Batch>& pictures) {
+  Calibrator calibrator(model, pictures.front());
+  for (const Batch& picture : pictures) calibrator.show(picture);
+  return calibrator.result();
 }
 
 /// The public configs of an SSD that is supported, each `parts`-th of them in the order of their names from `part` on.

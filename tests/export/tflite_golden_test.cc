@@ -189,7 +189,7 @@ void expect_rounded_in_tflite(const config::Pipeline& pipeline) {
   Batch batch;
   batch.images = at::randint(0, 256, {1, 3, height, width}, at::kByte).contiguous(at::MemoryFormat::ChannelsLast);
   batch.true_shapes = at::tensor({height, width}, at::kLong).unsqueeze(0);
-  const Calibration calibration = calibrate(*model, {batch});
+  const Calibration calibration = calibrated(*model, {batch});
   const std::string file = file_of(*model, &calibration);
 
   // Behind the heads; the picture's normalisation where channels differ; what Inception puts behind one another.
