@@ -20,6 +20,7 @@
 #include "export/served_module.h"
 #include "export/tflite/metadata.h"
 #include "export/tflite/model.h"
+#include "export/unchecked_file.h"
 #include "osprey/base/atomic_file.h"
 #include "osprey/base/error.h"
 #include "osprey/checkpoint/directory.h"
@@ -119,41 +120,6 @@ bool is_of_a_training(const fs::path& folder, const fs::path& exported) {
          fs::equivalent(fs::absolute(exported).parent_path(), folder, unreadable);
 }
 
-/// A form of the model until it is checked and has its name; removed where that does not come.
-class UncheckedFile {
- public:
-  explicit UncheckedFile(const fs::path& name)
-      : name_(name), path_(name.parent_path() / ("." + name.filename().string() + ".unchecked")) {}
-  ~UncheckedFile() {
-    std::error_code ignored;
-    fs::remove(path_, ignored);
-  }
-  UncheckedFile(const UncheckedFile&) = delete;
-  UncheckedFile& operator=(const UncheckedFile&) = delete;
-
-  const fs::path& path() const { return path_; }
-  void write(const std::string& bytes) {
-    write_whole(path_, bytes);
-    is_written_ = true;
-  }
-  bool is_written() const { return is_written_; }
-  /// Where it was not written, one of an earlier export goes, which is not of this model.
-  void give_name() const {
-    std::error_code failed;
-    if (is_written_)
-      fs::rename(path_, name_, failed);
-    else
-      fs::remove(name_, failed);
-    if (failed)
-      throw DataError(
-          fmt::format("{}: cannot be {}: {}", name_.string(), is_written_ ? "written" : "removed", failed.message()));
-  }
-
- private:
-  fs::path name_, path_;
-  bool is_written_ = false;
-};
-
 /// The bytes of a further form of the model; nothing, and why, where that form lacks what the model does.
 std::optional<std::string> bytes_of(const std::function<std::string()>& form, std::string& why_not) {
   try {
@@ -164,6 +130,111 @@ std::optional<std::string> bytes_of(const std::function<std::string()>& form, st
     why_not = fmt::format("a bug of Osprey: {}", error.what_without_backtrace());
   }
   return std::nullopt;
+}
+
+/// The forms of a model in a folder. They have no names there until all are written and checked.
+class ExportedModel {
+ public:
+  /// All of them must outlive this.
+  ExportedModel(models::DetectionModel& model, const data::ImageResizer& resizer, const ServedResize& resize,
+                const ExportOptions& options, const fs::path& folder)
+      : model_(model),
+        resizer_(resizer),
+        resize_(resize),
+        options_(options),
+        torchscript_(folder / "model.pt"),
+        onnx_(folder / "model.onnx"),
+        tflite_(folder / "model.tflite") {}
+
+  /// Writes the served form and compares it with the model.
+  ExportReport serve(const std::vector<at::Tensor>& pictures) {
+    write_served();
+    torch::jit::Module loaded = load_served();
+    return compare(model_, resizer_, loaded, options_.batch_size, pictures, options_.parity_tolerance);
+  }
+
+  /// Takes note of the ranges that the network's values have on a picture.
+  void calibrate_by(const at::Tensor& picture) {
+    const Batch batch = on_canvas(resize_, resizer_, picture);
+    if (!calibrator_) calibrator_.emplace(model_, batch);
+    calibrator_->show(batch);
+  }
+
+  /// Writes the served form again, rounded by these ranges, as all that is added after it will be.
+  RoundingReport round(const std::vector<at::Tensor>& pictures) {
+    write_served();
+    torch::jit::Module loaded = load_served();
+    return agreement(model_, resizer_, loaded, options_.batch_size, pictures);
+  }
+
+  /// returns  whether it is there; `why_not` where it is not
+  bool add_onnx(std::string& why_not) {
+    const auto bytes = bytes_of([&] { return onnx_model(served_, options_.batch_size); }, why_not);
+    if (bytes) onnx_.write(*bytes);
+    return bytes.has_value();
+  }
+
+  /// returns  the type of its input; nothing, and why, where it is not there
+  std::optional<std::string> add_tflite(const config::LabelMap& labels, bool classifies, std::string& why_not) {
+    // Of a classifier the middle that its network sees, else the canvas.
+    const std::array canvas = model_.any_input_size() ? std::array{resize_.height, resize_.width} : model_.input_size();
+    std::string input_type;
+    const auto bytes = bytes_of(
+        [&] {
+          const tflite::File file = (classifies ? tflite::classifier : tflite::detector)(model_, canvas, calibration());
+          input_type = file.input_type;
+          return file.bytes;
+        },
+        why_not);
+    if (!bytes) return std::nullopt;
+    tflite_.write(*bytes);
+    tflite::attach_labels(tflite_.path(), labels, model_.num_classes());
+    return input_type;
+  }
+
+  void give_names() const {
+    for (const UncheckedFile* file : {&torchscript_, &onnx_, &tflite_}) file->give_name();
+  }
+
+ private:
+  const Calibration* calibration() const { return calibrator_ ? &calibrator_->result() : nullptr; }
+
+  void write_served() {
+    served_ = served_module(model_, resize_, options_.batch_size, options_.memory_format, calibration());
+    std::ostringstream bytes;  // libtorch's own writer of files ends the program where the disk is full
+    served_.save(bytes);
+    torchscript_.write(std::move(bytes).str());
+  }
+
+  torch::jit::Module load_served() const { return torch::jit::load(torchscript_.path().string()); }
+
+  models::DetectionModel& model_;
+  const data::ImageResizer& resizer_;
+  const ServedResize& resize_;
+  const ExportOptions& options_;
+  UncheckedFile torchscript_, onnx_, tflite_;
+  torch::jit::Module served_;
+  std::optional<Calibrator> calibrator_;
+};
+
+/// What the card says but for the checkpoint and further forms.
+ModelCard card_of(const models::DetectionModel& model, const proto::ImageResizer& image_resizer,
+                  const ServedResize& resize, const ExportOptions& options, const ExportReport& report) {
+  ModelCard card;
+  card.batch_size = options.batch_size;
+  card.memory_format = options.memory_format == at::MemoryFormat::Contiguous ? "contiguous" : "channels_last";
+  card.input_height = resize.height;
+  card.input_width = resize.width;
+  google::protobuf::TextFormat::Printer printer;
+  printer.SetSingleLineMode(true);
+  printer.PrintToString(image_resizer, &card.resizer);
+  card.num_classes = model.num_classes();
+  card.max_detections = model.nms_options().max_total_detections;
+  card.parity_images = report.images;
+  card.parity_detections = report.detections;
+  card.max_box_difference = report.max_box_difference;
+  card.max_score_difference = report.max_score_difference;
+  return card;
 }
 
 }  // namespace
@@ -190,79 +261,30 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
   std::error_code failed;
   fs::create_directories(output_dir, failed);
   if (failed) throw DataError(output_dir + ": cannot be created: " + failed.message());
-  const fs::path folder(output_dir);
-  UncheckedFile torchscript(folder / "model.pt"), onnx(folder / "model.onnx"), tflite(folder / "model.tflite");
-  const auto write_served = [&](const Calibration* calibration) {
-    const torch::jit::Module made =
-        served_module(*model, resize, options.batch_size, options.memory_format, calibration);
-    std::ostringstream bytes;  // libtorch's own writer of files ends the program where the disk is full
-    made.save(bytes);
-    torchscript.write(std::move(bytes).str());
-    return made;
-  };
-  torch::jit::Module made = write_served(nullptr);
+  ExportedModel exported(*model, *resizer, resize, options, output_dir);
   bool real = true;
   const std::vector<at::Tensor> pictures = parity_pictures(pipeline, labels, options.parity_images, real);
-  torch::jit::Module served = torch::jit::load(torchscript.path().string());
-  ExportReport report = compare(*model, *resizer, served, options.batch_size, pictures, options.parity_tolerance);
+  ExportReport report = exported.serve(pictures);
   report.real_images = real;
-
-  ModelCard card;
-  std::optional<Calibrator> calibrator;
-  const Calibration* calibration = nullptr;
+  ModelCard card = card_of(*model, *image_resizer, resize, options, report);
   if (options.quantize) {
     card.calibration_images =
-        show_training_pictures(pipeline, labels, options.calibration_images, [&](const at::Tensor& picture) {
-          const Batch batch = on_canvas(resize, *resizer, picture);
-          if (!calibrator) calibrator.emplace(*model, batch);
-          calibrator->show(batch);
-        });
-    calibration = &calibrator->result();
-    made = write_served(calibration);
-    served = torch::jit::load(torchscript.path().string());
-    report.rounding = agreement(*model, *resizer, served, options.batch_size, pictures);
+        show_training_pictures(pipeline, labels, options.calibration_images,
+                               [&](const at::Tensor& picture) { exported.calibrate_by(picture); });
+    report.rounding = exported.round(pictures);
   }
-  if (options.onnx)
-    if (const auto form = bytes_of([&] { return onnx_model(made, options.batch_size); }, report.without_onnx))
-      onnx.write(*form);
-  if (options.tflite) {
-    const bool classifies = root->model().has_image_classifier();
-    // Of a classifier the middle that its network sees, else the canvas.
-    const std::array canvas = model->any_input_size() ? std::array{resize.height, resize.width} : model->input_size();
-    const auto form = bytes_of(
-        [&] {
-          const tflite::File whole = (classifies ? tflite::classifier : tflite::detector)(*model, canvas, calibration);
-          card.tflite_input = whole.input_type;
-          return whole.bytes;
-        },
-        report.without_tflite);
-    if (form) {
-      tflite.write(*form);
-      tflite::attach_labels(tflite.path(), labels, model->num_classes());
-    }
-  }
+  if (options.onnx) card.has_onnx = exported.add_onnx(report.without_onnx);
+  if (options.tflite)
+    card.tflite_input = exported.add_tflite(labels, root->model().has_image_classifier(), report.without_tflite);
 
   card.model_type = feature_extractor;
   card.step = step;
-  card.batch_size = options.batch_size;
-  card.memory_format = options.memory_format == at::MemoryFormat::Contiguous ? "contiguous" : "channels_last";
-  card.input_height = resize.height;
-  card.input_width = resize.width;
-  google::protobuf::TextFormat::Printer printer;
-  printer.SetSingleLineMode(true);
-  printer.PrintToString(*image_resizer, &card.resizer);
-  card.num_classes = model->num_classes();
-  card.max_detections = model->nms_options().max_total_detections;
   card.moving_averages = averages;
-  card.parity_images = report.images;
-  card.parity_detections = report.detections;
-  card.max_box_difference = report.max_box_difference;
-  card.max_score_difference = report.max_score_difference;
-  card.has_onnx = onnx.is_written();
+  const fs::path folder(output_dir);
   write_whole(folder / "pipeline.config", config::effective_text(*pipeline.message));
   config::write_label_map(labels, (folder / "label_map.pbtxt").string());
   write_whole(folder / "model_card.json", to_json(card));
-  for (const UncheckedFile* file_of_form : {&torchscript, &onnx, &tflite}) file_of_form->give_name();
+  exported.give_names();
   return report;
 }
 

@@ -192,9 +192,8 @@ void expect_rounded_in_tflite(const config::Pipeline& pipeline) {
   const Calibration calibration = calibrated(*model, {batch});
   const std::string file = file_of(*model, &calibration);
 
-  // Behind the heads; the picture's normalisation where channels differ; what Inception puts behind one another.
+  // Behind the heads, and what Inception puts behind one another.
   std::set<std::string> on_floats = {"CONCATENATION", "RESHAPE"};
-  if (calibration.rounds_picture) on_floats.insert({"MUL", "ADD", "QUANTIZE"});
   if (pipeline.message->model().ssd().feature_extractor().type().starts_with("ssd_inception"))
     on_floats.insert({"AVERAGE_POOL_2D", "DIV", "MAX_POOL_2D", "PAD", "QUANTIZE"});
   EXPECT_EQ(operations_on_floats(file), on_floats);

@@ -28,12 +28,6 @@ std::optional<TensorType> type_of_numbers(torch::jit::Graph& network) {
 
 at::Tensor of_channels(const std::array<float, 3>& values) { return at::tensor(at::ArrayRef<float>(values)); }
 
-Value with_normalization(Graph& graph, const Value& picture, const Shape& shape, const at::Tensor& factor,
-                         const at::Tensor& addend) {
-  const Value scaled = graph.add(BuiltinOperator_MUL, {picture, graph.constant(factor)}, shape, MulOptionsT());
-  return graph.add(BuiltinOperator_ADD, {scaled, graph.constant(addend)}, shape, AddOptionsT());
-}
-
 /// What a network takes, of a picture as `pixel / 127.5 - 1`.
 Value normalized(Graph& graph, const Shape& shape, const nn::Normalization& wanted) {
   constexpr double kRounding = 1e-5;
@@ -42,27 +36,43 @@ Value normalized(Graph& graph, const Shape& shape, const nn::Normalization& want
   if (at::allclose(factor, at::ones({3}), kRounding, kRounding) &&
       at::allclose(addend, at::zeros({3}), kRounding, kRounding))
     return picture;
-  return with_normalization(graph, picture, shape, factor, addend);
+  const Value scaled = graph.add(BuiltinOperator_MUL, {picture, graph.constant(factor)}, shape, MulOptionsT());
+  return graph.add(BuiltinOperator_ADD, {scaled, graph.constant(addend)}, shape, AddOptionsT());
+}
+
+/// A picture of pixels as numbers inside the network.
+Value pixels_as_numbers(Graph& graph, const Shape& shape, Steps steps) {
+  const Value picture = graph.input(kInput, shape);
+  graph.set_steps(picture, TensorType_UINT8, steps);
+  if (graph.type_of_numbers() == TensorType_UINT8) return picture;
+  steps.zero -= kSigned;
+  const Value numbers = graph.add(BuiltinOperator_QUANTIZE, {picture}, shape);
+  graph.set_steps(numbers, TensorType_INT8, steps);
+  return numbers;
+}
+
+/// The values of a picture that each channel's factor and addend give: a convolution, so that it can be by numbers with
+/// a range for the weight of each channel.
+Value by_channels(Graph& graph, const Value& pixels, const nn::Normalization& normalization) {
+  constexpr int64_t kLargest = 127;
+  Steps steps{.axis = 3};
+  for (const float scale : normalization.scale) steps.scales.push_back(scale / kLargest);
+  const Value numbers = graph.constant(at::full({1, 1, 1, 3}, kLargest, at::kChar), steps),
+              weights = graph.add(BuiltinOperator_DEQUANTIZE, {numbers}, {1, 1, 1, 3});
+  DepthwiseConv2DOptionsT options;
+  options.padding = Padding_VALID;
+  options.stride_h = options.stride_w = options.depth_multiplier = 1;
+  return graph.add(BuiltinOperator_DEPTHWISE_CONV_2D,
+                   {pixels, weights, graph.constant(of_channels(normalization.offset))}, graph.shape(pixels), options);
 }
 
 /// A picture of pixels, as the values that its normalisation gives; where one pixel stands for zero, to within half a
 /// step, as that is a whole number.
 Value pixels(Graph& graph, const Shape& shape, const nn::Normalization& normalization) {
-  Value numbers = graph.input(kInput, shape);
   const auto zero = pixel_of_zero(normalization);
-  if (!zero) {
-    graph.set_steps(numbers, TensorType_UINT8, {.scales = {1}});
-    return with_normalization(graph, graph.add(BuiltinOperator_DEQUANTIZE, {numbers}, shape), shape,
-                              of_channels(normalization.scale), of_channels(normalization.offset));
-  }
-  Steps steps{.scales = {normalization.scale[0]}, .zero = *zero};
-  graph.set_steps(numbers, TensorType_UINT8, steps);
-  if (graph.type_of_numbers() == TensorType_INT8) {
-    steps.zero -= kSigned;
-    numbers = graph.add(BuiltinOperator_QUANTIZE, {numbers}, shape);
-    graph.set_steps(numbers, TensorType_INT8, steps);
-  }
-  return graph.add(BuiltinOperator_DEQUANTIZE, {numbers}, shape);
+  const Steps steps = zero ? Steps{.scales = {normalization.scale[0]}, .zero = *zero} : Steps{.scales = {1}};
+  const Value values = graph.add(BuiltinOperator_DEQUANTIZE, {pixels_as_numbers(graph, shape, steps)}, shape);
+  return zero ? values : by_channels(graph, values, normalization);
 }
 
 }  // namespace
