@@ -8,6 +8,25 @@
 #include "osprey/data/reader_classes.h"
 #include "osprey/export/exporter.h"
 
+namespace {
+
+void tell_of_rounding(const osprey::RoundingReport& rounding) {
+  const std::string by = fmt::format("rounded to 8 bits by {} pictures", rounding.calibration_images);
+  if (rounding.detections == 0) {
+    SPDLOG_WARN("{}; nothing scores 0.5 on the pictures compared, so that what this costs is not known", by);
+    return;
+  }
+  osprey::cli::print(
+      fmt::format("{} it finds {} of {} detections that score 0.5 or more, scores {:.2g} off on average\n", by,
+                  rounding.found, rounding.detections, rounding.mean_score_difference));
+  if (2 * rounding.found < rounding.detections)
+    SPDLOG_WARN(
+        "the rounded network is not the one that was trained; more --calibration_images may help, or a training for 8 "
+        "bits (graph_rewriter)");
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   CLI::App app{"Writes the served form of a trained model and checks it against the checkpoint."};
   osprey::cli::ConfigFlags config;
@@ -61,15 +80,12 @@ int main(int argc, char** argv) {
                   ? "what lies between two numbers of 8 bits falls to either side"
                   : "were its batch-norm averages trained long enough?");
         osprey::cli::print(fmt::format(
-            "{}/model.pt agrees with the checkpoint on {} {}: {} detections, boxes within {:.2g}, scores within "
+            "{}/model.pt{} agrees with the checkpoint on {} {}: {} detections, boxes within {:.2g}, scores within "
             "{:.2g}\n",
-            output_dir, report.images - report.left_to_rounding,
+            output_dir, report.rounding ? ", before it is rounded," : "", report.images - report.left_to_rounding,
             report.real_images ? "evaluation pictures" : "pictures of noise", report.detections,
             report.max_box_difference, report.max_score_difference));
-        if (const auto& rounding = report.rounding)
-          osprey::cli::print(fmt::format(
-              "rounded to 8 bits it finds {} of {} detections that score 0.5 or more, scores {:.2g} off on average\n",
-              rounding->found, rounding->detections, rounding->mean_score_difference));
+        if (report.rounding) tell_of_rounding(*report.rounding);
         const auto tell = [&](const char* file, const char* is_what, const std::string& why_not) {
           if (why_not.empty())
             osprey::cli::print(fmt::format("{}/{} is {}\n", output_dir, file, is_what));

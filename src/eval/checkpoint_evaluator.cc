@@ -96,10 +96,10 @@ CheckpointEvaluator::CheckpointEvaluator(const Root& root, const CheckpointEvalu
   if (options.tiles) {
     data::check_source(reader, source);
     options_.tiled = {*options.tiles, data::shape_of(source), source.resizer};
-    options_.detections_file.clear();
-    options_.visualization_dir.clear();
   }
   if (options.tiles || options.find) {
+    options_.detections_file.clear();
+    options_.visualization_dir.clear();
     if (reader->has_custom())
       reader.fail("custom", fmt::format("gives pictures of the network's size, and {} whole ones",
                                         options.find ? "an exported model takes" : "tiles are cut from"));
@@ -120,8 +120,9 @@ EvaluationResult CheckpointEvaluator::evaluate(const std::filesystem::path& chec
   return eval::evaluate(*model_, *source_, categories_, options_);
 }
 
-EvaluationResult CheckpointEvaluator::evaluate() {
-  TORCH_CHECK(options_.find, "there is nothing to evaluate but checkpoints");
+EvaluationResult CheckpointEvaluator::evaluate_found(const std::filesystem::path& file) {
+  TORCH_CHECK(options_.find, "nothing was given that finds");
+  if (look_at_names_) std::exchange(look_at_names_, nullptr)(file);
   return eval::evaluate(*model_, *source_, categories_, options_);
 }
 

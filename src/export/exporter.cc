@@ -12,11 +12,11 @@
 #include <optional>
 #include <sstream>
 
+#include "export/calibration.h"
 #include "export/model_card.h"
 #include "export/onnx/model.h"
 #include "export/parity.h"
 #include "export/pictures.h"
-#include "export/quantization.h"
 #include "export/served_module.h"
 #include "export/tflite/metadata.h"
 #include "export/tflite/model.h"
@@ -28,6 +28,7 @@
 #include "osprey/checkpoint/tensorflow_checkpoint.h"
 #include "osprey/config/effective.h"
 #include "osprey/config/label_map.h"
+#include "osprey/config/resolve.h"
 #include "osprey/config/support.h"
 #include "osprey/data/image_resizer.h"
 #include "osprey/eval/checkpoint_evaluator.h"
@@ -153,18 +154,19 @@ class ExportedModel {
     return compare(model_, resizer_, loaded, options_.batch_size, pictures, options_.parity_tolerance);
   }
 
-  /// Takes note of the ranges that the network's values have on a picture.
-  void calibrate_by(const at::Tensor& picture) {
-    const Batch batch = on_canvas(resize_, resizer_, picture);
-    if (!calibrator_) calibrator_.emplace(model_, batch);
-    calibrator_->show(batch);
-  }
-
-  /// Writes the served form again, rounded by these ranges, as all that is added after it will be.
-  RoundingReport round(const std::vector<at::Tensor>& pictures) {
+  /// Writes the served form again, rounded by the ranges that its values have on pictures of the training, as all that
+  /// is added after it will be.
+  RoundingReport quantize(const config::Pipeline& pipeline, const config::LabelMap& labels,
+                          const std::vector<at::Tensor>& pictures) {
+    calibrator_.emplace(model_, std::array{resize_.height, resize_.width});
+    const int64_t count = show_training_pictures(
+        pipeline, labels, options_.calibration_images,
+        [&](const at::Tensor& picture) { calibrator_->show(on_canvas(resize_, resizer_, picture)); });
     write_served();
     torch::jit::Module loaded = load_served();
-    return agreement(model_, resizer_, loaded, options_.batch_size, pictures);
+    RoundingReport report = agreement(model_, resizer_, loaded, options_.batch_size, pictures);
+    report.calibration_images = count;
+    return report;
   }
 
   /// returns  whether it is there; `why_not` where it is not
@@ -247,6 +249,8 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
   const std::unique_ptr<data::ImageResizer> resizer = data::build_image_resizer(image_resizer);
   const ServedResize resize = resize_of(image_resizer, *resizer);
 
+  if (options.quantize && config::trains_for_8_bits(*root))
+    root.fail("graph_rewriter", "the network is trained for 8 bits, and rounded by the ranges found there already");
   const fs::path file = checkpoint::resolve(checkpoint);
   if (is_of_a_training(output_dir, file))
     throw ConfigError(fmt::format(
@@ -267,12 +271,7 @@ ExportReport export_model(const config::Pipeline& pipeline, const std::string& c
   ExportReport report = exported.serve(pictures);
   report.real_images = real;
   ModelCard card = card_of(*model, *image_resizer, resize, options, report);
-  if (options.quantize) {
-    card.calibration_images =
-        show_training_pictures(pipeline, labels, options.calibration_images,
-                               [&](const at::Tensor& picture) { exported.calibrate_by(picture); });
-    report.rounding = exported.round(pictures);
-  }
+  if (options.quantize) card.rounding = report.rounding = exported.quantize(pipeline, labels, pictures);
   if (options.onnx) card.has_onnx = exported.add_onnx(report.without_onnx);
   if (options.tflite)
     card.tflite_input = exported.add_tflite(labels, root->model().has_image_classifier(), report.without_tflite);

@@ -41,8 +41,12 @@ std::string to_json(const ModelCard& card) {
                     {"detection_boxes", "float [B, D, 4]: ymin, xmin, ymax, xmax, fractions of the picture"},
                     {"detection_scores", "float [B, D]"},
                     {"detection_classes", "float [B, D]: ids of label_map.pbtxt, from 1"}};
-  if (card.calibration_images > 0)
-    json["quantization"] = {{"bits", 8}, {"calibration_images", card.calibration_images}};
+  if (const auto& rounding = card.rounding)
+    json["quantization"] = {{"bits", 8},
+                            {"calibration_images", rounding->calibration_images},
+                            {"detections", rounding->detections},
+                            {"found", rounding->found},
+                            {"mean_score_difference", rounding->mean_score_difference}};
   json["parity"] = {{"images", card.parity_images},
                     {"detections", card.parity_detections},
                     {"max_box_difference", card.max_box_difference},
@@ -72,7 +76,11 @@ ModelCard read_model_card(const std::string& file) {
     card.parity_detections = json.at("parity").at("detections");
     card.max_box_difference = json.at("parity").at("max_box_difference");
     card.max_score_difference = json.at("parity").at("max_score_difference");
-    if (json.contains("quantization")) card.calibration_images = json.at("quantization").at("calibration_images");
+    if (json.contains("quantization")) {
+      const nlohmann::json& rounding = json.at("quantization");
+      card.rounding = {rounding.at("calibration_images"), rounding.at("detections"), rounding.at("found"),
+                       rounding.at("mean_score_difference")};
+    }
     card.has_onnx = json.contains("onnx");
     if (json.contains("tflite")) card.tflite_input = json.at("tflite").at("input").at("type").get<std::string>();
     return card;

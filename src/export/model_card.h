@@ -3,6 +3,8 @@
 #include <optional>
 #include <string>
 
+#include "osprey/export/exporter.h"
+
 namespace osprey {
 
 /// What a served folder says of itself, in model_card.json.
@@ -18,8 +20,8 @@ struct ModelCard {
   bool moving_averages = false;
   int64_t parity_images = 0, parity_detections = 0;
   double max_box_difference = 0, max_score_difference = 0;
-  int64_t calibration_images = 0;  ///< by which the network was rounded to 8 bits; 0: it was not
-  bool has_onnx = false;           ///< whether model.onnx is there, too
+  std::optional<RoundingReport> rounding = std::nullopt;  ///< where it was rounded to 8 bits after its training
+  bool has_onnx = false;                                  ///< whether model.onnx is there, too
   std::optional<std::string> tflite_input =
       std::nullopt;  ///< type of model.tflite's: "float32" or "uint8"; none: no file
 };

@@ -203,7 +203,7 @@ RoundingReport agreement(models::DetectionModel& model, const data::ImageResizer
   const at::NoGradGuard no_gradients;
   RoundingReport report;
   for (const at::Tensor& image : images) {
-    const std::vector<Found> rounded = found_by_served(served, batch_size, image);
+    std::vector<Found> rounded = found_by_served(served, batch_size, image);
     for (const Found& one : found_by_model(model, on_canvas(served_resize(served), resizer, image))) {
       if (one.score < kSure) continue;
       ++report.detections;
@@ -213,6 +213,7 @@ RoundingReport agreement(models::DetectionModel& model, const data::ImageResizer
       if (same == rounded.end()) continue;
       ++report.found;
       report.mean_score_difference += std::abs(one.score - same->score);
+      rounded.erase(same);
     }
   }
   if (report.found > 0) report.mean_score_difference /= static_cast<double>(report.found);

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "export/quantization.h"
 #include "export/served_script.h"
 #include "export/traced_network.h"
 
@@ -26,7 +27,7 @@ torch::jit::Module network_module(models::DetectionModel& model, const ServedRes
     return {c10::ivalue::Tuple::create({boxes.to(at::kFloat), found.scores.to(at::kFloat)})};
   };
   std::shared_ptr<torch::jit::Graph> graph = traced_network(model, {images, shapes}, network);
-  if (calibration != nullptr) quantize(graph, *calibration);
+  if (calibration != nullptr) graph = quantized(*graph, *calibration);
   // A convolution's map takes the format of its weights where the two differ.
   for (torch::jit::Node* node : graph->nodes())
     if (node->kind() == c10::prim::Constant && node->hasAttribute(c10::attr::value) &&

@@ -3,12 +3,13 @@
 
 #include <cstdint>
 
-#include "export/quantization.h"
 #include "osprey/boxes/non_max_suppression.h"
 #include "osprey/models/detection_model.h"
 #include "osprey/protos/image_resizer.pb.h"
 
 namespace osprey {
+
+struct Calibration;
 
 /// How pictures of any size reach the canvas; read from an image_resizer message.
 struct ServedResize {

@@ -15,8 +15,7 @@
 namespace osprey::nn {
 namespace {
 
-constexpr double kDecay = 0.999;   // of the moving averages
-constexpr int64_t kLargest = 127;  // number of weights that have a range for each channel
+constexpr double kDecay = 0.999;  // of the moving averages
 
 /// What a moving average becomes by a further value after so many steps: as without bias, of a biased average that
 /// starts at zero, over 1 - kDecay^steps. (In float32, as TensorFlow's: the first steps' rounding errors, some 1e-5 of
@@ -56,7 +55,7 @@ at::Tensor scales_of_channels(const at::Tensor& largest) {
   // A channel of next to no weights has the step of one with this share of the layer's largest weight: runtimes round
   // biases to 32 bits in steps of weight times map, and would have no number for one of any size in smaller steps.
   constexpr double kLeastShare = 1e-4, kLeastStep = 1e-30;
-  return (at::maximum(largest, kLeastShare * largest.max()) / kLargest).clamp_min(kLeastStep);
+  return (at::maximum(largest, kLeastShare * largest.max()) / kLargestWeight).clamp_min(kLeastStep);
 }
 
 FakeQuantize::FakeQuantize(const FakeQuantizeOptions& options)
@@ -100,7 +99,7 @@ at::Tensor FakeQuantize::by_channels(const at::Tensor& x) const {
     zeros = at::zeros_like(scales);  // as floats: libtorch would read whole numbers back from a GPU to look at them
   }
   at::Tensor rounded =
-      at::fake_quantize_per_channel_affine(x.to(at::kFloat), scales, zeros, /*axis=*/0, -kLargest, kLargest)
+      at::fake_quantize_per_channel_affine(x.to(at::kFloat), scales, zeros, /*axis=*/0, -kLargestWeight, kLargestWeight)
           .to(x.scalar_type());
   if (!torch::jit::tracer::isTracing()) rounded = at::where(x.isnan(), x, rounded);
   return is_training() && options_.delay > 1 ? at::where(local_step_ + 1 >= options_.delay, rounded, x) : rounded;

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <set>
 
+#include "../src/export/calibration.h"
 #include "../src/export/cpu_convolutions.h"
 #include "../src/export/cpu_roundings.h"
 #include "../src/export/model_card.h"
@@ -547,10 +548,10 @@ TEST(Tflite, AClassifierGivesItsScores) {
   expect_close(found, expected, 1e-3, 1e-5, "scores");
   EXPECT_EQ(metadata_of(file)->output_tensor_metadata.at(0)->associated_files.at(0)->name, "labels.txt");
 
-  Calibrator calibrator(*model, batch);
+  Calibrator calibrator(*model, {224, 224});
   calibrator.show(batch);
   const Calibration& calibration = calibrator.result();
-  EXPECT_TRUE(calibration.rounds_picture) << "each channel has a mean of its own, which no pixel stands for";
+  EXPECT_FALSE(calibration.pixel_step) << "each channel has a mean of its own, which no pixel stands for";
   const tflite::File rounded = tflite::classifier(*model, {224, 224}, &calibration);
   EXPECT_EQ(rounded.input_type, "uint8");
   const at::Tensor by_rounded =
@@ -739,7 +740,8 @@ TEST(Export, ARoundedModelIsServedAsAnyOther) {
   const auto card = testing::read_json(folder / "exported/model_card.json");
   EXPECT_EQ(card.at("quantization").at("calibration_images"), 2);
   EXPECT_EQ(card.at("tflite").at("input").at("type"), "uint8");
-  EXPECT_EQ(read_model_card(folder / "exported/model_card.json").calibration_images, 2);
+  EXPECT_EQ(read_model_card(folder / "exported/model_card.json").rounding->calibration_images, 2);
+  EXPECT_EQ(read_model_card(folder / "exported/model_card.json").rounding->found, report.rounding->found);
   const auto size = [&](const std::string& file) { return static_cast<double>(fs::file_size(folder / file)); };
 
   const ExportReport plain =
@@ -755,6 +757,41 @@ TEST(Export, ARoundedModelIsServedAsAnyOther) {
   ASSERT_FALSE(expected.empty());
   EXPECT_NE(found.front().score, expected.front().score);
   EXPECT_NEAR(found.front().score, expected.front().score, 0.2);
+}
+
+TEST(Export, RoundedModelsTakeSeveralPicturesAndPadThem) {
+  const TempDir folder;
+  const std::string padded =
+      "model.ssd.image_resizer={keep_aspect_ratio_resizer {min_dimension: 64 max_dimension: 96 pad_to_max_dimension: "
+      "true}}";
+  const config::Pipeline pipeline =
+      toy_pipeline({padded, "train_input_reader.tf_record_input_reader.input_path[0]=" + folder / "train.record"});
+  save_run(*evaluated_model(pipeline, 3), folder);
+  {
+    data::RecordWriter writer(folder / "train.record");
+    writer.write(osprey::testing::picture_record(50, 96).bytes());
+    writer.close();
+  }
+  const auto found = [&](int64_t batch_size) {
+    const std::string to = folder / ("exported" + std::to_string(batch_size));
+    export_model(pipeline, folder / "ckpt-5", to, {.batch_size = batch_size, .onnx = false, .quantize = true});
+    return Detector(to).detect(pictures()[1]);
+  };
+  const auto one = found(1), two = found(2);
+  ASSERT_FALSE(one.empty());
+  ASSERT_EQ(one.size(), two.size());
+  EXPECT_NEAR(one.front().score, two.front().score, 0.02) << "the same ranges; values fall to either side of a border";
+}
+
+TEST(Export, ANetworkThatWasTrainedFor8BitsIsNotRoundedAgain) {
+  const TempDir folder;
+  EXPECT_THAT(
+      [&] {
+        export_model(toy_pipeline({"graph_rewriter={quantization {delay: 1}}",
+                                   "train_input_reader.tf_record_input_reader.input_path[0]=nowhere.record"}),
+                     folder / "ckpt-5", folder / "exported", {.quantize = true});
+      },
+      ::testing::ThrowsMessage<ConfigError>(HasSubstr("graph_rewriter: the network is trained for 8 bits")));
 }
 
 TEST(Export, PicturesThatCannotBeReadAreLeftOutOfTheCalibration) {
@@ -773,7 +810,7 @@ TEST(Export, PicturesThatCannotBeReadAreLeftOutOfTheCalibration) {
   with(2);
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               HasSubstr("1 of 3 pictures of train_input_reader are left out"));
-  EXPECT_EQ(read_model_card(folder / "exported/model_card.json").calibration_images, 2);
+  EXPECT_EQ(read_model_card(folder / "exported/model_card.json").rounding->calibration_images, 2);
   EXPECT_THAT([&] { with(0); }, ::testing::ThrowsMessage<DataError>(HasSubstr("train_input_reader has no picture: ")));
 }
 

@@ -9,11 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "../src/export/tflite/rules.h"
 #include "export/random_networks.h"
 #include "export/traced_function.h"
 #include "osprey/base/error.h"
 #include "osprey/config/pipeline.h"
 #include "osprey/models/builder.h"
+#include "support/runtimes.h"
 
 namespace osprey {
 namespace {
@@ -34,11 +36,10 @@ Tensor convolved(const Tensor& x, int64_t channels = 4) {
 }
 
 /// A function's network, rounded by `ranges` numbers of ranges from -2 to 3.
-Graph rounded(const Function& function, size_t ranges, bool rounds_picture = false) {
-  Graph graph = testing::traced(function, input_map());
-  quantize(graph,
-           {.rounds_picture = rounds_picture, .ranges = std::vector(ranges, ValueRange{.least = -2, .largest = 3})});
-  return graph;
+Graph rounded(const Function& function, size_t ranges, std::optional<float> pixel_step = 0.01f) {
+  const Graph graph = testing::traced(function, input_map());
+  return quantized(*graph,
+                   {.pixel_step = pixel_step, .ranges = std::vector(ranges, ValueRange{.least = -2, .largest = 3})});
 }
 
 /// The operations whose results are rounded, in their order.
@@ -106,7 +107,7 @@ TEST(Quantization, RoundsThePictureWhereItIsToldTo) {
     return std::vector{convolved(at::constant_pad_nd(x, {1, 1})), convolved(x, 5)};
   };
   EXPECT_THAT(rounded_operations(rounded(network, 2)), ElementsAre("_convolution", "_convolution"));
-  EXPECT_THAT(rounded_operations(rounded(network, 3, /*rounds_picture=*/true)),
+  EXPECT_THAT(rounded_operations(rounded(network, 3, /*pixel_step=*/{})),
               ElementsAre("picture", "_convolution", "_convolution"));
 }
 
@@ -144,6 +145,63 @@ TEST(Quantization, GatesHaveNumbersFrom0To1) {
     }
 }
 
+/// What LiteRT makes of a rounded network: of a picture of numbers, as values 0.02 apart.
+Tensor in_tflite(const Graph& network, const Tensor& numbers) {
+  tflite::Graph graph("rounded");
+  graph.set_type_of_numbers(tflite::TensorType_INT8);
+  const tflite::Shape shape = tflite::channels_last(numbers.sizes().vec());
+  const tflite::Value input = graph.input("x", shape);
+  graph.set_steps(input, tflite::TensorType_INT8, {.scales = {0.02f}});
+  tflite::Value values = graph.add(tflite::BuiltinOperator_DEQUANTIZE, {input}, shape);
+  values.is_map = true;
+  graph.output("y", write_network<tflite::Operation>(graph, *network, 1, {values}, tflite::rule).at(0));
+  return testing::run_tflite(graph.file(), {{"x", numbers.permute({0, 2, 3, 1})}}).at("y").permute({0, 3, 1, 2});
+}
+
+TEST(Quantization, WhatIsNextToNothingIsRoundedAsRuntimesCanCompute) {
+  if (!testing::has_tflite_runtime()) GTEST_SKIP() << testing::kNoTfliteRuntime;
+  const Tensor numbers = at::arange(-96, 96, at::kInt).view({1, 3, 8, 8}).to(at::kChar),
+               x = numbers.to(at::kFloat) * 0.02;
+  const auto biased = [](const Tensor& map, double scale, double bias) {
+    return at::conv2d(map, at::linspace(-1, 1.3, 4 * map.size(1)).view({4, map.size(1), 1, 1}) * scale,
+                      at::full({4}, bias));
+  };
+  struct Case {
+    const char* name;
+    Function network;
+    std::vector<ValueRange> ranges;
+  };
+  const ValueRange nothing{}, tiny{.least = 0, .largest = 1e-9f}, prior{.least = -5};
+  for (const auto& [name, network, ranges] : std::vector<Case>{
+           {"a map that is zero",
+            [&](const Tensor& map) { return std::vector{biased(at::relu(biased(map, 1, -100)), 1, -4.6)}; },
+            {nothing, prior}},
+           {"a sum that is zero",
+            [&](const Tensor& map) {
+              const Tensor one = biased(map, 1, 0);
+              return std::vector{biased(at::relu(one + biased(map, 1, -100)), 1, -4.6)};
+            },
+            {{-4, 4}, {-104, 0}, nothing, prior}},
+           {"a bias beside a map of next to nothing",
+            [&](const Tensor& map) { return std::vector{biased(at::relu(biased(map, 1e-9, 0)), 1, -4.6)}; },
+            {tiny, prior}},
+           {"a bias beside weights of next to nothing",
+            [&](const Tensor& map) { return std::vector{biased(at::relu(biased(map, 1, 0)), 1e-12, -4.6)}; },
+            {{0, 4}, prior}},
+           {"a product that is zero",
+            [&](const Tensor& map) {
+              const Tensor one = at::relu(biased(map, 1, -100));
+              return std::vector{biased(one * biased(map, 1, 0), 1, -4.6)};
+            },
+            {nothing, {-4, 4}, nothing, prior}}}) {
+    SCOPED_TRACE(name);
+    const Graph graph = quantized(*testing::traced(network, x), {.pixel_step = 0.02f, .ranges = ranges});
+    const Tensor found = in_tflite(graph, numbers);
+    EXPECT_LE((found - run(graph, x)[0]).abs().max().item<double>(), 0.021);
+    EXPECT_NEAR(found.mean().item<double>(), -4.6, 0.02);
+  }
+}
+
 Batch picture(int64_t value) {
   Batch batch;
   batch.images = at::full({1, 3, 64, 64}, value, at::kByte);
@@ -166,7 +224,7 @@ TEST(Calibration, RangesAreTheWidestOfAllPictures) {
                     both = testing::calibrated(*model, {picture(255), picture(0)});
   ASSERT_EQ(both.ranges.size(), dark.ranges.size());
   EXPECT_GT(both.ranges.size(), 30) << "13 pairs of convolutions, layers behind them and heads";
-  EXPECT_FALSE(both.rounds_picture);
+  EXPECT_TRUE(both.pixel_step);
   for (size_t i = 0; i < both.ranges.size(); ++i) {
     EXPECT_EQ(both.ranges[i].least, std::min(dark.ranges[i].least, light.ranges[i].least)) << i;
     EXPECT_EQ(both.ranges[i].largest, std::max(dark.ranges[i].largest, light.ranges[i].largest)) << i;
@@ -178,13 +236,19 @@ TEST(Calibration, RangesAreTheWidestOfAllPictures) {
 TEST(Calibration, ANetworkThatWasTrainedFor8BitsIsRefused) {
   const auto model = models::build_model(quickstart({"graph_rewriter={quantization {delay: 1}}"}).root());
   model->eval();
-  EXPECT_THAT([&] { Calibrator(*model, picture(9)); },
-              ::testing::ThrowsMessage<ConfigError>(HasSubstr("was trained for 8 bits")));
+  EXPECT_THAT(
+      [&] {
+        Calibrator(*model, {64, 64});
+      },
+      ::testing::ThrowsMessage<ConfigError>(HasSubstr("was trained for 8 bits")));
   const auto by_channels =
       models::build_model(quickstart({"graph_rewriter={quantization {delay: 1 weights_per_channel: true}}"}).root());
   by_channels->eval();
-  EXPECT_THAT([&] { Calibrator(*by_channels, picture(9)); },
-              ::testing::ThrowsMessage<ConfigError>(HasSubstr("was trained for 8 bits")));
+  EXPECT_THAT(
+      [&] {
+        Calibrator(*by_channels, {64, 64});
+      },
+      ::testing::ThrowsMessage<ConfigError>(HasSubstr("was trained for 8 bits")));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "../src/export/quantization.h"
+#include "../src/export/calibration.h"
 #include "osprey/config/pipeline.h"
 #include "osprey/config/support.h"
 #include "osprey/models/builder.h"
@@ -61,7 +61,7 @@ inline double distance(const at::Tensor& a, const at::Tensor& b) {
 
 /// By what a model is rounded after pictures, each a batch of one on the canvas.
 inline Calibration calibrated(models::DetectionModel& model, const std::vector<Batch>& pictures) {
-  Calibrator calibrator(model, pictures.front());
+  Calibrator calibrator(model, {pictures.front().images.size(2), pictures.front().images.size(3)});
   for (const Batch& picture : pictures) calibrator.show(picture);
   return calibrator.result();
 }

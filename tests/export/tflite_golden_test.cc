@@ -91,13 +91,16 @@ int64_t zero_of_picture(const std::string& file) {
   return graph.tensors[static_cast<size_t>(graph.inputs[0])]->quantization->zero_point[0];
 }
 
+/// What computes with floats behind the heads.
+const std::set<std::string> kBehindTheHeads = {"CONCATENATION", "RESHAPE"};
+
 /// The quickstart's detector with changes, for 8 bits.
 struct RoundedNetwork {
   const char* name;
   std::vector<std::string> changes;
   bool by_channels = true;  ///< whether the weights of each channel have a range of their own
   /// What computes with floats: what is behind the heads; in Inception also what reads maps of different ranges.
-  std::set<std::string> on_floats = {"CONCATENATION", "RESHAPE"};
+  std::set<std::string> on_floats = kBehindTheHeads;
 };
 
 void PrintTo(const RoundedNetwork& network, std::ostream* out) { *out << network.name; }
@@ -145,12 +148,16 @@ INSTANTIATE_TEST_SUITE_P(
                                       "QUANTIZE", "RESHAPE"}}),
     [](const auto& network) { return network.param.name; });
 
+std::shared_ptr<models::DetectionModel> spaghetti_net() {
+  return quickstart_model(
+      {"model.ssd.feature_extractor={type: 'ssd_spaghettinet' spaghettinet_arch_name: "
+       "'spaghettinet_edgetpu_s' conv_hyperparams {initializer {truncated_normal_initializer {}}}}",
+       "model.ssd.anchor_generator={ssd_anchor_generator {num_layers: 5 aspect_ratios: 1}}"});
+}
+
 TEST(TfliteOfSpaghettiNet, TakesFloatsAndRoundsSomeMaps) {
   const at::NoGradGuard no_gradients;
-  const auto model =
-      quickstart_model({"model.ssd.feature_extractor={type: 'ssd_spaghettinet' spaghettinet_arch_name: "
-                        "'spaghettinet_edgetpu_s' conv_hyperparams {initializer {truncated_normal_initializer {}}}}",
-                        "model.ssd.anchor_generator={ssd_anchor_generator {num_layers: 5 aspect_ratios: 1}}"});
+  const auto model = spaghetti_net();
   const std::string file = file_of(*model);
   const std::set<std::string> on_floats = operations_on_floats(file);
   EXPECT_TRUE(on_floats.contains("CONV_2D") && on_floats.contains("QUANTIZE")) << ::testing::PrintToString(on_floats);
@@ -173,34 +180,28 @@ CodesAndLogits rounded_in_libtorch(models::DetectionModel& model, const Calibrat
     return {codes_and_logits(model.predict(input))};
   };
   auto graph = traced_network(model, {images}, network);
-  quantize(graph, calibration);
+  graph = quantized(*graph, calibration);
   torch::jit::Stack stack{images};
   torch::jit::InterpreterState(torch::jit::Code(graph, "network")).run(stack);
   const auto results = stack.at(0).toTuple();
   return {results->elements()[0].toTensor(), results->elements()[1].toTensor()};
 }
 
-void expect_rounded_in_tflite(const config::Pipeline& pipeline) {
-  const auto model = models::build_model(pipeline.root());
+/// Expects that a network which is rounded after its training gives in TensorFlow Lite what it gives in libtorch.
+/// on_floats  the operations that compute with floats there
+void expect_rounded_in_tflite(models::DetectionModel& model, const std::set<std::string>& on_floats) {
   const at::NoGradGuard no_gradients;
-  randomize(*model);
-  model->eval();
-  const auto [height, width] = model->input_size();
+  const auto [height, width] = model.input_size();
   Batch batch;
   batch.images = at::randint(0, 256, {1, 3, height, width}, at::kByte).contiguous(at::MemoryFormat::ChannelsLast);
   batch.true_shapes = at::tensor({height, width}, at::kLong).unsqueeze(0);
-  const Calibration calibration = calibrated(*model, {batch});
-  const std::string file = file_of(*model, &calibration);
-
-  // Behind the heads, and what Inception puts behind one another.
-  std::set<std::string> on_floats = {"CONCATENATION", "RESHAPE"};
-  if (pipeline.message->model().ssd().feature_extractor().type().starts_with("ssd_inception"))
-    on_floats.insert({"AVERAGE_POOL_2D", "DIV", "MAX_POOL_2D", "PAD", "QUANTIZE"});
+  const Calibration calibration = calibrated(model, {batch});
+  const std::string file = file_of(model, &calibration);
   EXPECT_EQ(operations_on_floats(file), on_floats);
 
-  const at::Tensor images = model->preprocess(batch).images;
-  const CodesAndLogits exact = in_libtorch(*model, images), expected = rounded_in_libtorch(*model, calibration, images),
-                       moved = rounded_in_libtorch(*model, calibration, images * (1 + 1e-4 * at::randn_like(images))),
+  const at::Tensor images = model.preprocess(batch).images;
+  const CodesAndLogits exact = in_libtorch(model, images), expected = rounded_in_libtorch(model, calibration, images),
+                       moved = rounded_in_libtorch(model, calibration, images * (1 + 1e-4 * at::randn_like(images))),
                        found = in_tflite(file, batch.images.permute({0, 2, 3, 1}));
   // Both distances are those of values that fell to the other side of a border: 0.9 to 1.25 of one another.
   EXPECT_LE(distance(found.codes, expected.codes), 1.6 * distance(moved.codes, expected.codes));
@@ -208,6 +209,13 @@ void expect_rounded_in_tflite(const config::Pipeline& pipeline) {
   // What rounding costs grows with the depth of what has no limit: 0.43 of the spread at the most, in MnasFPN.
   EXPECT_LE(distance(expected.codes, exact.codes), 0.6 * exact.codes.std().item<double>());
   EXPECT_LE(distance(expected.logits, exact.logits), 0.6 * exact.logits.std().item<double>());
+}
+
+TEST(TfliteOfSpaghettiNet, ComputesWith8BitsOnceItIsRounded) {
+  if (!has_tflite_runtime()) GTEST_SKIP() << kNoTfliteRuntime;
+  std::set<std::string> on_floats = kBehindTheHeads;
+  on_floats.insert("QUANTIZE");  // of maps put behind one another, each rounded by its own range
+  expect_rounded_in_tflite(*spaghetti_net(), on_floats);
 }
 
 class Tflite : public ::testing::TestWithParam<int> {};
@@ -227,7 +235,17 @@ TEST_P(Tflite, HoldsTheRoundedNetworkOfEveryConfig) {
   if (!has_tflite_runtime()) GTEST_SKIP() << kNoTfliteRuntime;
   for (const std::filesystem::path& file : public_configs(GetParam(), kNumParts)) {
     SCOPED_TRACE(file.filename().string());
-    expect_rounded_in_tflite(small(file));
+    const config::Pipeline pipeline = small(file);
+    const auto model = models::build_model(pipeline.root());
+    {
+      const at::NoGradGuard no_gradients;
+      randomize(*model);
+    }
+    model->eval();
+    std::set<std::string> on_floats = kBehindTheHeads;
+    if (pipeline.message->model().ssd().feature_extractor().type().starts_with("ssd_inception"))
+      on_floats.insert({"AVERAGE_POOL_2D", "DIV", "MAX_POOL_2D", "PAD", "QUANTIZE"});
+    expect_rounded_in_tflite(*model, on_floats);
   }
 }
 INSTANTIATE_TEST_SUITE_P(Parts, Tflite, ::testing::Range(0, kNumParts));

@@ -58,23 +58,24 @@ class Progress {
 class Evaluation {
  public:
   explicit Evaluation(const EvalFlags& flags) : flags_(flags) {
-    checkpoints_ = !flags.checkpoint_dir.empty() ? flags.checkpoint_dir : flags.model_dir;
-    if (!flags.exported.empty()) checkpoints_ = flags.exported;
-    if (checkpoints_.empty() && !flags.checkpoint.empty())
-      checkpoints_ = fs::path(checkpoint::resolve(flags.checkpoint)).parent_path();
-    if (checkpoints_.empty() && flags.checkpoint.empty())
+    folder_ = !flags.checkpoint_dir.empty() ? flags.checkpoint_dir : flags.model_dir;
+    if (!flags.exported.empty()) folder_ = flags.exported;
+    if (folder_.empty() && !flags.checkpoint.empty())
+      folder_ = fs::path(checkpoint::resolve(flags.checkpoint)).parent_path();
+    if (folder_.empty() && flags.checkpoint.empty())
       throw ConfigError(
           "--checkpoint_dir (or --model_dir, or --checkpoint), or --exported, is needed; or --ground_truth with "
           "--detections (see --help)");
-    output_ = !flags.model_dir.empty() ? fs::path(flags.model_dir) : checkpoints_;
+    output_ = !flags.model_dir.empty() ? fs::path(flags.model_dir) : folder_;
     output_ /= in_tiles() ? fmt::format("eval_tiles_{}_{:g}", flags.tiles.side_px, flags.tiles.overlap) : "eval";
-    const std::string config = !flags.config.pipeline_config.empty() ? flags.config.pipeline_config
-                                                                     : (checkpoints_ / "pipeline.config").string();
+    const std::string config =
+        !flags.config.pipeline_config.empty() ? flags.config.pipeline_config : (folder_ / "pipeline.config").string();
     if (flags.config.pipeline_config.empty() && !fs::exists(config))
       throw DataError(fmt::format(
           "{}: no {} is there, for it has no pipeline.config; --pipeline_config names one that lies elsewhere",
-          checkpoints_.string(), flags.exported.empty() ? "training" : "exported model"));
+          folder_.string(), flags.exported.empty() ? "training" : "exported model"));
     pipeline_ = config::load_pipeline(config, flags.config.overrides);
+    if (!flags.exported.empty()) name_classes_by((folder_ / "label_map.pbtxt").string());
     data::derive_classes(pipeline_);
     config::check(pipeline_);
     config::require_configured_paths(pipeline_, {"eval_input_reader"});
@@ -101,15 +102,15 @@ class Evaluation {
     if (flags_.watch) {
       watch();
     } else if (flags_.several) {
-      for (const Entry& entry : checkpoint::list_between(checkpoints_, flags_.first_step, flags_.last_step))
+      for (const Entry& entry : checkpoint::list_between(folder_, flags_.first_step, flags_.last_step))
         evaluate_one_of_several(entry);
     } else if (exported_) {
       measure(flags_.exported, [&](int64_t& step) {
         step = exported_->step();
-        return evaluator_->evaluate();
+        return evaluator_->evaluate_found(fs::path(flags_.exported) / "model.pt");
       });
     } else {
-      evaluate(checkpoint::resolve(!flags_.checkpoint.empty() ? fs::path(flags_.checkpoint) : checkpoints_));
+      evaluate(checkpoint::resolve(!flags_.checkpoint.empty() ? fs::path(flags_.checkpoint) : folder_));
     }
     std::string json = all_json_.empty() ? "" : all_json_.front();
     if (flags_.several) {  // a list, one entry per checkpoint
@@ -125,6 +126,16 @@ class Evaluation {
   }
 
  private:
+  // Where a label map of the config is not here, the exported model's is taken: paths are relative to where a training
+  // ran.
+  void name_classes_by(const std::string& copy) {
+    std::error_code unreadable;
+    for (proto::InputReader& reader : *pipeline_.message->mutable_eval_input_reader())
+      if (!reader.has_label_map() && !fs::is_regular_file(reader.label_map_path(), unreadable) &&
+          fs::is_regular_file(copy, unreadable))
+        reader.set_label_map_path(copy);
+  }
+
   bool in_tiles() const { return flags_.tiles.side_px > 0; }
 
   // One that is damaged, or that a training has removed meanwhile, does not keep the others from being evaluated.
@@ -183,7 +194,7 @@ class Evaluation {
   // Steps of the training that is watched, as it said itself when it began (or went on); those of the config where it
   // has not begun.
   int64_t planned_steps() const {
-    std::ifstream info(checkpoints_ / "run_info.json");
+    std::ifstream info(folder_ / "run_info.json");
     const nlohmann::json run = nlohmann::json::parse(info, nullptr, /*allow_exceptions=*/false);
     if (const int64_t stopped = integer_of(run, "stopped_early_at"); stopped > 0) return stopped;
     const int64_t said = integer_of(run, "num_steps"),
@@ -195,14 +206,14 @@ class Evaluation {
   // came for eval_timeout seconds.
   void watch() {
     auto waiting_since = Clock::now();
-    SPDLOG_INFO("watching {} for checkpoints", checkpoints_.string());
+    SPDLOG_INFO("watching {} for checkpoints", folder_.string());
     while (last_step_ < planned_steps()) {
-      const std::optional<Entry> newest = checkpoint::latest(checkpoints_);
+      const std::optional<Entry> newest = checkpoint::latest(folder_);
       if (newest && newest->step > last_step_) {
         evaluate_one_of_several(*newest);
         waiting_since = Clock::now();
       } else if (seconds_since(waiting_since) > flags_.eval_timeout) {
-        SPDLOG_INFO("no new checkpoint in {} for {} s", checkpoints_.string(), flags_.eval_timeout);
+        SPDLOG_INFO("no new checkpoint in {} for {} s", folder_.string(), flags_.eval_timeout);
         return;
       } else {
         std::this_thread::sleep_for(std::chrono::milliseconds(500));
@@ -211,7 +222,7 @@ class Evaluation {
   }
 
   const EvalFlags& flags_;
-  fs::path checkpoints_, output_;  // the first: or the exported model's folder
+  fs::path folder_, output_;  // of the checkpoints, or the exported model; and of results
   config::Pipeline pipeline_;
   std::optional<Detector> exported_;
   std::optional<eval::CheckpointEvaluator> evaluator_;

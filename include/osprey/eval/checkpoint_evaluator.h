@@ -44,7 +44,7 @@ struct CheckpointEvaluatorOptions {
   bool skip_bad = false;  ///< leave out, and count, records that cannot be used
   c10::Device device = c10::Device(c10::kCPU);
   /// Pictures are looked at in tiles. What the config writes to export_path and visualization_export_dir is then not
-  /// written: it would replace that of whole pictures.
+  /// written, nor with `find`: it would replace that of the training.
   std::optional<boxes::TileOptions> tiles = {};
   /// Looks at whole pictures, or their tiles, in the place of checkpoints: an exported model, which has its own
   /// resizer.
@@ -65,7 +65,8 @@ class CheckpointEvaluator {
   /// throws CheckpointError: damaged, or of another model
   EvaluationResult evaluate(const std::filesystem::path& checkpoint, int64_t& step);
   /// Evaluates what `CheckpointEvaluatorOptions::find` finds.
-  EvaluationResult evaluate();
+  /// file  that it looks by, with its own label map beside it
+  EvaluationResult evaluate_found(const std::filesystem::path& file);
 
   /// To be changed before `evaluate`: progress, pictures and so on.
   EvaluationOptions& options() { return options_; }

@@ -24,8 +24,9 @@ struct ExportOptions {
 
 /// How a network that was rounded to 8 bits compares with what it was.
 struct RoundingReport {
-  int64_t detections = 0;  ///< that score half or more without rounding
-  int64_t found = 0;       ///< of these, those that the rounded network finds, too: of the class, with an IoU of half
+  int64_t calibration_images = 0;  ///< pictures that gave the ranges
+  int64_t detections = 0;          ///< that score half or more without rounding
+  int64_t found = 0;  ///< of these, those that the rounded network finds, too: of the class, with an IoU of half
   double mean_score_difference = 0;  ///< of these
 };
 
@@ -55,20 +56,19 @@ struct ExportReport {
 ///                    [1, D, 4], classes [1, D] from 0, scores [1, D] and their number [1]; of a classifier `scores`
 ///                    [1, C]. Holds the names of the classes. Nothing here runs it
 ///   pipeline.config, label_map.pbtxt, model_card.json
-/// With `quantize` all of them hold the network as it computes with 8 bits, whatever its type.
 /// Resize, normalisation, decoding and suppression are inside the first two; a picture is resized before the third.
 /// model.pt is loaded again from disk and must find what the checkpoint finds; the files get their final names only
-/// then.
+/// then. With `quantize` the network is rounded after that, whatever its type, and how much it still finds is reported:
+/// all three then hold it as it computes with 8 bits.
 ///
 /// The names of the classes are those of an evaluation; where the config's file of them is not there, of the
 /// label_map.pbtxt beside the checkpoint.
 ///
 /// checkpoint  file, prefix or folder (its newest); moving averages are exported where eval_config asks for them
-/// throws  ConfigError: the config asks for what cannot be exported, the label map has more classes than the model, or
+/// throws  ConfigError: the config asks for what cannot be exported, the label map has more classes than the model,
 ///         output_dir is that of a training, or a network that was trained for 8 bits is to be rounded;
-///         CheckpointError: config and checkpoint do not fit; DataError: output_dir cannot be written, or there are no pictures to
-///         round by; ExportError: the
-///         file finds something else
+///         CheckpointError: config and checkpoint do not fit; DataError: output_dir cannot be written, or there are no
+///         pictures to round by; ExportError: the file finds something else
 ExportReport export_model(const config::Pipeline& pipeline, const std::string& checkpoint,
                           const std::string& output_dir, const ExportOptions& options = {});
 

@@ -31,7 +31,10 @@ struct AffineNumbers {
 /// first  of the numbers, of which the last one is 255
 AffineNumbers numbers_of_range(float least, float largest, int64_t first = 0);
 
-/// The scales of the weights of a convolution for numbers from -127 to 127, where each channel has its own.
+/// The largest number of weights where each channel has a range of its own; the least is as far below zero.
+inline constexpr int64_t kLargestWeight = 127;
+
+/// The scales of the weights of a convolution, where each channel has its own.
 /// largest  [channels] float32: of each channel, without sign
 at::Tensor scales_of_channels(const at::Tensor& largest);
 

@@ -3,8 +3,11 @@
 #include <cstdint>
 #include <string>
 
-#include "export/quantization.h"
 #include "osprey/models/detection_model.h"
+
+namespace osprey {
+struct Calibration;
+}
 
 namespace osprey::tflite {
 

@@ -5,9 +5,11 @@
 #include <optional>
 
 #include "export/normalization.h"
+#include "export/quantization.h"
 #include "export/tflite/rules.h"
 #include "export/traced_network.h"
 #include "osprey/base/error.h"
+#include "osprey/nn/fake_quantize.h"
 
 namespace osprey::tflite {
 namespace {
@@ -54,10 +56,9 @@ Value pixels_as_numbers(Graph& graph, const Shape& shape, Steps steps) {
 /// The values of a picture that each channel's factor and addend give: a convolution, so that it can be by numbers with
 /// a range for the weight of each channel.
 Value by_channels(Graph& graph, const Value& pixels, const nn::Normalization& normalization) {
-  constexpr int64_t kLargest = 127;
   Steps steps{.axis = 3};
-  for (const float scale : normalization.scale) steps.scales.push_back(scale / kLargest);
-  const Value numbers = graph.constant(at::full({1, 1, 1, 3}, kLargest, at::kChar), steps),
+  for (const float scale : normalization.scale) steps.scales.push_back(scale / nn::kLargestWeight);
+  const Value numbers = graph.constant(at::full({1, 1, 1, 3}, nn::kLargestWeight, at::kChar), steps),
               weights = graph.add(BuiltinOperator_DEQUANTIZE, {numbers}, {1, 1, 1, 3});
   DepthwiseConv2DOptionsT options;
   options.padding = Padding_VALID;
@@ -88,7 +89,7 @@ std::vector<Value> add_network(Graph& graph, models::DetectionModel& model, cons
     return {function(model.predict(input))};
   };
   auto traced = traced_network(model, {images}, network);
-  if (calibration != nullptr) quantize(traced, *calibration);
+  if (calibration != nullptr) traced = quantized(*traced, *calibration);
   const auto numbers = type_of_numbers(*traced);
   if (numbers) graph.set_type_of_numbers(*numbers);
   const Shape shape{1, height, width, 3};

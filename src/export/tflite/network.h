@@ -3,9 +3,12 @@
 #include <functional>
 #include <vector>
 
-#include "export/quantization.h"
 #include "export/tflite/graph.h"
 #include "osprey/models/detection_model.h"
+
+namespace osprey {
+struct Calibration;
+}
 
 namespace osprey::tflite {
 

@@ -3,10 +3,13 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 
 #include "export/shared_rules.h"
+#include "osprey/base/error.h"
+#include "osprey/nn/fake_quantize.h"
 
 namespace osprey::tflite {
 namespace {
@@ -43,19 +46,18 @@ std::optional<Value> numbers_of(Graph& graph, const Value& value) {
 Value biases_in_numbers(Graph& graph, const at::Tensor& biases, const Steps& of_map, const Steps& of_weights) {
   Steps steps;
   for (const float scale : of_weights.scales) steps.scales.push_back(of_map.scales[0] * scale);
-  const at::Tensor numbers = (biases.to(at::kDouble) / at::tensor(steps.scales).to(at::kDouble))
-                                 .round()
-                                 .clamp(std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max());
+  const at::Tensor numbers = (biases.to(at::kDouble) / at::tensor(steps.scales).to(at::kDouble)).round();
+  if (numbers.abs().max().item<double>() > std::numeric_limits<int32_t>::max())
+    throw ConfigError("a bias is so large beside maps and weights that 32 bits do not hold it in their steps");
   return graph.constant(numbers.to(at::kInt), steps);
 }
 
-/// The numbers of a constant that is an argument beside maps.
-Value numbers_of_constant(Graph& graph, const Value& value) {
-  constexpr int64_t kLargest = 127;
-  const at::Tensor values = graph.elements(value.tensor);
-  const auto scale = static_cast<float>(
-      std::max(values.abs().max().item<double>() / kLargest, double{std::numeric_limits<float>::min()}));
-  return graph.constant((values / scale).round().to(at::kChar), {.scales = {scale}});
+/// A constant of one element as a number, the largest of those, which stands for it exactly; nothing for others.
+std::optional<Value> exact_number(Graph& graph, const Value& value) {
+  if (!graph.is_constant(value) || graph.elements(value.tensor).numel() != 1) return std::nullopt;
+  const at::Tensor element = graph.elements(value.tensor);
+  const auto step = std::max(std::abs(element.item<float>()) / nn::kLargestWeight, std::numeric_limits<float>::min());
+  return graph.constant((element.sign() * nn::kLargestWeight).to(at::kChar), {.scales = {step}});
 }
 
 /// How many of its first arguments an operation reads as numbers, of those that can compute with such to give these;
@@ -93,8 +95,7 @@ bool computes_with_numbers(Graph& graph, const Value& value, const Steps& steps)
   for (size_t i = 0; i < count; ++i) {
     const Value argument{inputs[i]};
     auto numbers = numbers_of(graph, argument);
-    if (!numbers && graph.is_constant(argument) && graph.type_of_numbers() == TensorType_INT8)
-      numbers = numbers_of_constant(graph, argument);
+    if (!numbers && graph.type_of_numbers() == TensorType_INT8) numbers = exact_number(graph, argument);
     if (!numbers) return false;
     read.push_back(*numbers);
     inputs[i] = numbers->tensor;
