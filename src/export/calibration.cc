@@ -53,7 +53,7 @@ void observe(Graph& graph, Value* value) {
 }
 
 std::shared_ptr<Graph> observed(std::shared_ptr<Graph> graph, Calibration& calibration) {
-  const std::vector<Value*> values = rounded_values(*graph, !calibration.pixel_step);
+  const std::vector<Value*> values = rounded_values(*graph, !calibration.pixel_step).all;
   calibration.ranges.resize(values.size());
   for (Value* value : values) observe(*graph, value);
   return graph;

@@ -14,6 +14,7 @@ namespace osprey {
 /// From where to where values lie; zero is never outside.
 struct ValueRange {
   float least = 0, largest = 0;
+  bool operator==(const ValueRange&) const = default;
 };
 
 /// What a network that was trained with floats is rounded by.

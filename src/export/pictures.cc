@@ -75,6 +75,7 @@ int64_t show_training_pictures(const config::Pipeline& pipeline, const config::L
   if (!pipeline.message->has_train_input_reader()) throw DataError("the config has no train_input_reader");
   SpreadPictures spread(pipeline.root().child("train_input_reader", pipeline.message->train_input_reader()), labels,
                         wanted);
+  SPDLOG_INFO("Looking at {} pictures of train_input_reader for the ranges to round by", spread.size());
   int64_t shown = 0;
   std::string unreadable;
   for (int64_t i = 0; i < spread.size(); ++i) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "export/calibration.h"
@@ -21,7 +22,7 @@ using torch::jit::Graph;
 using torch::jit::Node;
 using torch::jit::Value;
 
-/// An operation in the place of another, with the same result type.
+/// The result of a new operation, of the type and shape of `like`.
 Value* insert(Graph& graph, const char* name, const std::vector<Value*>& inputs, const Value* like) {
   Node* const node = graph.insertNode(graph.create(c10::Symbol::fromQualString(name), inputs));
   node->output()->setType(like->type());
@@ -55,9 +56,10 @@ class Quantization {
  public:
   Quantization(Graph& graph, const Calibration& calibration)
       : graph_(graph), pixel_step_(calibration.pixel_step.value_or(0)) {
-    const std::vector<Value*> values = rounded_values(graph, !calibration.pixel_step);
+    const auto [values, alike] = rounded_values(graph, !calibration.pixel_step);
     TORCH_CHECK(values.size() == calibration.ranges.size(), "another network than the calibrated one");
     for (size_t i = 0; i < values.size(); ++i) ranges_[values[i]] = calibration.ranges[i];
+    while (widened(alike)) continue;
   }
 
   void run() {
@@ -70,10 +72,25 @@ class Quantization {
   }
 
  private:
+  /// Gives values that are alike the widest of their ranges.
+  /// returns  whether that changed any, which may be alike to others
+  bool widened(const std::vector<std::vector<const Value*>>& alike) {
+    bool changed = false;
+    for (const std::vector<const Value*>& group : alike) {
+      ValueRange widest;
+      for (const Value* value : group) {
+        widest.least = std::min(widest.least, ranges_.at(value).least);
+        widest.largest = std::max(widest.largest, ranges_.at(value).largest);
+      }
+      for (const Value* value : group) changed |= std::exchange(ranges_.at(value), widest) != widest;
+    }
+    return changed;
+  }
+
   /// What lies between two numbers of a value that was rounded, of the picture, or of a constant; 0 where it is not
   /// known.
   double step_of(const Value* value) const {
-    while (only_moves(*value->node())) value = value->node()->input(0);
+    value = source(value);
     if (const auto constant = torch::jit::toIValue(value)) {
       if (!constant->isTensor() && !constant->isScalar()) return 0;
       const at::Tensor number = constant->isTensor() ? constant->toTensor() : at::scalar_tensor(constant->toScalar());

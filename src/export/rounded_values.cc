@@ -14,28 +14,24 @@ using Values = std::unordered_set<const Value*>;
 
 bool is_one_of(const Node& node, const std::set<c10::Symbol>& kinds) { return kinds.contains(node.kind()); }
 
-/// The values of a network that are to be rounded.
-class RoundedValues {
+/// What is put together by an operation.
+at::ArrayRef<Value*> parts_of(const Node& node) {
+  const bool lists = node.kind() == c10::aten::cat && node.input(0)->node()->kind() == c10::prim::ListConstruct;
+  return lists ? node.input(0)->node()->inputs() : at::ArrayRef<Value*>();
+}
+
+/// Finds them.
+class Search {
  public:
-  explicit RoundedValues(Graph& graph) {
+  Search(Graph& graph, bool with_picture) {
     find_behind_convolutions(graph);
     find_before_convolutions(graph);
+    if (with_picture) add_pictures(graph);
     for (Node* node : graph.nodes())
-      if (computes(*node) && !is_left_to_its_reader(*node->output())) values_.push_back(node->output());
+      if (computes(*node)) add(*node);
   }
 
-  /// What the first convolutions read.
-  std::vector<Value*> pictures(Graph& graph) const {
-    std::vector<Value*> result;
-    for (Node* node : graph.nodes()) {
-      if (!convolves(*node) || behind_.contains(node->input(0))) continue;
-      Value* picture = node->input(0);
-      while (only_moves(*picture->node())) picture = picture->node()->input(0);
-      if (std::ranges::count(result, picture) == 0 && !rounds(*picture->node())) result.push_back(picture);
-    }
-    return result;
-  }
-  const std::vector<Value*>& all() const { return values_; }
+  const RoundedValues& result() const { return result_; }
 
  private:
   void find_behind_convolutions(Graph& graph) {
@@ -54,6 +50,48 @@ class RoundedValues {
     }
   }
 
+  void add_pictures(Graph& graph) {
+    for (Node* node : graph.nodes()) {
+      if (!convolves(*node) || behind_.contains(node->input(0))) continue;
+      Value* picture = node->input(0);
+      while (only_moves(*picture->node())) picture = picture->node()->input(0);
+      if (!rounded_.contains(picture) && !rounds(*picture->node())) add(picture);
+    }
+  }
+
+  void add(Value* value) {
+    result_.all.push_back(value);
+    rounded_.insert(value);
+  }
+
+  void add(Node& node) {
+    std::vector<const Value*> parts;
+    for (const Value* part : parts_of(node)) parts.push_back(rounded_source(part));
+    if (!parts.empty() && std::ranges::all_of(parts, [](const Value* part) { return part != nullptr; })) {
+      put_together_.insert(node.output());
+      result_.alike.push_back(parts);
+      return;
+    }
+    if (is_left_to_its_reader(*node.output())) return;
+    add(node.output());
+    const bool averages = node.kind() == c10::aten::avg_pool2d;
+    if (const Value* averaged = averages ? rounded_source(node.input(0)) : nullptr)
+      result_.alike.push_back({averaged, node.output()});
+  }
+
+  /// The rounded value that is only moved until it is `value`; null where there is none.
+  const Value* rounded_source(const Value* value) const {
+    while (!rounded_.contains(value)) {
+      if (only_moves(*value->node()))
+        value = value->node()->input(0);
+      else if (put_together_.contains(value))
+        value = parts_of(*value->node()).front();
+      else
+        return nullptr;
+    }
+    return value;
+  }
+
   bool computes(const Node& node) const {
     return gives_floats(node) && !only_moves(node) && !rounds(node) && behind_.contains(node.output()) &&
            (convolves(node) || before_.contains(node.output()));
@@ -67,10 +105,23 @@ class RoundedValues {
   }
 
   Values behind_, before_;  // the convolutions
-  std::vector<Value*> values_;
+  Values rounded_, put_together_;
+  RoundedValues result_;
 };
 
 }  // namespace
+
+const Value* source(const Value* value) {
+  for (;;) {
+    const Node& node = *value->node();
+    if (only_moves(node))
+      value = node.input(0);
+    else if (!parts_of(node).empty())
+      value = parts_of(node).front();
+    else
+      return value;
+  }
+}
 
 bool gives_floats(const Node& node) {
   if (!node.kind().is_aten() || node.outputs().size() != 1) return false;
@@ -96,11 +147,6 @@ bool clamps(const Node& node) {
       node, {c10::aten::relu, c10::aten::hardtanh, c10::aten::clamp, c10::aten::clamp_min, c10::aten::clamp_max});
 }
 
-std::vector<Value*> rounded_values(Graph& graph, bool with_picture) {
-  const RoundedValues values(graph);
-  std::vector<Value*> result = with_picture ? values.pictures(graph) : std::vector<Value*>();
-  result.insert(result.end(), values.all().begin(), values.all().end());
-  return result;
-}
+RoundedValues rounded_values(Graph& graph, bool with_picture) { return Search(graph, with_picture).result(); }
 
 }  // namespace osprey

@@ -115,8 +115,10 @@ at::Tensor max_pool(const at::Tensor& x, int64_t kernel, int64_t stride, Padding
 at::Tensor average_pool(const at::Tensor& x, int64_t kernel, int64_t stride, Padding padding) {
   const PaddingAmount y = padding_amount(padding, x.size(2), kernel, stride),
                       z = padding_amount(padding, x.size(3), kernel, stride);
+  if (y.before == y.after && z.before == z.after)
+    return at::avg_pool2d(x, {kernel, kernel}, {stride, stride}, {y.before, z.before}, /*ceil_mode=*/false,
+                          /*count_include_pad=*/false);
   const std::vector<int64_t> amounts = {z.before, z.after, y.before, y.after};
-  if (y.after == 0 && z.after == 0) return at::avg_pool2d(x, {kernel, kernel}, {stride, stride});
   const at::Tensor sums = at::avg_pool2d(at::constant_pad_nd(x, amounts), {kernel, kernel}, {stride, stride});
   const at::Tensor shares =
       at::avg_pool2d(at::constant_pad_nd(at::ones({1, 1, x.size(2), x.size(3)}, x.options()), amounts),

@@ -135,6 +135,25 @@ TEST(Quantization, GivesTheNumbersOf8Bits) {
   EXPECT_NEAR(found.max().item<double>(), 153 * step, 1e-4) << "what is larger is the last number";
 }
 
+TEST(Quantization, WhatIsPutTogetherOrAveragedHasTheSameNumbers) {
+  const Function network = [](const Tensor& x) {
+    const Tensor first = at::relu(convolved(x)), second = convolved(x),
+                 averages = at::avg_pool2d(first, 3, 1, 1, /*ceil_mode=*/false, /*count_include_pad=*/false),
+                 others = at::cat({second, at::max_pool2d(averages, 3, 1, 1)}, 1);
+    return std::vector{convolved(at::cat({others, convolved(first)}, 1))};
+  };
+  const Graph graph = quantized(*testing::traced(network, input_map()),
+                                {.pixel_step = 0.01f, .ranges = {{0, 4}, {-2, 1}, {0, 3}, {-1, 5}, {-9, 1}}});
+  EXPECT_THAT(rounded_operations(graph),
+              ElementsAre("relu", "_convolution", "avg_pool2d", "_convolution", "_convolution"));
+  std::vector<double> scales;
+  for (const torch::jit::Node* node : graph->nodes())
+    if (node->kind() == c10::aten::fake_quantize_per_tensor_affine)
+      scales.push_back(torch::jit::toIValue(node->input(1))->toDouble());
+  for (const size_t i : {0, 1, 2, 3}) EXPECT_NEAR(scales[i], 7. / 255, 1e-6) << "from -2 to 5, all of these";
+  EXPECT_NEAR(scales[4], 10. / 255, 1e-6);
+}
+
 TEST(Quantization, GatesHaveNumbersFrom0To1) {
   const auto graph = rounded([](const Tensor& x) { return std::vector{convolved(at::sigmoid(convolved(x)))}; }, 3);
   for (const torch::jit::Node* node : graph->nodes())

@@ -42,6 +42,8 @@ int32_t version_of(BuiltinOperator kind, const OperatorT& made, const SubGraphT&
     case BuiltinOperator_RELU6:
     case BuiltinOperator_GATHER:
     case BuiltinOperator_MAX_POOL_2D:
+    case BuiltinOperator_AVERAGE_POOL_2D:
+    case BuiltinOperator_CONCATENATION:
     case BuiltinOperator_RESIZE_NEAREST_NEIGHBOR:
       return is_signed ? 2 : 1;
     case BuiltinOperator_PAD:

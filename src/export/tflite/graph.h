@@ -29,6 +29,7 @@ struct Steps {
   std::vector<float> scales;  ///< one, or one for each element of `axis`
   int64_t zero = 0;
   int32_t axis = 0;
+  bool operator==(const Steps&) const = default;
 };
 
 constexpr int64_t kSigned = 128;  ///< what is subtracted from a number of uint8 to make one of int8 of it

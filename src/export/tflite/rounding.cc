@@ -14,32 +14,41 @@
 namespace osprey::tflite {
 namespace {
 
+/// How many of its first arguments an operation moves; 0 of those that compute.
+size_t moved_arguments(BuiltinOperator kind, const OperatorT& made) {
+  switch (kind) {
+    case BuiltinOperator_PAD:
+    case BuiltinOperator_MAX_POOL_2D:
+    case BuiltinOperator_RESIZE_NEAREST_NEIGHBOR:
+    case BuiltinOperator_GATHER:
+    case BuiltinOperator_STRIDED_SLICE:
+      return 1;
+    case BuiltinOperator_CONCATENATION:
+      return made.inputs.size();
+    default:
+      return 0;
+  }
+}
+
 /// The numbers that stand for a value, where there are such; what only moves values moves them.
 std::optional<Value> numbers_of(Graph& graph, const Value& value) {
   if (const auto known = graph.moved(value)) return known;
   const OperatorT* maker = graph.maker(value);
   if (maker == nullptr) return std::nullopt;
-  const Value first{maker->inputs[0], value.is_map};
-  switch (graph.kind(*maker)) {
-    case BuiltinOperator_DEQUANTIZE:
-      return first;
-    case BuiltinOperator_PAD:
-    case BuiltinOperator_MAX_POOL_2D:
-    case BuiltinOperator_RESIZE_NEAREST_NEIGHBOR:
-    case BuiltinOperator_GATHER:
-    case BuiltinOperator_STRIDED_SLICE: {
-      const auto numbers = numbers_of(graph, first);
-      if (!numbers) return std::nullopt;
-      std::vector<Value> inputs{*numbers};
-      for (size_t i = 1; i < maker->inputs.size(); ++i) inputs.push_back({maker->inputs[i]});
-      const Value moved = graph.add(graph.kind(*maker), inputs, graph.shape(value), maker->builtin_options);
-      graph.set_steps(moved, graph.type(*numbers), graph.steps(*numbers));
-      graph.note_moved(value, moved);
-      return moved;
-    }
-    default:
-      return std::nullopt;
+  if (graph.kind(*maker) == BuiltinOperator_DEQUANTIZE) return Value{maker->inputs[0], value.is_map};
+  const size_t count = moved_arguments(graph.kind(*maker), *maker);
+  if (count == 0) return std::nullopt;
+  std::vector<Value> inputs;
+  for (const int32_t input : maker->inputs) inputs.push_back({input, value.is_map});
+  for (size_t i = 0; i < count; ++i) {
+    const auto numbers = numbers_of(graph, inputs[i]);
+    if (!numbers || (i > 0 && graph.steps(*numbers) != graph.steps(inputs[0]))) return std::nullopt;
+    inputs[i] = *numbers;
   }
+  const Value moved = graph.add(graph.kind(*maker), inputs, graph.shape(value), maker->builtin_options);
+  graph.set_steps(moved, graph.type(inputs[0]), graph.steps(inputs[0]));
+  graph.note_moved(value, moved);
+  return moved;
 }
 
 /// Biases in steps of map times weights, as the format wants them.
@@ -74,6 +83,7 @@ size_t arguments_as_numbers(BuiltinOperator kind, const Steps& result) {
     case BuiltinOperator_RELU6:
     case BuiltinOperator_HARD_SWISH:
     case BuiltinOperator_MEAN:
+    case BuiltinOperator_AVERAGE_POOL_2D:
       return 1;
     case BuiltinOperator_LOGISTIC:  // the format has these steps for it and no others
       return result.scales[0] == 1.f / 256 && result.zero == -kSigned ? 1 : 0;
@@ -96,7 +106,7 @@ bool computes_with_numbers(Graph& graph, const Value& value, const Steps& steps)
     const Value argument{inputs[i]};
     auto numbers = numbers_of(graph, argument);
     if (!numbers && graph.type_of_numbers() == TensorType_INT8) numbers = exact_number(graph, argument);
-    if (!numbers) return false;
+    if (!numbers || (kind == BuiltinOperator_AVERAGE_POOL_2D && graph.steps(*numbers) != steps)) return false;
     read.push_back(*numbers);
     inputs[i] = numbers->tensor;
   }
