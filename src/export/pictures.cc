@@ -1,6 +1,7 @@
 #include "export/pictures.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -24,11 +25,12 @@ class SpreadPictures {
 
   int64_t size() const { return count_; }
   at::Tensor picture(int64_t i) {
-    const int64_t index = i * examples_->size() / count_;
-    return decoder_.decode(examples_->read(index), examples_->origin(index), report_).image;
+    return decoder_.decode(examples_->read(index(i)), examples_->origin(index(i)), report_).image;
   }
+  std::string origin(int64_t i) const { return examples_->origin(index(i)).describe(); }
 
  private:
+  int64_t index(int64_t i) const { return i * examples_->size() / count_; }
   static data::DecoderOptions options(const config::ConfigNode<proto::InputReader>& reader,
                                       const config::LabelMap& labels) {
     data::DecoderOptions options = data::decoder_options(reader, labels.max_id());
@@ -79,12 +81,19 @@ int64_t show_training_pictures(const config::Pipeline& pipeline, const config::L
   int64_t shown = 0;
   std::string unreadable;
   for (int64_t i = 0; i < spread.size(); ++i) {
+    at::Tensor picture;
     try {
-      look(spread.picture(i));
-      ++shown;
+      picture = spread.picture(i);
     } catch (const DataError& error) {
       unreadable = error.what();
+      continue;
     }
+    try {
+      look(picture);
+    } catch (const DataError& error) {
+      throw DataError(fmt::format("{}: {}", spread.origin(i), error.what()));
+    }
+    ++shown;
   }
   if (shown == 0) throw DataError("train_input_reader has no picture" + (unreadable.empty() ? "" : ": " + unreadable));
   if (shown < spread.size())

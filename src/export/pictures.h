@@ -24,7 +24,8 @@ std::vector<at::Tensor> parity_pictures(const config::Pipeline& pipeline, const 
 /// Shows pictures of the training data, in the same way, one after the other. Those that cannot be read are left out
 /// with a warning.
 /// returns  how many were shown
-/// throws   DataError, ConfigError where the data cannot be read, or there is no picture
+/// throws   DataError, ConfigError where the data cannot be read, or there is no picture; a DataError of `look` with the
+///          record's name in front
 int64_t show_training_pictures(const config::Pipeline& pipeline, const config::LabelMap& labels, int64_t wanted,
                                const std::function<void(const at::Tensor& picture)>& look);
 

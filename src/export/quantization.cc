@@ -103,7 +103,7 @@ class Quantization {
   /// Rounds the weights of a convolution, whose map has been rounded.
   /// returns  the largest of their steps
   double round_weights(Node* convolution) {
-    constexpr double kMostBias = 1 << 30;  // steps of map times weight; runtimes have 32 bits
+    constexpr double kMostBias = 1 << 30;  // steps of map times weight: half of what 32 bits hold, for the sum with it
     const at::Tensor weights = torch::jit::toIValue(convolution->input(1)).value().toTensor();
     at::Tensor scales = nn::scales_of_channels(weights.abs().flatten(1).amax(1));
     const auto biases = torch::jit::toIValue(convolution->input(2)).value();
@@ -121,7 +121,7 @@ class Quantization {
   }
 
   /// What lies between two numbers of the results of an operation at the least: runtimes multiply what they compute
-  /// with by a number that must not be too large.
+  /// by its steps over those of the result, and XNNPACK refuses a factor of 256 and more.
   double least_step(const Node& node) const {
     constexpr double kLargestFactor = 128;
     if (clamps(node)) return least_step(*node.input(0)->node());

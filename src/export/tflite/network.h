@@ -16,8 +16,8 @@ namespace osprey::tflite {
 constexpr float kHalfRange = 127.5f;
 
 /// Writes what a model makes of one picture, the graph's input `normalized_input_image_tensor` [1, H, W, 3]: float32,
-/// pixel / 127.5 - 1, or of one for 8 bits pixels, uint8. Numbers inside are uint8 then, or int8 where
-/// the weights of each channel have a range of their own.
+/// pixel / 127.5 - 1, or of one for 8 bits pixels, uint8. Numbers inside are uint8 then, or int8 where the weights of
+/// each channel have a range of their own.
 ///
 /// model        in evaluation mode
 /// canvas       height and width of the picture
