@@ -33,6 +33,7 @@
 #include "osprey/kernels/rounded_map.h"
 #include "osprey/kernels/sliding_convolution.h"
 #include "osprey/kernels/squeeze_excite.h"
+#include "osprey/kernels/summed_convolution.h"
 
 namespace {
 
@@ -529,6 +530,27 @@ void add_maps() {
   add(
       "pending_sum", [=] { return [map = pending(), addend = of_sum()] { kernels::pending_sum(map, addend); }; },
       3 * 4 * values);
+  const auto next = [=] { return at::randn({32, 128, 1, 1}, floats()); };
+  const double of_next = 4 * values / 4;  // bytes of a map that it makes
+  add(
+      "summed_convolution",
+      [=] {
+        return [map = pending(), addend = of_sum(), weights = next()] {
+          kernels::summed_convolution(map, addend, weights, 1e-3);
+        };
+      },
+      3 * 4 * values + of_next);
+  add(
+      "summed_convolution_backward",
+      [=] {
+        const auto map = pending();
+        const auto weights = next();
+        const auto made = kernels::summed_convolution(map, of_sum(), weights, 1e-3);
+        return [=, gradient = kernels::SummedConvolution{of_sum(), {at::randn_like(made.made.y), {}, {}}}] {
+          kernels::summed_convolution_backward(gradient, made, map, weights);
+        };
+      },
+      4 * 4 * values + 2 * of_next);
   add(
       "pending_sum_backward",
       [=] {

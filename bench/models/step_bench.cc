@@ -25,9 +25,9 @@
 namespace osprey {
 namespace {
 
-/// Adds up the seconds spent in convolutions and their gradients, on all threads that call them; batch norm and
-/// activation count where a convolution does them as it reads and writes its maps. It looks at every operation, which
-/// takes about a hundredth of a step.
+/// Adds up the seconds spent in convolutions and their gradients, on all threads that call them; batch norm, activation
+/// and the sums of residual units count where a convolution does them as it reads and writes its maps. It looks at
+/// every operation, which takes about a hundredth of a step.
 class ConvolutionClock {
  public:
   ConvolutionClock()

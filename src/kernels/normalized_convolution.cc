@@ -56,11 +56,10 @@ ThreeLists convolve_operator(at::TensorList given, at::TensorList mean, at::Tens
   const std::vector<std::optional<Affine>> affines = prepare(inputs);
   const std::vector<cpu::Convolved> convolved = convolve(maps_of(inputs), affines, weights, plans);
   for (const cpu::Convolved& one : convolved) {
-    const auto count = static_cast<double>(one.y.numel() / one.y.size(1));
-    const auto [own_mean, own_inverse_deviation] = statistics(one.moments, count, epsilon);
-    ys.push_back(one.y);
-    means.push_back(own_mean);
-    inverse_deviations.push_back(own_inverse_deviation);
+    const MapWithStatistics made = with_statistics(one, epsilon);
+    ys.push_back(made.y);
+    means.push_back(made.mean);
+    inverse_deviations.push_back(made.inverse_deviation);
   }
   return results;
 }
@@ -119,23 +118,11 @@ FiveListsAndWeights convolve_backward_operator(at::TensorList gradient_y, at::Te
   std::vector<cpu::ThroughStatistics> through;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto part = [i](at::TensorList parts) { return parts.empty() ? at::Tensor() : parts[i]; };
-    const at::Tensor own_y = channels_last(y[i]);
-    // Where nothing flows to the results themselves y, which is read anyway, stands for the gradient, times zero.
-    const bool flows = !gradient_y.empty();
-    const at::Tensor gradient = flows ? channels_last(gradient_y[i].to(own_y.scalar_type())) : own_y;
-    const auto [slope, offset] =
-        through_statistics(own_y, part(gradient_mean), part(gradient_inverse_deviation), y_inverse_deviation[i]);
-    const at::Tensor own_mean = y_mean[i].contiguous();
-    const at::Tensor own_scale = !flows          ? at::zeros_like(own_mean)
-                                 : scale.empty() ? at::ones_like(own_mean)
-                                                 : scale[i].contiguous();
-    through.push_back({gradient, own_y, own_mean, own_scale, slope, offset});
+    through.push_back(through_statistics({part(gradient_y), part(gradient_mean), part(gradient_inverse_deviation)},
+                                         {y[i], y_mean[i], y_inverse_deviation[i]}, part(scale)));
   }
   const cpu::SharedGradients gradients = convolve_backward(through, maps_of(inputs), affines, weights, plans, of_x);
-  // as a parameter of the trainer lies in memory, with the strides of its sizes even where these are one
-  const int64_t I = weights.size(1), width = weights.size(3);
-  of_weights =
-      channels_last(gradients.weights).as_strided(weights.sizes(), {I * weights.size(2) * width, 1, width * I, I});
+  of_weights = as_parameter(gradients.weights);
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (of_x) of_maps.push_back(gradients.maps[i].x);
     if (!pending) continue;

@@ -120,6 +120,11 @@ bool takes_windows(const at::Tensor& x, const at::Tensor& weights, const Sliding
   return slides_over(x, weights, cpu::Sides(x, weights, window.stride, window.padding));
 }
 
+at::Tensor as_parameter(const at::Tensor& weights) {
+  const int64_t I = weights.size(1), height = weights.size(2), width = weights.size(3);
+  return channels_last(weights).as_strided(weights.sizes(), {I * height * width, 1, width * I, I});
+}
+
 std::vector<cpu::Convolved> convolve(at::TensorList maps, const std::vector<std::optional<Affine>>& affines,
                                      const at::Tensor& weights, const std::vector<ConvolutionPlan>& plans) {
   if (slide_together(plans, maps[0])) return way_of_sliding(maps[0], weights).forward(maps, affines, weights);
@@ -134,18 +139,34 @@ std::vector<cpu::Convolved> convolve(at::TensorList maps, const std::vector<std:
   return results;
 }
 
-StatisticsGradient through_statistics(const at::Tensor& y, const at::Tensor& of_mean,
-                                      const at::Tensor& of_inverse_deviation, const at::Tensor& inverse_deviation) {
+MapWithStatistics with_statistics(const cpu::Convolved& convolved, double epsilon) {
+  const auto count = static_cast<double>(convolved.y.numel() / convolved.y.size(1));
+  const auto [mean, inverse_deviation] = statistics(convolved.moments, count, epsilon);
+  return {convolved.y, mean, inverse_deviation};
+}
+
+cpu::ThroughStatistics through_statistics(const MapWithStatistics& gradient, const MapWithStatistics& result,
+                                          const at::Tensor& scale) {
   const auto contiguous = [](const at::Tensor& values) { return values.defined() ? values.contiguous() : values; };
-  const at::Tensor mean = contiguous(of_mean), deviation = contiguous(of_inverse_deviation),
-                   own_deviation = inverse_deviation.contiguous();
-  const StatisticsGradient result{at::empty_like(own_deviation), at::empty_like(own_deviation)};
+  const at::Tensor of_mean = contiguous(gradient.mean), of_deviation = contiguous(gradient.inverse_deviation),
+                   deviation = result.inverse_deviation.contiguous(), y = channels_last(result.y);
+  cpu::ThroughStatistics through{.y = y,
+                                 .mean = result.mean.contiguous(),
+                                 .slope = at::empty_like(deviation),
+                                 .offset = at::empty_like(deviation)};
+  if (gradient.y.defined()) {
+    through.gradient = channels_last(gradient.y.to(y.scalar_type()));
+    through.scale = scale.defined() ? scale.contiguous() : at::ones_like(through.mean);
+  } else {  // y, which is read anyway, stands for the gradient, times zero
+    through.gradient = y;
+    through.scale = at::zeros_like(through.mean);
+  }
   device::for_each(
       y, y.size(1),
-      device::ThroughStatisticsOf{device::data<const float>(mean), device::data<const float>(deviation),
-                                  own_deviation.const_data_ptr<float>(), static_cast<float>(y.numel() / y.size(1)),
-                                  result.slope.mutable_data_ptr<float>(), result.offset.mutable_data_ptr<float>()});
-  return result;
+      device::ThroughStatisticsOf{device::data<const float>(of_mean), device::data<const float>(of_deviation),
+                                  deviation.const_data_ptr<float>(), static_cast<float>(y.numel() / y.size(1)),
+                                  through.slope.mutable_data_ptr<float>(), through.offset.mutable_data_ptr<float>()});
+  return through;
 }
 
 cpu::SharedGradients convolve_backward(const std::vector<cpu::ThroughStatistics>& gradients, at::TensorList maps,

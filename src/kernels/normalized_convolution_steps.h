@@ -7,7 +7,7 @@
 #include "kernels/batch_norm_steps.h"
 #include "kernels/cpu/sides.h"
 #include "kernels/cpu/sliding_convolution.h"
-#include "osprey/kernels/sliding_window.h"
+#include "osprey/kernels/normalized_convolution.h"
 
 /// What `osprey::normalized_convolution` is made of, by the loops that take it, or composed of other operators where
 /// none do. Maps are channels_last, of float32 or half the bits.
@@ -35,17 +35,22 @@ bool is_depthwise(const at::Tensor& x, const at::Tensor& weights);
 /// than multiplying.
 bool takes_windows(const at::Tensor& x, const at::Tensor& weights, const SlidingWindow& window);
 
+/// A gradient of weights as a parameter of the trainer lies in memory: channels_last, with the strides of its sizes
+/// even where these are one.
+at::Tensor as_parameter(const at::Tensor& weights);
+
 /// One result for each map; `affines` are of what is pending of each, and `plans` those of each.
 std::vector<cpu::Convolved> convolve(at::TensorList maps, const std::vector<std::optional<Affine>>& affines,
                                      const at::Tensor& weights, const std::vector<ConvolutionPlan>& plans);
 
-/// What the gradients of the statistics of y, where there are any, add to that of y.
-struct StatisticsGradient {
-  at::Tensor slope, offset;  ///< [O] float32
-};
-/// of_mean, of_inverse_deviation, inverse_deviation  [O] float32; undefined gradients are 0
-StatisticsGradient through_statistics(const at::Tensor& y, const at::Tensor& of_mean,
-                                      const at::Tensor& of_inverse_deviation, const at::Tensor& inverse_deviation);
+/// What a convolution has made, with the statistics of that.
+MapWithStatistics with_statistics(const cpu::Convolved& convolved, double epsilon);
+
+/// What flows to a result by itself and through its statistics.
+/// gradient  of each part of it; undefined: 0
+/// scale     [O] float32 that the gradient of y has still to be multiplied with; undefined: 1
+cpu::ThroughStatistics through_statistics(const MapWithStatistics& gradient, const MapWithStatistics& result,
+                                          const at::Tensor& scale = {});
 
 /// Gradients of each map and of the weights that they share; see cpu/normalized_convolution.h.
 cpu::SharedGradients convolve_backward(const std::vector<cpu::ThroughStatistics>& gradients, at::TensorList maps,

@@ -19,8 +19,6 @@ using torch::autograd::variable_list;
 using Optional = std::optional<at::Tensor>;
 using FiveTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
-constexpr auto kClamp = static_cast<int64_t>(Epilogue::Curve::kClamp);
-
 at::Tensor values_operator(const at::Tensor& given, const at::Tensor& mean, const at::Tensor& inverse_deviation,
                            const Optional& gamma, const Optional& beta, double low, double high, int64_t curve) {
   PendingMap map = pending_map(given, mean, inverse_deviation, gamma, beta, low, high, curve);
@@ -132,8 +130,7 @@ class PendingSumNode : public torch::autograd::Function<PendingSumNode> {
     const variable_list saved = context->get_saved_variables();
     const PendingMap map{saved[0], saved[1], saved[2], saved[3], saved[4], kept_epilogue(context)};
     const PendingSumGradients all = pending_sum_backward(gradients[0], saved[5], map);
-    const at::Tensor scale = map.gamma.defined() ? map.gamma * map.inverse_deviation : map.inverse_deviation;
-    return {(all.addend * scale.view({1, -1, 1, 1})).to(map.x.scalar_type()),
+    return {gradient_of_x(all, map),
             all.mean,
             all.inverse_deviation,
             saved[3].defined() ? all.gamma : at::Tensor(),
@@ -172,10 +169,6 @@ TORCH_LIBRARY_FRAGMENT(osprey, library) {
          "inverse_deviation, Tensor? gamma, Tensor? beta, float low, float high) -> (Tensor, Tensor, Tensor, Tensor, "
          "Tensor)",
          &sum_backward_operator);
-}
-
-void check_clamps(const Epilogue& epilogue) {
-  TORCH_CHECK(epilogue.curve == Epilogue::Curve::kClamp, "a sum is clamped or nothing");
 }
 
 }  // namespace

@@ -64,6 +64,23 @@ inline std::optional<Affine> prepare(PendingMap& map) {
   return affine_of(map);
 }
 
+constexpr auto kClamp = static_cast<int64_t>(Epilogue::Curve::kClamp);
+
+/// Throws c10::Error where what is pending cannot be a part of a sum.
+inline void check_clamps(const Epilogue& epilogue) {
+  TORCH_CHECK(epilogue.curve == Epilogue::Curve::kClamp, "a sum is clamped or nothing");
+}
+
+/// What the gradient of a sum has to be multiplied with to be that of the map before its batch norm: [C] float32.
+inline at::Tensor scale_of(const PendingMap& map) {
+  return map.gamma.defined() ? map.gamma * map.inverse_deviation : map.inverse_deviation;
+}
+
+/// The gradient of x, from those of a sum.
+inline at::Tensor gradient_of_x(const PendingSumGradients& of, const PendingMap& map) {
+  return (of.addend * scale_of(map).view({1, -1, 1, 1})).to(map.x.scalar_type());
+}
+
 /// The map as the passes over it take it, and what is pending of it: where nothing is, a batch norm that changes
 /// nothing.
 struct ReadMap {

@@ -7,7 +7,6 @@
 
 #include "nn/batch_norm_activation.h"
 #include "nn/batch_statistics.h"
-#include "osprey/kernels/activated_convolution.h"
 #include "osprey/kernels/parameter_update.h"
 
 namespace osprey::nn {
@@ -46,12 +45,13 @@ kernels::PendingMap BatchNorm::leave(const kernels::MapWithStatistics& map, Acti
   return {map.y, map.mean, map.inverse_deviation, gamma_, beta_, epilogue_of(activation).value()};
 }
 
-ForkedMap BatchNorm::forward(const kernels::PendingMap& input, const at::Tensor& weights,
-                             const kernels::SlidingWindow& window, const at::Tensor& addend, Activation activation) {
-  const kernels::BatchNormed result = kernels::activated_convolution(
-      input, weights, window, {gamma_, beta_, options_.epsilon, clamp_of(activation).value()}, addend);
+kernels::ActivatedConvolution BatchNorm::forward(const kernels::PendingMap& input, const at::Tensor& weights,
+                                                 const kernels::SlidingWindow& window, const at::Tensor& addend,
+                                                 Activation activation, const kernels::NextConvolution& next) {
+  kernels::ActivatedConvolution result = kernels::activated_convolution(
+      input, weights, window, {gamma_, beta_, options_.epsilon, clamp_of(activation).value()}, addend, next);
   keep_aside(result.mean, result.inverse_deviation, result.y.numel() / result.y.size(1));
-  return {result.y, result.again};
+  return result;
 }
 
 BatchNorm::Folded BatchNorm::fold() const {

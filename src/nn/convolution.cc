@@ -221,7 +221,14 @@ at::Tensor ConvBlock::forward_last(const FeatureMap& x) {
   return x.is_pending() || jumps ? forward(x).values() : step_by_step(x.values());
 }
 
-ForkedMap ConvBlock::forward_plus(const FeatureMap& x, const at::Tensor& addend, Activation activation) {
+ForkedMap ConvBlock::forward_plus(const FeatureMap& x, const at::Tensor& addend, Activation activation,
+                                  ConvBlock* next) {
+  ForkedMap result = sum(x, addend, activation, next);
+  if (next != nullptr && !result.read) result.read = next->forward(FeatureMap(result.map));
+  return result;
+}
+
+ForkedMap ConvBlock::sum(const FeatureMap& x, const at::Tensor& addend, Activation activation, ConvBlock* next) {
   TORCH_CHECK(activation_ == Activation::kNone, "a block with an activation of its own is no end of a residual unit");
   if (is_quantized()) {  // of which the result is rounded, or its range noted, before the sum
     const FeatureMap result = forward(x);
@@ -232,7 +239,7 @@ ForkedMap ConvBlock::forward_plus(const FeatureMap& x, const at::Tensor& addend,
                                                       : activate(result.values() + addend, activation);
     return {y, y};
   }
-  if (clamp_of(activation) && leaves_batch_norm(x)) return in_one(x, addend, activation);
+  if (clamp_of(activation) && leaves_batch_norm(x)) return in_one(x, addend, activation, next);
   if (batch_norm_)
     return batch_norm_->forward_plus(convolve(x.values(), weights_, biases_, convolution_), addend, activation);
   const at::Tensor y = activate_(step_by_step(x.values()).add_(addend), activation);
@@ -244,13 +251,24 @@ bool ConvBlock::leaves_batch_norm(const FeatureMap& x) const {
          takes_normalized_operation(x.pending().x, weights_, convolution_, window_over(x.pending().x, convolution_));
 }
 
-ForkedMap ConvBlock::in_one(const FeatureMap& x, const at::Tensor& addend, Activation activation) {
+bool ConvBlock::reads_sums(const at::Tensor& like) const {
+  return convolution_.kernel == std::array<int64_t, 2>{1, 1} && convolution_.stride == 1 && convolution_.groups == 1 &&
+         leaves_batch_norm(FeatureMap(like));
+}
+
+ForkedMap ConvBlock::in_one(const FeatureMap& x, const at::Tensor& addend, Activation activation, ConvBlock* next) {
   kernels::PendingMap input = x.pending();
   const kernels::SlidingWindow window = window_over(input.x, convolution_);
   input.x = as_autocast(input.x);
-  const ForkedMap y = batch_norm_->forward(input, weights_, window, addend.to(input.x.scalar_type()), activation);
-  count_multiply_adds(y.map.numel() * (weights_.numel() / weights_.size(0)));
-  return y;
+  const at::Tensor added = addend.to(input.x.scalar_type());
+  const bool read = next != nullptr && next->reads_sums(added);
+  const kernels::ActivatedConvolution made = batch_norm_->forward(
+      input, weights_, window, added, activation,
+      read ? kernels::NextConvolution{next->weights_, next->batch_norm_->epsilon()} : kernels::NextConvolution{});
+  count_multiply_adds(made.y.numel() * (weights_.numel() / weights_.size(0)));
+  ForkedMap result{made.y, made.again};
+  if (read) result.read = next->leave(0, *next->batch_norm_, made.next, next->activation_);
+  return result;
 }
 
 FeatureMap ConvBlock::forward(const FeatureMap& x) {

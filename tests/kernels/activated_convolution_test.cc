@@ -162,6 +162,56 @@ TEST(ActivatedConvolution, AddsTheGradientsOfBothOfItsResults) {
   }
 }
 
+TEST(ActivatedConvolution, TakesTheConvolutionThatReadsTheSum) {
+  at::manual_seed(36);
+  constexpr int64_t kColumns = 21;
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
+    for (const ActivatedKind& kind : kActivatedKinds)
+      for (const Epilogue& clamp : kOwnClamps)
+        for (const bool forks : {true, false}) {  // whether the sum is read in another way, too
+          const std::string what = fmt::format("{}, weights {}, to {} .. {}, forks: {}", c10::toString(type),
+                                               fmt::join(kind.weights, " x "), clamp.low, clamp.high, forks);
+          const ActivatedArguments given = activated_arguments(kind, /*pending=*/true, clamp, type);
+          const at::Tensor next = at::randn({kColumns, kind.weights[0], 1, 1}) * 0.2,
+                           of_sum = at::randn_like(given.addend), of_again = at::randn_like(of_sum),
+                           of_mean = at::randn({kColumns}),
+                           of_y = map_of_type({of_sum.size(0), kColumns, of_sum.size(2), of_sum.size(3)}, type);
+          std::vector<at::Tensor> results[2], gradients[2];
+          for (const bool in_one : {true, false}) {
+            ActivatedArguments own = given;
+            for (at::Tensor* leaf : own.leaves()) *leaf = leaf->detach().clone().requires_grad_();
+            const at::Tensor weights = next.clone().requires_grad_();
+            const OwnBatchNorm batch_norm = own.own;
+            ActivatedConvolution made =
+                in_one ? activated_convolution(own.input, own.weights, own.window, batch_norm, own.addend,
+                                               {weights, batch_norm.epsilon})
+                       : activated_convolution(own.input, own.weights, own.window, batch_norm, own.addend);
+            EXPECT_EQ(made.next.y.defined(), in_one);
+            if (!in_one) made.next = normalized_convolution(PendingMap{.x = made.y}, weights, {}, batch_norm.epsilon);
+            at::Tensor loss = (made.next.y * of_y).sum() + (made.next.mean * of_mean).sum();
+            if (forks) loss = loss + (made.y * of_sum).sum() + (made.again * of_again).sum();
+            loss.backward();
+            results[in_one] = {made.y,
+                               made.again,
+                               made.mean,
+                               made.inverse_deviation,
+                               made.next.y,
+                               made.next.mean,
+                               made.next.inverse_deviation};
+            for (const at::Tensor* leaf : own.leaves()) gradients[in_one].push_back(leaf->grad());
+            gradients[in_one].push_back(weights.grad());
+          }
+          for (size_t i = 0; i < results[0].size(); ++i)
+            EXPECT_TRUE(at::equal(results[true][i], results[false][i])) << what << ", result " << i;
+          for (size_t i = 0; i < gradients[0].size(); ++i) {
+            const at::Tensor exact = gradients[false][i].to(at::kDouble);
+            EXPECT_LE((gradients[true][i].to(at::kDouble) - exact).norm().item<double>(),
+                      (type == at::kFloat ? 5e-5 : 2e-2) * exact.norm().item<double>())
+                << what << ", gradient " << i;
+          }
+        }
+}
+
 TEST(ActivatedConvolution, NoticesThatEitherOfItsResultsHasBeenWritten) {
   at::manual_seed(35);
   const ActivatedArguments given = activated_arguments(kActivatedKinds[0], /*pending=*/true, {.low = 0});

@@ -20,6 +20,10 @@ def maps():
     return torch.randn(2, 19, 7, 11).to(memory_format=torch.channels_last)
 
 
+def of_point():
+    return torch.randn(2, 23, 7, 11).to(memory_format=torch.channels_last)
+
+
 def channels():
     return torch.rand(19, requires_grad=True)
 
@@ -72,6 +76,10 @@ SAMPLES = {
     "pending_values_backward": (maps(), maps(), *pending()),
     "pending_sum": (maps().requires_grad_(), *pending()[:-3], maps().requires_grad_(), 0.0, 6.0),
     "pending_sum_backward": (maps(), maps(), maps(), maps(), *pending()[:-3], 0.0, 6.0),
+    "summed_convolution": (maps().requires_grad_(), *pending()[:-3], maps().requires_grad_(), 0.0, 6.0,
+                           torch.randn(23, 19, 1, 1, requires_grad=True), 1e-3),
+    "summed_convolution_backward": (maps(), of_point(), torch.rand(23), None, maps(), of_point(), torch.rand(23), torch.rand(23) + 0.5, maps(),
+                                    *pending()[:-3], 0.0, 6.0, torch.randn(23, 19, 1, 1)),
     "value_range": (maps(), *pending()),
     "rounded_values": (maps().requires_grad_(), *pending(), torch.tensor([-0.5, 5.0]), torch.tensor(True), 0),
     "rounded_values_backward": (maps(), maps(), *pending(), torch.tensor([-0.5, 5.0]), torch.tensor(True), 0),

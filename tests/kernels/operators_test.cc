@@ -168,6 +168,42 @@ void add_samples_of_every_kernel(std::vector<Sample>& all) {
   }
 }
 
+/// Sums and the convolutions that read them, with all gradients or some.
+void add_samples_of_summed_convolutions(std::vector<Sample>& all) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
+    for (const bool every : {true, false}) {
+      const double relative = type == at::kFloat ? 1e-5 : type == at::kHalf ? 2e-3 : 1e-2;
+      constexpr int64_t kColumns = 23;
+      // elsewhere the gradient of the sum is rounded before its parts are added; sums over places cancel
+      const double distance = std::max(of_products(type), relative);
+      const auto channel = [](double from, int64_t depth = 19) { return at::rand({depth}) + from; };
+      const auto optional = [=](const at::Tensor& given) { return every ? IValue(given) : IValue(); };
+      const auto of_map = [=](Stack stack) {
+        for (const IValue& value : Stack{map(type), channel(-0.5), channel(0.5), optional(channel(0.5)), IValue()})
+          stack.push_back(value);
+        return stack;
+      };
+      const auto weights = [] { return at::randn({kColumns, 19, 1, 1}) * 0.3; };
+      all.push_back({"summed_convolution",
+                     [=] {
+                       Stack stack = of_map({});
+                       for (const IValue& value : Stack{map(type), 0.0, 6.0, weights(), 1e-3}) stack.push_back(value);
+                       return stack;
+                     },
+                     relative, std::max(relative, 1e-4), distance});
+      all.push_back({"summed_convolution_backward",
+                     [=] {
+                       Stack stack =
+                           of_map({optional(map(type)), map(type, kColumns), optional(channel(-0.5, kColumns)),
+                                   optional(channel(-0.5, kColumns)), map(type), map(type, kColumns),
+                                   channel(-0.5, kColumns), channel(0.5, kColumns)});
+                       for (const IValue& value : Stack{0.0, 6.0, weights()}) stack.push_back(value);
+                       return stack;
+                     },
+                     std::max(relative, 1e-4), std::max(relative, 1e-4), 2 * distance});
+    }
+}
+
 /// Maps that are rounded, of which something is pending, or nothing.
 void add_samples_of_rounding(std::vector<Sample>& all) {
   constexpr double kStep = 6.0 / 255;
@@ -587,6 +623,7 @@ std::vector<Sample> samples() {
                  }});
   add_samples_of_every_kernel(all);
   add_samples_of_rounding(all);
+  add_samples_of_summed_convolutions(all);
   return all;
 }
 

@@ -13,6 +13,7 @@
 #include "osprey/kernels/rounded_map.h"
 #include "osprey/kernels/sliding_convolution.h"
 #include "osprey/kernels/squeeze_excite.h"
+#include "osprey/kernels/summed_convolution.h"
 
 namespace osprey::kernels {
 namespace {
@@ -46,6 +47,7 @@ TEST(SecondDerivative, IsRefusedByAllThatHasAFirstOne) {
       {"depthwise_convolution", x, [&] { return depthwise_convolution(x, depthwise, {}); }},
       {"normalized_convolution", x, [&] { return normalized_convolution(pending, square, {}, 1e-3).y; }},
       {"activated_convolution", x, [&] { return activated_convolution(pending, point, {}, {}, addend).y; }},
+      {"summed_convolution", x, [&] { return summed_convolution(pending, addend, point, 1e-3).made.y; }},
       {"batch_norm_activation", x, [&] { return batch_norm_activation(x, {}, {}, 1e-3, {}).y; }},
       {"pending_values", x, [&] { return pending_values(pending); }},
       {"pending_sum", x, [&] { return pending_sum(pending, addend); }},

@@ -192,6 +192,47 @@ TEST(ConvBlock, TheEndOfAResidualUnitIsTheActivationOfTheSum) {
         }
 }
 
+TEST(ConvBlock, WhatReadsASumIsTheSameAsBehindIt) {
+  for (const int64_t kernel : {1, 3})
+    for (const bool trains : {true, false})
+      for (const bool normalizes : {true, false})
+        for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kSwish}) {
+          Hyperparams hyperparams = plain();
+          hyperparams.activation = Activation::kRelu6;
+          hyperparams.batch_norm = BatchNormOptions{.decay = 0.9, .scale = true, .train = trains};
+          std::vector<at::Tensor> results[2];
+          for (const bool apart : {false, true}) {
+            torch::nn::Module parent;
+            const auto add = [&](const char* name, const ConvBlockOptions& options) {
+              return parent.register_module(name, std::make_shared<ConvBlock>(options, hyperparams));
+            };
+            ConvBlock &block = *add("block", {.in_depth = 16, .out_depth = 24, .activate = false}),
+                      &next =
+                          *add("next",
+                               {.in_depth = 24, .out_depth = 20, .kernel = {kernel, kernel}, .normalize = normalizes});
+            initialize_model(parent, 5);
+            const auto map = [](at::IntArrayRef sizes) {
+              return ramp(sizes).contiguous(at::MemoryFormat::ChannelsLast);
+            };
+            const at::Tensor x = map({2, 16, 9, 8}).requires_grad_(),
+                             addend = map({2, 24, 9, 8}).cos().requires_grad_();
+            const ForkedMap sum = block.forward_plus(FeatureMap(x), addend, activation, apart ? nullptr : &next);
+            EXPECT_EQ(sum.read.has_value(), !apart);
+            const at::Tensor y = (apart ? next.forward(FeatureMap(sum.map)) : *sum.read).values();
+            ((y * ramp(y.sizes())).sum() + (sum.again * ramp(sum.again.sizes())).sum()).backward();
+            for (const auto& module : parent.modules(/*include_self=*/false))
+              if (auto* norm = dynamic_cast<BatchNorm*>(module.get())) BatchNorm::commit({norm});
+            results[apart] = {y, sum.map, x.grad(), addend.grad()};
+            for (const at::Tensor& parameter : parent.parameters()) results[apart].push_back(parameter.grad());
+            for (const at::Tensor& statistic : parent.buffers()) results[apart].push_back(statistic);
+          }
+          for (size_t i = 0; i < results[0].size(); ++i)
+            expect_close(results[0][i], results[1][i], 1e-4, 1e-4,
+                         fmt::format("{}x{}, trains {}, normalizes {}, activation {}, result {}", kernel, kernel,
+                                     trains, normalizes, static_cast<int>(activation), i));
+        }
+}
+
 TEST(ConvBlock, WithAnActivationOfItsOwnIsNoEndOfAResidualUnit) {
   Hyperparams hyperparams = plain();
   hyperparams.activation = Activation::kRelu;

@@ -1,4 +1,5 @@
 #pragma once
+#include "osprey/kernels/activated_convolution.h"
 #include "osprey/kernels/batch_norm_activation.h"
 #include "osprey/kernels/normalized_convolution.h"
 #include "osprey/nn/activation.h"
@@ -63,8 +64,9 @@ class BatchNorm : public Layer {
 
   /// Of what a convolution makes of `input`, in one with it (kernels/activated_convolution.h).
   /// activation  can be left, and is a clamp
-  ForkedMap forward(const kernels::PendingMap& input, const at::Tensor& weights, const kernels::SlidingWindow& window,
-                    const at::Tensor& addend, Activation activation);
+  kernels::ActivatedConvolution forward(const kernels::PendingMap& input, const at::Tensor& weights,
+                                        const kernels::SlidingWindow& window, const at::Tensor& addend,
+                                        Activation activation, const kernels::NextConvolution& next);
 
   /// Whether forward uses, and updates from, the statistics of the batch.
   bool uses_batch_statistics() const { return is_training() && options_.train; }

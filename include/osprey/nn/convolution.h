@@ -112,8 +112,10 @@ class ConvBlock : public ConvolutionLayer {
   at::Tensor forward_last(const FeatureMap& x);
   /// What a residual unit ends with: activation(forward(x) + addend), where batch norm comes last in one pass.
   /// addend  as large as the result
+  /// next    reads the result, which is the faster way where it follows at once; null: nothing is said of who does
   /// throws  c10::Error where the block has an activation of its own
-  ForkedMap forward_plus(const FeatureMap& x, const at::Tensor& addend, Activation activation);
+  ForkedMap forward_plus(const FeatureMap& x, const at::Tensor& addend, Activation activation,
+                         ConvBlock* next = nullptr);
   int64_t out_depth() const { return out_depth_; }
   bool is_quantized() const override { return !quantizers_.empty(); }
 
@@ -127,8 +129,14 @@ class ConvBlock : public ConvolutionLayer {
   bool leaves_batch_norm(const FeatureMap& x) const;
   /// The same of what comes behind.
   bool leaves_batch_norms(const std::vector<FeatureMap>& maps, const NormsOfMaps& behind) const;
-  /// The convolution, its batch norm, which can be left pending, the sum, and an activation that is a clamp, in one.
-  ForkedMap in_one(const FeatureMap& x, const at::Tensor& addend, Activation activation);
+  /// Whether it can be done in one with the sum that it reads.
+  /// like  of the sizes and type of the sum
+  bool reads_sums(const at::Tensor& like) const;
+  /// `forward_plus` where the result may not have been read yet.
+  ForkedMap sum(const FeatureMap& x, const at::Tensor& addend, Activation activation, ConvBlock* next);
+  /// The convolution, its batch norm, which can be left pending, the sum, an activation that is a clamp, and what reads
+  /// the sum, if it can, in one.
+  ForkedMap in_one(const FeatureMap& x, const at::Tensor& addend, Activation activation, ConvBlock* next);
   /// Batch norm and activation.
   at::Tensor finish(const at::Tensor& y);
   /// These after the convolution.

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <utility>
 
 #include "osprey/kernels/pending_map.h"
@@ -26,6 +27,8 @@ class FeatureMap {
 /// the gradients of both, the sum is made as they are taken back.
 struct ForkedMap {
   at::Tensor map, again;  ///< the same values, maybe in the same memory: neither may be written in place
+  /// What the first layer of the next unit makes of it, where that has been asked for.
+  std::optional<FeatureMap> read{};
 };
 
 }  // namespace osprey::nn

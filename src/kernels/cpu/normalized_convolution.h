@@ -50,6 +50,20 @@ ConvolvedGradients normalized_dense_backward(const ThroughStatistics& gradient, 
                                              const std::optional<Affine>& affine, const at::Tensor& weights,
                                              const Sides& sides, bool of_x);
 
+/// What a convolution reads instead of x where another map is added to it: the sum, clamped as the affine says; and
+/// what flows to that from elsewhere.
+struct ReadSum {
+  at::Tensor sum, again;  ///< like x; nothing flows from elsewhere where `again` is undefined
+};
+
+/// A convolution of 1 x 1 of the sum of x, normalised, and of `addend`, clamped.
+/// sum  like x: is written
+Convolved summed_dense(const at::Tensor& x, const Affine& affine, const at::Tensor& addend, const at::Tensor& weights,
+                       const at::Tensor& sum);
+/// The gradient that it has of x is that of `addend`.
+ConvolvedGradients summed_dense_backward(const ThroughStatistics& gradient, const ReadSum& sum, const at::Tensor& x,
+                                         const Affine& affine, const at::Tensor& weights);
+
 /// weights  [C, 1, kernel height, kernel width]
 Convolved normalized_depthwise(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights,
                                const Sides& sides);

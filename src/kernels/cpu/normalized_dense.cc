@@ -112,6 +112,8 @@ class Factors {
   bool one_by_one_;
 };
 
+Sides sides_of_1x1(const at::Tensor& x, const at::Tensor& weights) { return {x, weights, /*stride=*/1, {0, 0, 0, 0}}; }
+
 /// [O, C, height, width] -> [O, length], as the rows of factors are
 at::Tensor to_matrix(const at::Tensor& weights, int64_t length) {
   const at::Tensor matrix = weights.permute({0, 2, 3, 1}).flatten(1);
@@ -120,11 +122,12 @@ at::Tensor to_matrix(const at::Tensor& weights, int64_t length) {
 
 /// The gradients of the weights, and `moments`, of some pictures; that of x is written into `of_x`, unless undefined.
 /// T, Number  what maps consist of, and what is multiplied
+/// sum        null: x has been read by itself
 template <class T, class Number>
 ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at::Tensor& x,
                                      const std::optional<Affine>& affine, const at::Tensor& weights, const Sides& sides,
-                                     const at::Tensor& of_x) {
-  const Factors<T> factors(x, affine, sides);
+                                     const at::Tensor& of_x, const ReadSum* sum = nullptr) {
+  const Factors<T> factors = sum == nullptr ? Factors<T>(x, affine, sides) : Factors<T>(sum->sum, std::nullopt, sides);
   const int64_t columns = weights.size(0), length = factors.length(), depth = x.size(1), places = factors.places();
   const int64_t groups = PlaceSums::groups_for(columns, factors.seen(), places);
   const Arithmetic arithmetic = arithmetic_for(x.scalar_type());
@@ -144,7 +147,7 @@ ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at
     if (!products) return;
     const Ahead ahead = Ahead::of(wanted + (begin + count) * columns, count * columns);
     if (by_windows) return products->multiply(totals, count, ahead, of_rows + begin * length);
-    const RowGradients<T> gradients(x, affine, of_x, count);
+    const RowGradients<T> gradients(x, affine, of_x, count, sum);
     products->multiply(totals, count, ahead, gradients.begin(begin * depth));
     gradients.finish(begin * depth, count, sums.begin(task));
   };
@@ -194,10 +197,14 @@ ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at
   return result;
 }
 
+/// What makes the rows that a convolution reads, just before it does; nothing where they are there.
+using MakeRows = c10::function_ref<void(int64_t begin, int64_t end)>;
+void have_rows(int64_t, int64_t) {}
+
 /// T, Number  what maps consist of, and what is multiplied
 template <class T, class Number>
 Convolved dense_of(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights,
-                   const Sides& sides) {
+                   const Sides& sides, MakeRows make_rows = have_rows) {
   const Factors<T> factors(x, affine, sides);
   const int64_t columns = weights.size(0), length = factors.length();
   const Arithmetic arithmetic = arithmetic_for(x.scalar_type());
@@ -209,6 +216,7 @@ Convolved dense_of(const at::Tensor& x, const std::optional<Affine>& affine, con
   tasks.for_each([&](int64_t task, int64_t begin, int64_t end) {
     const int64_t count = end - begin;
     const auto space = scratch<Number>(count * length);
+    make_rows(begin, end);
     T* const result = out + begin * columns;
     products.multiply(factors.rows(begin, end, space.get()), count, factors.after(end, count), result);
     TaskMoments<T> moments(result, columns, /*step=*/columns, sums.begin(task));
@@ -253,6 +261,35 @@ ConvolvedGradients normalized_dense_backward(const ThroughStatistics& gradient, 
     result.weights = part == 0 ? found.weights : result.weights.add_(found.weights);
     if (affine) result.moments = part == 0 ? found.moments : result.moments.add_(found.moments);
   }
+  return result;
+}
+
+Convolved summed_dense(const at::Tensor& x, const Affine& affine, const at::Tensor& addend, const at::Tensor& weights,
+                       const at::Tensor& sum) {
+  const int64_t depth = x.size(1);
+  Convolved result;
+  with_factors(x.scalar_type(), [&](auto* type, auto* factor) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const auto *const in = device::data<const T>(x), *const added = device::data<const T>(addend);
+    auto* const out = device::data<T>(sum);
+    result = dense_of<T, std::remove_pointer_t<decltype(factor)>>(
+        sum, std::nullopt, weights, sides_of_1x1(x, weights), [&](int64_t begin, int64_t end) {
+          const int64_t at = begin * depth;
+          add_normalized_rows(in + at, added + at, end - begin, depth, affine.channels, out + at);
+        });
+  });
+  return result;
+}
+
+ConvolvedGradients summed_dense_backward(const ThroughStatistics& gradient, const ReadSum& sum, const at::Tensor& x,
+                                         const Affine& affine, const at::Tensor& weights) {
+  ConvolvedGradients result;
+  const at::Tensor of_x = empty_map(x.sizes(), x);
+  with_factors(x.scalar_type(), [&](auto* type, auto* factor) {
+    result = dense_backward_of<std::remove_pointer_t<decltype(type)>, std::remove_pointer_t<decltype(factor)>>(
+        gradient, x, affine, weights, sides_of_1x1(x, weights), of_x, &sum);
+  });
+  result.x = of_x;
   return result;
 }
 

@@ -62,13 +62,17 @@ void make_total(const ThroughStatistics& from, int64_t first, int64_t rows, Numb
 }
 
 /// The gradient of a map, some rows at a time: they are made as floats, then taken back through what had normalised
-/// the map, if anything has.
+/// the map, if anything has, and through the sum of that and of another, if there is one.
 template <class T>
 class RowGradients {
  public:
   /// most  rows at a time
-  RowGradients(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& result, int64_t most)
+  /// sum   null: none
+  RowGradients(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& result, int64_t most,
+               const ReadSum* sum = nullptr)
       : x_(device::data<const T>(x)),
+        sum_(sum == nullptr ? nullptr : device::data<const T>(sum->sum)),
+        again_(sum == nullptr || !sum->again.defined() ? nullptr : device::data<const T>(sum->again)),
         result_(device::data<T>(result)),
         depth_(x.size(1)),
         channels_(affine ? &affine->channels : nullptr),
@@ -80,12 +84,15 @@ class RowGradients {
   /// sums  to which they are added
   void finish(int64_t first, int64_t rows, const TaskSums::Sums& sums) const {
     if (channels_ == nullptr) return drafts_.write(rows * depth_, result_ + first);
+    if (sum_ != nullptr)
+      return take_back_sum_rows(begin(first), again_ == nullptr ? nullptr : again_ + first, sum_ + first, x_ + first,
+                                rows, depth_, *channels_, scratch_.get(), sums.first, sums.second, result_ + first);
     take_back_rows(begin(first), x_ + first, rows, depth_, /*step=*/depth_, *channels_, scratch_.get(), sums.first,
                    sums.second, result_ + first);
   }
 
  private:
-  const T* x_;
+  const T *x_, *sum_, *again_;  ///< null: there is no sum, no rest of its gradient
   T* result_;
   int64_t depth_;
   const ChannelAffine* channels_;  ///< null: nothing had been normalised

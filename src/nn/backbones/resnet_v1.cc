@@ -127,10 +127,12 @@ class Unit final : public torch::nn::Module {
     }
   }
 
-  ForkedMap forward(const ForkedMap& x) {
-    FeatureMap y = x.map;
-    for (size_t i = 0; i + 1 < blocks_.size(); ++i) y = blocks_[i]->forward(y);
-    return blocks_.back()->forward_plus(y, shortcut_ ? shortcut_->forward(x.again) : x.again, activation_);
+  /// next  reads the result; null: something else does
+  ForkedMap forward(const ForkedMap& x, const Unit* next) {
+    FeatureMap y = x.read ? *x.read : blocks_.front()->forward(FeatureMap(x.map));
+    for (size_t i = 1; i + 1 < blocks_.size(); ++i) y = blocks_[i]->forward(y);
+    return blocks_.back()->forward_plus(y, shortcut_ ? shortcut_->forward(x.again) : x.again, activation_,
+                                        next == nullptr ? nullptr : next->blocks_.front().get());
   }
 
  private:
@@ -189,7 +191,9 @@ class ResnetV1 final : public Backbone {
     auto pass = unused_->pass(is_training());
     for (size_t b = 0; b < blocks_.size() && pass.runs(endpoints.size() < wanted.size()); ++b) {
       if (b > 0 && stride_place_ == StridePlace::kBlockEnd) x = every_second(x.again);
-      for (const auto& unit : blocks_[b].units) x = unit->forward(x);
+      const auto& units = blocks_[b].units;
+      for (size_t u = 0; u < units.size(); ++u)
+        x = units[u]->forward(x, u + 1 < units.size() ? units[u + 1].get() : nullptr);
       if (wanted.count(blocks_[b].name) > 0) endpoints[blocks_[b].name] = x.map;
     }
     return endpoints;

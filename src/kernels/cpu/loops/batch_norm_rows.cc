@@ -205,11 +205,13 @@ OSPREY_INLINE void add_normalized(const typename Numbers::Element* x, const type
       });
 }
 
-template <class Numbers, bool kAgain>
-OSPREY_INLINE void take_back_sum_of(const typename Numbers::Element* gradient, const typename Numbers::Element* again,
-                                    const typename Numbers::Element* y, const typename Numbers::Element* x,
-                                    int64_t rows, int64_t depth, const ChannelAffine& affine, float* scratch,
-                                    double* sum, double* product, typename Numbers::Element* result) {
+/// Gradient  the kind of numbers that the gradient has, but for the rest of it
+template <class Numbers, template <class> class Gradient, bool kAgain>
+OSPREY_INLINE void take_back_sum_of(const typename Gradient<Numbers>::Element* gradient,
+                                    const typename Numbers::Element* again, const typename Numbers::Element* y,
+                                    const typename Numbers::Element* x, int64_t rows, int64_t depth,
+                                    const ChannelAffine& affine, float* scratch, double* sum, double* product,
+                                    typename Numbers::Element* result) {
   const Clamp clamp{affine.epilogue.low, affine.epilogue.high};
   with_sums<Numbers>(
       rows, depth, scratch,
@@ -217,7 +219,8 @@ OSPREY_INLINE void take_back_sum_of(const typename Numbers::Element* gradient, c
         const OfChannels<N> mean(affine.mean + c);
         for_each_row([&](int64_t row, auto& sums) __attribute__((always_inline)) {
           const int64_t at = row * depth + c;
-          const Few<N> made_of(x + at), made_y(y + at), wanted(gradient + at), more((kAgain ? again : gradient) + at);
+          const Few<N> made_of(x + at), made_y(y + at), more((kAgain ? again : y) + at);
+          const Few<Gradient<N>> wanted(gradient + at);
           Few<N> made;
           each<N>([&](int i) __attribute__((always_inline)) {
             const float g = clamp.back(made_y[i], kAgain ? wanted[i] + more[i] : wanted[i]);
@@ -230,18 +233,35 @@ OSPREY_INLINE void take_back_sum_of(const typename Numbers::Element* gradient, c
       });
 }
 
-template <class Numbers>
-OSPREY_INLINE void take_back_sum(const typename Numbers::Element* gradient, const typename Numbers::Element* again,
-                                 const typename Numbers::Element* y, const typename Numbers::Element* x, int64_t rows,
-                                 int64_t depth, const ChannelAffine& affine, float* scratch, double* sum,
-                                 double* product, typename Numbers::Element* result) {
-  again == nullptr
-      ? take_back_sum_of<Numbers, false>(gradient, again, y, x, rows, depth, affine, scratch, sum, product, result)
-      : take_back_sum_of<Numbers, true>(gradient, again, y, x, rows, depth, affine, scratch, sum, product, result);
+template <class Numbers, template <class> class Gradient>
+OSPREY_INLINE void take_back_sum(const typename Gradient<Numbers>::Element* gradient,
+                                 const typename Numbers::Element* again, const typename Numbers::Element* y,
+                                 const typename Numbers::Element* x, int64_t rows, int64_t depth,
+                                 const ChannelAffine& affine, float* scratch, double* sum, double* product,
+                                 typename Numbers::Element* result) {
+  again == nullptr ? take_back_sum_of<Numbers, Gradient, false>(gradient, again, y, x, rows, depth, affine, scratch,
+                                                                sum, product, result)
+                   : take_back_sum_of<Numbers, Gradient, true>(gradient, again, y, x, rows, depth, affine, scratch, sum,
+                                                               product, result);
 }
 
 template <class Numbers>
 using Same = Numbers;
+
+template <class Numbers>
+OSPREY_INLINE void take_back_sum_same(const typename Numbers::Element* gradient, const typename Numbers::Element* again,
+                                      const typename Numbers::Element* y, const typename Numbers::Element* x,
+                                      int64_t rows, int64_t depth, const ChannelAffine& affine, float* scratch,
+                                      double* sum, double* product, typename Numbers::Element* result) {
+  take_back_sum<Numbers, Same>(gradient, again, y, x, rows, depth, affine, scratch, sum, product, result);
+}
+template <class Numbers>
+OSPREY_INLINE void take_back_sum_floats(const float* gradient, const typename Numbers::Element* again,
+                                        const typename Numbers::Element* y, const typename Numbers::Element* x,
+                                        int64_t rows, int64_t depth, const ChannelAffine& affine, float* scratch,
+                                        double* sum, double* product, typename Numbers::Element* result) {
+  take_back_sum<Numbers, FloatsLike>(gradient, again, y, x, rows, depth, affine, scratch, sum, product, result);
+}
 
 template <class Numbers>
 OSPREY_INLINE void normalize_same(const typename Numbers::Element* x, int64_t rows, int64_t depth, int64_t step,
@@ -336,7 +356,7 @@ OSPREY_INLINE void widen(const typename Numbers::Element* x, int64_t rows, int64
   DISPATCH(add_normalized_rows, add_normalized,                                                                        \
            (const T* x, const T* addend, int64_t rows, int64_t depth, const ChannelAffine& affine, T* y), x, addend,   \
            rows, depth, affine, y)                                                                                     \
-  DISPATCH(take_back_sum_rows, take_back_sum,                                                                          \
+  DISPATCH(take_back_sum_rows, take_back_sum_same,                                                                     \
            (const T* gradient, const T* again, const T* y, const T* x, int64_t rows, int64_t depth,                    \
             const ChannelAffine& affine, float* scratch, double* sum, double* product, T* result),                     \
            gradient, again, y, x, rows, depth, affine, scratch, sum, product, result)                                  \
@@ -367,6 +387,10 @@ OSPREY_INLINE void widen(const typename Numbers::Element* x, int64_t rows, int64
   DISPATCH(normalize_rows, normalize_to_floats,                                                                        \
            (const T* x, int64_t rows, int64_t depth, int64_t step, const ChannelAffine& affine, float* y), x, rows,    \
            depth, step, affine, y)                                                                                     \
+  DISPATCH(take_back_sum_rows, take_back_sum_floats,                                                                   \
+           (const float* gradient, const T* again, const T* y, const T* x, int64_t rows, int64_t depth,                \
+            const ChannelAffine& affine, float* scratch, double* sum, double* product, T* result),                     \
+           gradient, again, y, x, rows, depth, affine, scratch, sum, product, result)                                  \
   DISPATCH(take_back_rows, take_back_floats,                                                                           \
            (const float* gradient, const T* x, int64_t rows, int64_t depth, int64_t step, const ChannelAffine& affine, \
             float* scratch, double* sum, double* product, T* result),                                                  \

@@ -81,7 +81,9 @@ void add_normalized_rows(const Float16* x, const Float16* addend, int64_t rows, 
                          const ChannelAffine& affine, Float16* y);
 
 /// With g the gradient of that y where it has not been clamped: result = g, sum += g, product += g * (x - mean).
-/// again  the rest of the gradient; null: there is none
+/// gradient  floats, or of the numbers of the map
+/// again     the rest of the gradient; null: there is none
+/// result    may be where the gradient is
 void take_back_sum_rows(const float* gradient, const float* again, const float* y, const float* x, int64_t rows,
                         int64_t depth, const ChannelAffine& affine, float* scratch, double* sum, double* product,
                         float* result);
@@ -89,6 +91,12 @@ void take_back_sum_rows(const Bfloat16* gradient, const Bfloat16* again, const B
                         int64_t rows, int64_t depth, const ChannelAffine& affine, float* scratch, double* sum,
                         double* product, Bfloat16* result);
 void take_back_sum_rows(const Float16* gradient, const Float16* again, const Float16* y, const Float16* x, int64_t rows,
+                        int64_t depth, const ChannelAffine& affine, float* scratch, double* sum, double* product,
+                        Float16* result);
+void take_back_sum_rows(const float* gradient, const Bfloat16* again, const Bfloat16* y, const Bfloat16* x,
+                        int64_t rows, int64_t depth, const ChannelAffine& affine, float* scratch, double* sum,
+                        double* product, Bfloat16* result);
+void take_back_sum_rows(const float* gradient, const Float16* again, const Float16* y, const Float16* x, int64_t rows,
                         int64_t depth, const ChannelAffine& affine, float* scratch, double* sum, double* product,
                         Float16* result);
 
