@@ -21,8 +21,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using Optional = std::optional<at::Tensor>;
 
-/// The node of the graph of gradients. It keeps what the convolution reads and makes, and the result where it has been
-/// clamped.
+/// The node of the graph of gradients. It keeps what the convolution reads and makes, the result where it has been
+/// clamped or read by the next convolution, and what that has made.
 class ActivatedConvolutionNode : public torch::autograd::Function<ActivatedConvolutionNode> {
  public:
   static variable_list forward(AutogradContext* context, const at::Tensor& x, const Optional& mean,

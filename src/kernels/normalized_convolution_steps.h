@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/batch_norm_steps.h"
+#include "kernels/cpu/normalized_convolution.h"
 #include "kernels/cpu/sides.h"
 #include "kernels/cpu/sliding_convolution.h"
 #include "osprey/kernels/normalized_convolution.h"

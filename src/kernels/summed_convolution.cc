@@ -30,8 +30,6 @@ ConvolutionPlan plan_of(const at::Tensor& x, const at::Tensor& weights) {
   return {x, weights, {}};
 }
 
-bool takes_loops(const ConvolutionPlan& plan, const at::Tensor& x) { return plan.takes_loops(x) && !plan.depthwise; }
-
 FourTensors summed_operator(const at::Tensor& given, const at::Tensor& mean, const at::Tensor& inverse_deviation,
                             const Optional& gamma, const Optional& beta, const at::Tensor& addend, double low,
                             double high, const at::Tensor& weights, double epsilon) {
@@ -46,9 +44,9 @@ FourTensors summed_operator(const at::Tensor& given, const at::Tensor& mean, con
   const at::Tensor added = channels_last(addend);
   at::Tensor sum;
   cpu::Convolved convolved;
-  if (takes_loops(plan, map.x)) {
+  if (plan.takes_loops(map.x) && !plan.depthwise) {
     sum = empty_map(given.sizes(), given);
-    convolved = cpu::summed_dense(map.x, affine, added, weights, sum);
+    convolved = cpu::summed_dense(map.x, affine, added, weights, plan.sides, sum);
   } else {
     sum = add_normalized(map.x, affine, added);
     convolved = kernels::convolve({sum}, {std::nullopt}, weights, {plan}).front();
@@ -89,8 +87,8 @@ SixTensors summed_backward_operator(const Optional& gradient_sum, const Optional
   const cpu::ReadSum read{channels_last(sum),
                           gradient_sum ? channels_last(gradient_sum->to(given.scalar_type())) : at::Tensor()};
   cpu::ConvolvedGradients found;
-  if (takes_loops(plan, map.x)) {
-    found = cpu::summed_dense_backward(through, read, map.x, affine, weights);
+  if (plan.takes_loops(map.x) && !plan.depthwise) {
+    found = cpu::summed_dense_backward(through, read, map.x, affine, weights, plan.sides);
   } else {
     const cpu::SharedGradients of_sum =
         convolve_backward({through}, {read.sum}, {std::nullopt}, weights, {plan}, /*of_x=*/true);

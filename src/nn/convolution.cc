@@ -223,12 +223,6 @@ at::Tensor ConvBlock::forward_last(const FeatureMap& x) {
 
 ForkedMap ConvBlock::forward_plus(const FeatureMap& x, const at::Tensor& addend, Activation activation,
                                   ConvBlock* next) {
-  ForkedMap result = sum(x, addend, activation, next);
-  if (next != nullptr && !result.read) result.read = next->forward(FeatureMap(result.map));
-  return result;
-}
-
-ForkedMap ConvBlock::sum(const FeatureMap& x, const at::Tensor& addend, Activation activation, ConvBlock* next) {
   TORCH_CHECK(activation_ == Activation::kNone, "a block with an activation of its own is no end of a residual unit");
   if (is_quantized()) {  // of which the result is rounded, or its range noted, before the sum
     const FeatureMap result = forward(x);

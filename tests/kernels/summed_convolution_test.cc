@@ -132,7 +132,7 @@ TEST(SummedConvolution, IsTheConvolutionOfTheSum) {
       }
 }
 
-TEST(SummedConvolution, HasTheBitsOfItsSteps) {
+TEST(SummedConvolution, MakesTheBitsOfItsSteps) {
   at::manual_seed(42);
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
     for (const SummedKind& kind : kSummedKinds)

@@ -24,14 +24,14 @@ struct ActivatedConvolution : BatchNormed {
 };
 
 /// What a chain of `normalized_convolution` in a residual unit ends with: one more of them, its batch norm and the sum,
-/// clamp((y - mean) * inverse_deviation * gamma + beta + addend). Gradients flow from the result to all of the
-/// input, weights, gamma, beta and addend. That of y is never written: the convolution makes it of the result's as it
-/// reads this. Where the result is one of the limits, nothing flows.
+/// clamp((y - mean) * inverse_deviation * gamma + beta + addend). Gradients flow from the result, and from that of the
+/// next convolution, to all of the input, weights, gamma, beta, addend and next weights. That of y is never written:
+/// the convolution makes it of the result's as it reads this. Where the result is one of the limits, nothing flows.
 ///
 /// input, weights, window  as for `normalized_convolution`
 /// addend   like y
 /// next     is done in one with the sum (`summed_convolution`)
-/// returns  the result, twice, with the statistics of y
+/// returns  the result, twice, with the statistics of y, and what `next` makes of it
 /// throws   c10::Error where sizes or types are not as above
 ActivatedConvolution activated_convolution(const PendingMap& input, const at::Tensor& weights,
                                            const SlidingWindow& window, const OwnBatchNorm& batch_norm,

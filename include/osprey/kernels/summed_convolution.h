@@ -10,9 +10,9 @@ struct SummedConvolution {
   MapWithStatistics made;  ///< as `normalized_convolution` gives it
 };
 
-/// `pending_sum`, and `normalized_convolution` of 1 x 1 of that, in one: a piece of the sum is multiplied just after it
-/// has been made, and its gradient taken back as that of the convolution comes into being, so neither passes through
-/// memory by itself. Gradients flow to all arguments.
+/// `pending_sum`, and `normalized_convolution` of 1 x 1 of that, in one: by loops for CPUs a piece of the sum is
+/// multiplied just after it has been made, while it is in the cache, and its gradient is written only once it has been
+/// taken back through the sum. Gradients flow to all arguments.
 ///
 /// input, addend  as for `pending_sum`
 /// weights        [O, C, 1, 1] float32, O > 0

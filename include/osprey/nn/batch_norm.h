@@ -64,6 +64,7 @@ class BatchNorm : public Layer {
 
   /// Of what a convolution makes of `input`, in one with it (kernels/activated_convolution.h).
   /// activation  can be left, and is a clamp
+  /// next        its own batch norm takes note of its statistics by `leave`
   kernels::ActivatedConvolution forward(const kernels::PendingMap& input, const at::Tensor& weights,
                                         const kernels::SlidingWindow& window, const at::Tensor& addend,
                                         Activation activation, const kernels::NextConvolution& next);

@@ -112,7 +112,8 @@ class ConvBlock : public ConvolutionLayer {
   at::Tensor forward_last(const FeatureMap& x);
   /// What a residual unit ends with: activation(forward(x) + addend), where batch norm comes last in one pass.
   /// addend  as large as the result
-  /// next    reads the result, which is the faster way where it follows at once; null: nothing is said of who does
+  /// next    reads the result, in one with it where that can be done: then the result has what it has `read`, all that
+  ///         goes with its forward pass has been done, and it is not to be called again; null: none
   /// throws  c10::Error where the block has an activation of its own
   ForkedMap forward_plus(const FeatureMap& x, const at::Tensor& addend, Activation activation,
                          ConvBlock* next = nullptr);
@@ -130,10 +131,8 @@ class ConvBlock : public ConvolutionLayer {
   /// The same of what comes behind.
   bool leaves_batch_norms(const std::vector<FeatureMap>& maps, const NormsOfMaps& behind) const;
   /// Whether it can be done in one with the sum that it reads.
-  /// like  of the sizes and type of the sum
+  /// like  of the sizes, type and order in memory of the sum
   bool reads_sums(const at::Tensor& like) const;
-  /// `forward_plus` where the result may not have been read yet.
-  ForkedMap sum(const FeatureMap& x, const at::Tensor& addend, Activation activation, ConvBlock* next);
   /// The convolution, its batch norm, which can be left pending, the sum, an activation that is a clamp, and what reads
   /// the sum, if it can, in one.
   ForkedMap in_one(const FeatureMap& x, const at::Tensor& addend, Activation activation, ConvBlock* next);

@@ -27,7 +27,7 @@ class FeatureMap {
 /// the gradients of both, the sum is made as they are taken back.
 struct ForkedMap {
   at::Tensor map, again;  ///< the same values, maybe in the same memory: neither may be written in place
-  /// What the first layer of the next unit makes of it, where that has been asked for.
+  /// What the first layer of the next unit has made of it, where that was done in one with it.
   std::optional<FeatureMap> read{};
 };
 

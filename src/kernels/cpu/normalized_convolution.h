@@ -57,12 +57,13 @@ struct ReadSum {
 };
 
 /// A convolution of 1 x 1 of the sum of x, normalised, and of `addend`, clamped.
-/// sum  like x: is written
+/// sides  those of 1 x 1
+/// sum    like x: is written
 Convolved summed_dense(const at::Tensor& x, const Affine& affine, const at::Tensor& addend, const at::Tensor& weights,
-                       const at::Tensor& sum);
+                       const Sides& sides, const at::Tensor& sum);
 /// The gradient that it has of x is that of `addend`.
 ConvolvedGradients summed_dense_backward(const ThroughStatistics& gradient, const ReadSum& sum, const at::Tensor& x,
-                                         const Affine& affine, const at::Tensor& weights);
+                                         const Affine& affine, const at::Tensor& weights, const Sides& sides);
 
 /// weights  [C, 1, kernel height, kernel width]
 Convolved normalized_depthwise(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights,

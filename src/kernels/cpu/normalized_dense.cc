@@ -112,8 +112,6 @@ class Factors {
   bool one_by_one_;
 };
 
-Sides sides_of_1x1(const at::Tensor& x, const at::Tensor& weights) { return {x, weights, /*stride=*/1, {0, 0, 0, 0}}; }
-
 /// [O, C, height, width] -> [O, length], as the rows of factors are
 at::Tensor to_matrix(const at::Tensor& weights, int64_t length) {
   const at::Tensor matrix = weights.permute({0, 2, 3, 1}).flatten(1);
@@ -197,14 +195,16 @@ ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at
   return result;
 }
 
-/// What makes the rows that a convolution reads, just before it does; nothing where they are there.
-using MakeRows = c10::function_ref<void(int64_t begin, int64_t end)>;
-void have_rows(int64_t, int64_t) {}
+/// The rows that a convolution reads where these are made just before: of what, and how.
+struct MadeRows {
+  at::Tensor from;  ///< fetched ahead; as large as they are
+  c10::function_ref<void(int64_t begin, int64_t end)> make;
+};
 
 /// T, Number  what maps consist of, and what is multiplied
 template <class T, class Number>
 Convolved dense_of(const at::Tensor& x, const std::optional<Affine>& affine, const at::Tensor& weights,
-                   const Sides& sides, MakeRows make_rows = have_rows) {
+                   const Sides& sides, const MadeRows* made = nullptr) {
   const Factors<T> factors(x, affine, sides);
   const int64_t columns = weights.size(0), length = factors.length();
   const Arithmetic arithmetic = arithmetic_for(x.scalar_type());
@@ -216,9 +216,12 @@ Convolved dense_of(const at::Tensor& x, const std::optional<Affine>& affine, con
   tasks.for_each([&](int64_t task, int64_t begin, int64_t end) {
     const int64_t count = end - begin;
     const auto space = scratch<Number>(count * length);
-    make_rows(begin, end);
+    if (made != nullptr) made->make(begin, end);
+    const Ahead ahead = made == nullptr
+                            ? factors.after(end, count)
+                            : Ahead::of(device::data<const T>(made->from) + end * x.size(1), count * x.size(1));
     T* const result = out + begin * columns;
-    products.multiply(factors.rows(begin, end, space.get()), count, factors.after(end, count), result);
+    products.multiply(factors.rows(begin, end, space.get()), count, ahead, result);
     TaskMoments<T> moments(result, columns, /*step=*/columns, sums.begin(task));
     moments.add(result, count);
     moments.finish();
@@ -265,29 +268,30 @@ ConvolvedGradients normalized_dense_backward(const ThroughStatistics& gradient, 
 }
 
 Convolved summed_dense(const at::Tensor& x, const Affine& affine, const at::Tensor& addend, const at::Tensor& weights,
-                       const at::Tensor& sum) {
+                       const Sides& sides, const at::Tensor& sum) {
   const int64_t depth = x.size(1);
   Convolved result;
   with_factors(x.scalar_type(), [&](auto* type, auto* factor) {
     using T = std::remove_pointer_t<decltype(type)>;
     const auto *const in = device::data<const T>(x), *const added = device::data<const T>(addend);
     auto* const out = device::data<T>(sum);
-    result = dense_of<T, std::remove_pointer_t<decltype(factor)>>(
-        sum, std::nullopt, weights, sides_of_1x1(x, weights), [&](int64_t begin, int64_t end) {
-          const int64_t at = begin * depth;
-          add_normalized_rows(in + at, added + at, end - begin, depth, affine.channels, out + at);
-        });
+    const auto add = [&](int64_t begin, int64_t end) {
+      const int64_t at = begin * depth;
+      add_normalized_rows(in + at, added + at, end - begin, depth, affine.channels, out + at);
+    };
+    const MadeRows made{x, add};
+    result = dense_of<T, std::remove_pointer_t<decltype(factor)>>(sum, std::nullopt, weights, sides, &made);
   });
   return result;
 }
 
 ConvolvedGradients summed_dense_backward(const ThroughStatistics& gradient, const ReadSum& sum, const at::Tensor& x,
-                                         const Affine& affine, const at::Tensor& weights) {
+                                         const Affine& affine, const at::Tensor& weights, const Sides& sides) {
   ConvolvedGradients result;
   const at::Tensor of_x = empty_map(x.sizes(), x);
   with_factors(x.scalar_type(), [&](auto* type, auto* factor) {
     result = dense_backward_of<std::remove_pointer_t<decltype(type)>, std::remove_pointer_t<decltype(factor)>>(
-        gradient, x, affine, weights, sides_of_1x1(x, weights), of_x, &sum);
+        gradient, x, affine, weights, sides, of_x, &sum);
   });
   result.x = of_x;
   return result;
