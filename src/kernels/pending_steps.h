@@ -64,6 +64,7 @@ inline std::optional<Affine> prepare(PendingMap& map) {
   return affine_of(map);
 }
 
+/// The curve of a sum, as operators get it.
 constexpr auto kClamp = static_cast<int64_t>(Epilogue::Curve::kClamp);
 
 /// Throws c10::Error where what is pending cannot be a part of a sum.
