@@ -52,6 +52,15 @@ bool has_f16c() {
 }
 #endif
 
+#if defined(__x86_64__) && defined(__GNUC__)
+unsigned int family() {
+  unsigned int eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0) return 0;
+  const unsigned int base = eax >> 8 & 0xf, more = eax >> 20 & 0xff;
+  return base == 0xf ? base + more : base;
+}
+#endif
+
 /// most  more is not asked for
 InstructionSet best_of_machine(InstructionSet most) {
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -74,6 +83,16 @@ bool computes_with_halves() {
   constexpr unsigned int kPerformance = 0x8000001a, k256Bits = 1u << 2, k512Bits = 1u << 3;
   unsigned int eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __get_cpuid(kPerformance, &eax, &ebx, &ecx, &edx) != 0 && (eax & (k256Bits | k512Bits)) == k256Bits;
+#else
+  return false;
+#endif
+}
+
+/// Whether the CPU is one of AMD's of the family 19h or 1Ah (CPUID Fn0000_0000 and Fn0000_0001; Software Optimization
+/// Guide for the AMD Zen 4 Microarchitecture, 2.11): two of their pipes multiply, the other two add.
+bool has_adders() {
+#if defined(__x86_64__) && defined(__GNUC__)
+  return __builtin_cpu_is("amd") && (family() == 0x19 || family() == 0x1a);
 #else
   return false;
 #endif
@@ -107,6 +126,11 @@ bool has_bfloat16_arithmetic() { return instruction_set() >= InstructionSet::kAv
 
 bool computes_with_512_bits() {
   static const bool result = instruction_set() >= InstructionSet::kAvx512 && !computes_with_halves();
+  return result;
+}
+
+bool adds_beside_products() {
+  static const bool result = instruction_set() >= InstructionSet::kAvx512 && has_adders();
   return result;
 }
 

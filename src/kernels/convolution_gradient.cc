@@ -201,9 +201,9 @@ at::Tensor gradient_of_one(const at::Tensor& gradient_y, const at::Tensor& x, co
   const bool one_by_one = window.kernel == Sides{1, 1} && window.padding == Sides{0, 0};
   if (one_by_one && window.stride == 1 && device::takes_loops(x) && places_of(x) >= cpu::kLeastPlaces) {
     const cpu::Arithmetic arithmetic = cpu::arithmetic_for(x.scalar_type());
-    return arithmetic != cpu::Arithmetic::kFloats && gradient_y.scalar_type() == at::kBFloat16
+    return cpu::rounds(arithmetic) && gradient_y.scalar_type() == at::kBFloat16
                ? sum_over_places<Bfloat16>(gradient_y, x, arithmetic)
-               : sum_over_places<float>(gradient_y.to(at::kFloat), x.to(at::kFloat), cpu::Arithmetic::kFloats);
+               : sum_over_places<float>(gradient_y.to(at::kFloat), x.to(at::kFloat), cpu::arithmetic_for(at::kFloat));
   }
   const auto places = [](const at::Tensor& map) { return channels_last(map.to(at::kFloat)).permute({0, 2, 3, 1}); };
   const at::Tensor input = places(x), gradient = places(gradient_y);

@@ -22,6 +22,17 @@ std::set<std::string> flags() {
   return {};
 }
 
+/// Whether the system says that this is one of the CPUs whose adders are beside their multipliers.
+bool found_adders() {
+  std::ifstream file("/proc/cpuinfo");
+  bool amd = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("vendor_id")) amd = line.ends_with("AuthenticAMD");
+    if (line.starts_with("cpu family")) return amd && (line.ends_with(": 25") || line.ends_with(": 26"));
+  }
+  return false;
+}
+
 /// Run with each value of OSPREY_MAX_CPU_ISA, see tests/CMakeLists.txt.
 TEST(InstructionSet, IsTheBestThatTheMachineHasAndTheEnvironmentAllows) {
   const std::set<std::string> found = flags();
@@ -46,6 +57,7 @@ TEST(InstructionSet, IsTheBestThatTheMachineHasAndTheEnvironmentAllows) {
   EXPECT_EQ(instruction_set(), std::min(best, most));
   EXPECT_EQ(has_bfloat16_arithmetic(), std::min(best, most) >= InstructionSet::kAvx512Bf16);
   EXPECT_EQ(has_bfloat16_tiles(), std::min(best, most) == InstructionSet::kAmxBf16);
+  EXPECT_EQ(adds_beside_products(), std::min(best, most) >= InstructionSet::kAvx512 && found_adders());
   EXPECT_TRUE(!computes_with_512_bits() || std::min(best, most) >= InstructionSet::kAvx512);
 }
 

@@ -76,7 +76,9 @@ class Factors {
   void panels(const PlaceSums& sums, int64_t begin, int64_t end, Number* space, float* panels) const {
     const int64_t count = end - begin;
     if (std::is_same_v<Number, float> && one_by_one_ && channels_ != nullptr)
-      return normalize_panels(map_ + begin * depth_, count, depth_, *channels_, panels, count * kPanelColumns);
+      return sums.make_columns(count, panels, [&](float* to, int64_t panel_size) {
+        normalize_panels(map_ + begin * depth_, count, depth_, *channels_, to, panel_size);
+      });
     sums.pack_columns(rows(begin, end, space), count, panels);
   }
 

@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/floats_of_map.h"
 #include "kernels/cpu/loops/amx_products.h"
+#include "kernels/cpu/loops/halved_products.h"
 #include "kernels/device/kernel.h"
 #include "osprey/kernels/parallel.h"
 
@@ -26,17 +27,19 @@ void pair_neighbours(const T* rows, int64_t count, int64_t depth, int64_t steps,
   }
 }
 
-int64_t product_steps(Arithmetic arithmetic, int64_t depth) {
-  const int64_t steps = steps_of(depth, arithmetic != Arithmetic::kFloats);
+/// Numbers that a column has in a panel, or pairs of them.
+int64_t panel_steps(Arithmetic arithmetic, int64_t depth) {
+  if (arithmetic == Arithmetic::kHalvedFloats) return halved_steps(depth) + kHalvedEnds;
+  const int64_t steps = steps_of(depth, rounds(arithmetic));
   return arithmetic == Arithmetic::kAmx ? amx_steps(steps) : steps;
 }
 
 /// The matrix that places are multiplied with, as panels of columns: [columns / kPanelColumns, steps, kPanelColumns].
 at::Tensor to_panels(const at::Tensor& weights, bool transposed, Arithmetic arithmetic) {
-  const bool in_pairs = arithmetic != Arithmetic::kFloats;
+  const bool in_pairs = rounds(arithmetic), halved = arithmetic == Arithmetic::kHalvedFloats;
   const at::Tensor matrix = weights.flatten(1).contiguous();
   const int64_t depth = matrix.size(transposed ? 0 : 1), columns = matrix.size(transposed ? 1 : 0),
-                steps = product_steps(arithmetic, depth), size = steps * kPanelColumns;
+                steps = panel_steps(arithmetic, depth), size = steps * kPanelColumns;
   const at::Tensor panels =
       at::empty({device::blocks_for(columns, kPanelColumns), steps, kPanelColumns}, matrix.options());
   const auto* from = matrix.const_data_ptr<float>();
@@ -51,8 +54,11 @@ at::Tensor to_panels(const at::Tensor& weights, bool transposed, Arithmetic arit
         pack_panels(from + row * columns, columns, own, columns, target, kPanelColumns, size);
       }
     });
+    if (halved)
+      parallel_for(panels.size(0),
+                   [&](int64_t panel) { balance_columns(to + panel * size, kPanelColumns, depth, kPanelColumns); });
     const int64_t own = steps_of(depth, in_pairs);
-    if (steps > own)
+    if (in_pairs && steps > own)
       for (int64_t panel = 0; panel < panels.size(0); ++panel)
         std::fill(to + panel * size + own * kPanelColumns, to + (panel + 1) * size, 0.0f);
     return panels;
@@ -66,6 +72,7 @@ at::Tensor to_panels(const at::Tensor& weights, bool transposed, Arithmetic arit
       pack_across(rows.get(), steps, own, steps, target);
     } else {
       pack_across(from + first * depth, depth, own, depth, target);
+      if (halved) balance_columns(target, kPanelColumns, depth, kPanelColumns);
     }
   });
   return panels;
@@ -77,15 +84,15 @@ PlaceProducts::PlaceProducts(const at::Tensor& weights, const at::Tensor& biases
                              Arithmetic arithmetic)
     : depth_(weights.size(transposed ? 0 : 1)),
       columns_(weights.size(transposed ? 1 : 0)),
-      arithmetic_(arithmetic),
-      panels_(to_panels(weights, transposed, arithmetic)) {
+      arithmetic_(arithmetic_of_matrix(arithmetic, depth_, columns_)),
+      panels_(to_panels(weights, transposed, arithmetic_)) {
   if (biases.defined()) start_ = at::constant_pad_nd(biases, {0, panels_.size(0) * kPanelColumns - columns_});
 }
 
 template <class T, class Product>
 void PlaceProducts::multiply(const T* places, int64_t count, const Ahead& ahead, Product* products) const {
   constexpr bool kFloats = std::is_same_v<Product, float>, kHalves = std::is_same_v<Product, Bfloat16>;
-  const bool of_floats = arithmetic_ == Arithmetic::kFloats;
+  const bool of_floats = !rounds(arithmetic_);
   if (!kFloats && !(kHalves && !of_floats)) {
     const auto drafts = scratch(count * columns_);
     multiply(places, count, ahead, drafts.get());
@@ -97,9 +104,14 @@ void PlaceProducts::multiply(const T* places, int64_t count, const Ahead& ahead,
   const int64_t steps = panels_.size(1);
   if (of_floats) {
     const auto space = scratch(std::is_same_v<T, float> ? 0 : count * depth_);
-    if constexpr (kFloats)
-      multiply_rows(floats_of(places, count * depth_, space.get()), count, steps, panels, start, columns_, ahead,
-                    products);
+    const float* const rows = floats_of(places, count * depth_, space.get());
+    if constexpr (kFloats) {
+      if (arithmetic_ == Arithmetic::kFloats)
+        return multiply_rows(rows, count, steps, panels, start, columns_, ahead, products);
+      const auto scaled = scratch(count * halved_row_size(depth_));
+      balance_rows(rows, count, depth_, scaled.get());
+      multiply_halved_rows(scaled.get(), count, depth_, panels, start, columns_, ahead, products);
+    }
   } else if constexpr (std::is_same_v<T, Float16> || std::is_same_v<Product, Float16>) {
     TORCH_INTERNAL_ASSERT(false, "float16 numbers are multiplied as floats");
   } else {

@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/floats_of_map.h"
 #include "kernels/cpu/loops/amx_products.h"
+#include "kernels/cpu/loops/halved_products.h"
 #include "kernels/cpu/place_tasks.h"
 #include "kernels/device/kernel.h"
 #include "osprey/kernels/parallel.h"
@@ -27,8 +28,11 @@ void pack_floats(const T* map, int64_t map_step, int64_t pixels, int64_t channel
 PackedPlaces::PackedPlaces(Arithmetic arithmetic, int64_t count)
     : arithmetic_(arithmetic),
       count_(count),
-      steps_(arithmetic == Arithmetic::kAmx ? device::blocks_for(count, kAmxPlaces) * kAmxPlaces / 2
-                                            : steps_of(count, arithmetic == Arithmetic::kPairs)) {}
+      steps_(arithmetic == Arithmetic::kAmx            ? device::blocks_for(count, kAmxPlaces) * kAmxPlaces / 2
+             : arithmetic == Arithmetic::kHalvedFloats ? halved_steps(count)
+                                                       : steps_of(count, arithmetic == Arithmetic::kPairs)) {}
+
+int64_t PackedPlaces::lines() const { return arithmetic_ == Arithmetic::kHalvedFloats ? steps_ + kHalvedEnds : steps_; }
 
 int64_t PackedPlaces::panel_rows(Arithmetic arithmetic) {
   return arithmetic == Arithmetic::kAmx ? kTileSide : kPanelRows;
@@ -45,18 +49,21 @@ int64_t PackedPlaces::row_step(int64_t channels) const {
 
 int64_t PackedPlaces::rows_size(int64_t channels) const {
   const bool by_channel = arithmetic_ == Arithmetic::kAmx;
-  return (by_channel ? row_panels(arithmetic_, channels) * kTileSide : steps_) * row_step(channels);
+  return (by_channel ? row_panels(arithmetic_, channels) * kTileSide : lines()) * row_step(channels);
 }
 
 int64_t PackedPlaces::columns_size(int64_t channels) const {
-  return device::blocks_for(channels, kPanelColumns) * steps_ * kPanelColumns;
+  return device::blocks_for(channels, kPanelColumns) * panel_size();
 }
 
 template <class T>
 void PackedPlaces::pack_rows(const T* from, int64_t channels, int64_t first, int64_t own, float* rows) const {
   const int64_t step = row_step(channels);
-  if (arithmetic_ == Arithmetic::kFloats)
-    return pack_floats(from + first, channels, count_, own, rows + first, step, kPanelColumns);
+  if (!rounds(arithmetic_)) {
+    pack_floats(from + first, channels, count_, own, rows + first, step, kPanelColumns);
+    if (arithmetic_ == Arithmetic::kHalvedFloats) balance_columns(rows + first, step, count_, own);
+    return;
+  }
   if (arithmetic_ == Arithmetic::kPairs)
     return pack_pairs(from + first, channels, count_, own, rows + first, step, kPanelColumns);
   turn_for_amx(from + first, channels, count_, own, reinterpret_cast<Bfloat16*>(rows + first * step), 2 * step);
@@ -64,10 +71,12 @@ void PackedPlaces::pack_rows(const T* from, int64_t channels, int64_t first, int
 
 template <class T>
 void PackedPlaces::pack_columns(const T* from, int64_t channels, int64_t first, int64_t own, float* panels) const {
-  const int64_t panel = steps_ * kPanelColumns;
+  const int64_t panel = panel_size();
   float* const to = panels + first / kPanelColumns * panel;
-  if (arithmetic_ == Arithmetic::kFloats)
-    return pack_floats(from + first, channels, count_, own, to, kPanelColumns, panel);
+  if (!rounds(arithmetic_)) {
+    pack_floats(from + first, channels, count_, own, to, kPanelColumns, panel);
+    return finish_columns(own, to);
+  }
   pack_pairs(from + first, channels, count_, own, to, kPanelColumns, panel);
   for (int64_t i = 0; i < device::blocks_for(own, kPanelColumns); ++i)
     std::fill(to + i * panel + steps_of(count_, true) * kPanelColumns, to + (i + 1) * panel, 0.0f);
@@ -77,9 +86,17 @@ template void PackedPlaces::pack_rows(const Bfloat16*, int64_t, int64_t, int64_t
 template void PackedPlaces::pack_columns(const float*, int64_t, int64_t, int64_t, float*) const;
 template void PackedPlaces::pack_columns(const Bfloat16*, int64_t, int64_t, int64_t, float*) const;
 
+void PackedPlaces::finish_columns(int64_t channels, float* panels) const {
+  if (arithmetic_ != Arithmetic::kHalvedFloats) return;
+  for (int64_t i = 0; i < device::blocks_for(channels, kPanelColumns); ++i)
+    balance_columns(panels + i * panel_size(), kPanelColumns, count_, kPanelColumns);
+}
+
 void PackedPlaces::add(const float* rows, int64_t channels, const float* panels, int64_t panel_count,
                        const Ahead& ahead, const Ahead& more, bool goes_on, float* sums) const {
   const int64_t step = row_step(channels), own_panels = row_panels(arithmetic_, channels);
+  if (arithmetic_ == Arithmetic::kHalvedFloats)
+    return add_halved_tiles(rows, step, own_panels, panels, panel_count, count_, ahead, more, goes_on, sums);
   if (arithmetic_ != Arithmetic::kAmx)
     return (arithmetic_ == Arithmetic::kPairs ? add_tiles_of_pairs : add_tiles)(
         rows, step, own_panels, panels, panel_count, steps_, ahead, more, goes_on, sums);
@@ -106,7 +123,7 @@ PlaceSums::PlaceSums(int64_t O, int64_t I, int64_t groups, Arithmetic arithmetic
     : rows_(O),
       columns_(I),
       groups_(groups),
-      arithmetic_(arithmetic),
+      arithmetic_(arithmetic_of_matrix(arithmetic, O, I)),
       tiles_(at::empty({groups, device::blocks_for(I, kPanelColumns), PackedPlaces::row_panels(arithmetic, O),
                         PackedPlaces::panel_rows(arithmetic), kPanelColumns},
                        at::kFloat)) {}
@@ -149,7 +166,8 @@ at::Tensor PlaceSums::total() {
 }
 
 template <class T>
-at::Tensor sum_products(const T* a, int64_t O, const T* b, int64_t I, int64_t count, Arithmetic arithmetic) {
+at::Tensor sum_products(const T* a, int64_t O, const T* b, int64_t I, int64_t count, Arithmetic given) {
+  const Arithmetic arithmetic = arithmetic_of_matrix(given, O, I);
   // What a task multiplies with all rows: panels, as many as the widest tile has, as more would leave threads without a
   // task; or what stays in the core's own cache as all rows pass by.
   const bool by_amx = arithmetic == Arithmetic::kAmx;

@@ -26,6 +26,10 @@ class PackedPlaces {
   void pack_rows(const T* from, int64_t channels, int64_t first, int64_t own, float* rows) const;
   template <class T>
   void pack_columns(const T* from, int64_t channels, int64_t first, int64_t own, float* panels) const;
+  /// For those who write floats as panels of columns themselves: floats from one to the next, and what remains to be
+  /// done when all `channels` are there.
+  int64_t panel_size() const { return lines() * kPanelColumns; }
+  void finish_columns(int64_t channels, float* panels) const;
 
   /// Rows of a panel of them, and how many panels so many channels are.
   static int64_t panel_rows(Arithmetic arithmetic);
@@ -40,6 +44,7 @@ class PackedPlaces {
 
  private:
   int64_t row_step(int64_t channels) const;  ///< floats from one step, or for AMX from one channel, to the next
+  int64_t lines() const;                     ///< steps, and what follows them
 
   Arithmetic arithmetic_;
   int64_t count_, steps_;  ///< places, what a panel has of them
@@ -68,6 +73,13 @@ class PlaceSums {
   void pack_rows(const T* a, int64_t count, float* rows) const;
   template <class T>
   void pack_columns(const T* b, int64_t count, float* panels) const;
+  /// The same of columns that `write(panels, floats from one panel to the next)` writes as floats.
+  template <class Write>
+  void make_columns(int64_t count, float* panels, const Write& write) const {
+    const PackedPlaces places(arithmetic_, count);
+    write(panels, places.panel_size());
+    places.finish_columns(columns_, panels);
+  }
   int64_t rows_size(int64_t count) const;
   int64_t columns_size(int64_t count) const;
 

@@ -80,8 +80,7 @@ at::Tensor weight_gradient(at::TensorList gradients, at::TensorList maps, const 
 
 bool fits_winograd(at::TensorList maps, int64_t O, int64_t I) {
   return std::min(O, I) >= kWinogradChannels && I % kPanelColumns == 0 &&
-         Tiles(maps, tile_for(maps, arithmetic_for(maps[0].scalar_type()) != Arithmetic::kFloats)).count() >=
-             kLeastRows;
+         Tiles(maps, tile_for(maps, rounds(arithmetic_for(maps[0].scalar_type())))).count() >= kLeastRows;
 }
 
 void convolve_in_tiles(at::TensorList maps, const at::Tensor& weights, const at::Tensor& biases, bool transposed,
