@@ -238,6 +238,15 @@ TEST(NormalizedConvolution, MultipliesByMoreWeightsThanGroupsOfPlacesHaveRoomFor
   expect_as_defined({.x = map({2, 512, 5, 4})}, at::randn({600, 512, 1, 1}) * 0.03, {}, "1 x 1");
 }
 
+/// As many channels as inner products are worth their while for (cpu::arithmetic_of_matrix), in panels that are not
+/// full.
+TEST(NormalizedConvolution, MultipliesManyChannels) {
+  at::manual_seed(29);
+  const at::Tensor weights = at::randn({140, 130, 1, 1}) * 0.05;
+  expect_as_defined(pending(map({2, 130, 9, 8}), relu6()), weights, {}, "pending");
+  expect_as_defined({.x = map({2, 130, 9, 8})}, weights, {}, "nothing pending");
+}
+
 TEST(NormalizedConvolution, TakesWindowsOfSeveralSizes) {
   at::manual_seed(23);
   for (const auto& [kernel, before] : {std::pair<int64_t, int64_t>{5, 2}, {7, 3}, {2, 0}, {1, 0}})

@@ -23,7 +23,7 @@ bool has_bfloat16_tiles();
 /// halves as Zen 4 does.
 bool computes_with_512_bits();
 
-/// Whether floats are multiplied with fewer multiplications and more additions (kernels/cpu/loops/halved_products.h):
+/// Whether floats are multiplied with fewer multiplications and more additions (kernels/cpu/loops/inner_products.h):
 /// where instruction_set() has AVX-512 and the CPU adds in other units than it multiplies in, as Zen 4 does.
 bool adds_beside_products();
 

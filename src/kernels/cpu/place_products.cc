@@ -7,7 +7,7 @@
 
 #include "kernels/cpu/floats_of_map.h"
 #include "kernels/cpu/loops/amx_products.h"
-#include "kernels/cpu/loops/halved_products.h"
+#include "kernels/cpu/loops/inner_products.h"
 #include "kernels/device/kernel.h"
 #include "osprey/kernels/parallel.h"
 
@@ -29,14 +29,14 @@ void pair_neighbours(const T* rows, int64_t count, int64_t depth, int64_t steps,
 
 /// Numbers that a column has in a panel, or pairs of them.
 int64_t panel_steps(Arithmetic arithmetic, int64_t depth) {
-  if (arithmetic == Arithmetic::kHalvedFloats) return halved_steps(depth) + kHalvedEnds;
+  if (arithmetic == Arithmetic::kInnerProducts) return inner_steps(depth) + kInnerEnds;
   const int64_t steps = steps_of(depth, rounds(arithmetic));
   return arithmetic == Arithmetic::kAmx ? amx_steps(steps) : steps;
 }
 
 /// The matrix that places are multiplied with, as panels of columns: [columns / kPanelColumns, steps, kPanelColumns].
 at::Tensor to_panels(const at::Tensor& weights, bool transposed, Arithmetic arithmetic) {
-  const bool in_pairs = rounds(arithmetic), halved = arithmetic == Arithmetic::kHalvedFloats;
+  const bool in_pairs = rounds(arithmetic), balanced = arithmetic == Arithmetic::kInnerProducts;
   const at::Tensor matrix = weights.flatten(1).contiguous();
   const int64_t depth = matrix.size(transposed ? 0 : 1), columns = matrix.size(transposed ? 1 : 0),
                 steps = panel_steps(arithmetic, depth), size = steps * kPanelColumns;
@@ -54,7 +54,7 @@ at::Tensor to_panels(const at::Tensor& weights, bool transposed, Arithmetic arit
         pack_panels(from + row * columns, columns, own, columns, target, kPanelColumns, size);
       }
     });
-    if (halved)
+    if (balanced)
       parallel_for(panels.size(0),
                    [&](int64_t panel) { balance_columns(to + panel * size, kPanelColumns, depth, kPanelColumns); });
     const int64_t own = steps_of(depth, in_pairs);
@@ -72,7 +72,7 @@ at::Tensor to_panels(const at::Tensor& weights, bool transposed, Arithmetic arit
       pack_across(rows.get(), steps, own, steps, target);
     } else {
       pack_across(from + first * depth, depth, own, depth, target);
-      if (halved) balance_columns(target, kPanelColumns, depth, kPanelColumns);
+      if (balanced) balance_columns(target, kPanelColumns, depth, kPanelColumns);
     }
   });
   return panels;
@@ -108,9 +108,9 @@ void PlaceProducts::multiply(const T* places, int64_t count, const Ahead& ahead,
     if constexpr (kFloats) {
       if (arithmetic_ == Arithmetic::kFloats)
         return multiply_rows(rows, count, steps, panels, start, columns_, ahead, products);
-      const auto scaled = scratch(count * halved_row_size(depth_));
+      const auto scaled = scratch(count * inner_row_size(depth_));
       balance_rows(rows, count, depth_, scaled.get());
-      multiply_halved_rows(scaled.get(), count, depth_, panels, start, columns_, ahead, products);
+      multiply_by_inner_products(scaled.get(), count, depth_, panels, start, columns_, ahead, products);
     }
   } else if constexpr (std::is_same_v<T, Float16> || std::is_same_v<Product, Float16>) {
     TORCH_INTERNAL_ASSERT(false, "float16 numbers are multiplied as floats");

@@ -7,7 +7,7 @@
 
 #include "kernels/cpu/floats_of_map.h"
 #include "kernels/cpu/loops/amx_products.h"
-#include "kernels/cpu/loops/halved_products.h"
+#include "kernels/cpu/loops/inner_products.h"
 #include "kernels/cpu/place_tasks.h"
 #include "kernels/device/kernel.h"
 #include "osprey/kernels/parallel.h"
@@ -28,11 +28,11 @@ void pack_floats(const T* map, int64_t map_step, int64_t pixels, int64_t channel
 PackedPlaces::PackedPlaces(Arithmetic arithmetic, int64_t count)
     : arithmetic_(arithmetic),
       count_(count),
-      steps_(arithmetic == Arithmetic::kAmx            ? device::blocks_for(count, kAmxPlaces) * kAmxPlaces / 2
-             : arithmetic == Arithmetic::kHalvedFloats ? halved_steps(count)
-                                                       : steps_of(count, arithmetic == Arithmetic::kPairs)) {}
+      steps_(arithmetic == Arithmetic::kAmx             ? device::blocks_for(count, kAmxPlaces) * kAmxPlaces / 2
+             : arithmetic == Arithmetic::kInnerProducts ? inner_steps(count)
+                                                        : steps_of(count, arithmetic == Arithmetic::kPairs)) {}
 
-int64_t PackedPlaces::lines() const { return arithmetic_ == Arithmetic::kHalvedFloats ? steps_ + kHalvedEnds : steps_; }
+int64_t PackedPlaces::lines() const { return arithmetic_ == Arithmetic::kInnerProducts ? steps_ + kInnerEnds : steps_; }
 
 int64_t PackedPlaces::panel_rows(Arithmetic arithmetic) {
   return arithmetic == Arithmetic::kAmx ? kTileSide : kPanelRows;
@@ -61,7 +61,7 @@ void PackedPlaces::pack_rows(const T* from, int64_t channels, int64_t first, int
   const int64_t step = row_step(channels);
   if (!rounds(arithmetic_)) {
     pack_floats(from + first, channels, count_, own, rows + first, step, kPanelColumns);
-    if (arithmetic_ == Arithmetic::kHalvedFloats) balance_columns(rows + first, step, count_, own);
+    if (arithmetic_ == Arithmetic::kInnerProducts) balance_columns(rows + first, step, count_, own);
     return;
   }
   if (arithmetic_ == Arithmetic::kPairs)
@@ -87,7 +87,7 @@ template void PackedPlaces::pack_columns(const float*, int64_t, int64_t, int64_t
 template void PackedPlaces::pack_columns(const Bfloat16*, int64_t, int64_t, int64_t, float*) const;
 
 void PackedPlaces::finish_columns(int64_t channels, float* panels) const {
-  if (arithmetic_ != Arithmetic::kHalvedFloats) return;
+  if (arithmetic_ != Arithmetic::kInnerProducts) return;
   for (int64_t i = 0; i < device::blocks_for(channels, kPanelColumns); ++i)
     balance_columns(panels + i * panel_size(), kPanelColumns, count_, kPanelColumns);
 }
@@ -95,8 +95,8 @@ void PackedPlaces::finish_columns(int64_t channels, float* panels) const {
 void PackedPlaces::add(const float* rows, int64_t channels, const float* panels, int64_t panel_count,
                        const Ahead& ahead, const Ahead& more, bool goes_on, float* sums) const {
   const int64_t step = row_step(channels), own_panels = row_panels(arithmetic_, channels);
-  if (arithmetic_ == Arithmetic::kHalvedFloats)
-    return add_halved_tiles(rows, step, own_panels, panels, panel_count, count_, ahead, more, goes_on, sums);
+  if (arithmetic_ == Arithmetic::kInnerProducts)
+    return add_inner_products(rows, step, own_panels, panels, panel_count, count_, ahead, more, goes_on, sums);
   if (arithmetic_ != Arithmetic::kAmx)
     return (arithmetic_ == Arithmetic::kPairs ? add_tiles_of_pairs : add_tiles)(
         rows, step, own_panels, panels, panel_count, steps_, ahead, more, goes_on, sums);

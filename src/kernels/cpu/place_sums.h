@@ -76,6 +76,7 @@ class PlaceSums {
   /// The same of columns that `write(panels, floats from one panel to the next)` writes as floats.
   template <class Write>
   void make_columns(int64_t count, float* panels, const Write& write) const {
+    TORCH_INTERNAL_ASSERT(!rounds(arithmetic_));
     const PackedPlaces places(arithmetic_, count);
     write(panels, places.panel_size());
     places.finish_columns(columns_, panels);

@@ -83,7 +83,7 @@ OSPREY_INLINE void multiply_by_panels(const float* rows, int64_t count, int64_t 
                  (large ? row_panels : tiles_of<kMost>(row_panels, column_panels)) * depth / kStepsOfAFetch, rows);
   };
   Fetch fetch = fetch_with(0);
-  for_tiles<most_panels(kLanes)>(
+  for_tiles<kMost>(
       row_panels, column_panels, [&]<int kPanels>(int64_t i, int64_t j) __attribute__((always_inline)) {
         if (large && i == 0) fetch = fetch_with(j);
         const auto row_of = [&](int64_t p) __attribute__((always_inline)) {
@@ -99,18 +99,7 @@ OSPREY_INLINE void multiply_by_panels(const float* rows, int64_t count, int64_t 
         tile.add(
             PlainRows{rows + row * depth, depth}, panels + j * panel, panel,
             depth, [&]() __attribute__((always_inline)) { fetch.step(); });
-        if (column + kPanels * kPanelColumns <= columns) {
-          tile.template store<To>([&](int r, int p) __attribute__((always_inline)) {
-            return to + (row + r) * columns + p * kPanelColumns;
-          });
-          return;
-        }
-        constexpr int64_t kWhole = kPanels * kPanelColumns;
-        Result whole[kPanelRows * kWhole];
-        tile.template store<To>([&](int r, int p)
-                                    __attribute__((always_inline)) { return whole + r * kWhole + p * kPanelColumns; });
-        for (int64_t r = 0; r < kPanelRows; ++r)
-          for (int64_t c = 0; c < columns - column; ++c) to[(row + r) * columns + c] = whole[r * kWhole + c];
+        tile.template store_rows<To>(to + row * columns, columns, columns - column);
       });
 }
 

@@ -1,9 +1,10 @@
 #pragma once
+#include <bit>
 #include <cstdint>
 #include <type_traits>
 
 #include "kernels/cpu/loops/factors.h"
-#include "kernels/cpu/loops/halved_products.h"
+#include "kernels/cpu/loops/inner_products.h"
 #include "kernels/cpu/loops/product_panels.h"
 
 /// Tiles of sums that stay in registers while products are added to them.
@@ -65,6 +66,20 @@ struct Tile {
       for (int c = 0; c < kWidth; ++c) To::put(sums[r][c], place(r, c / kParts) + c % kParts * kLanes);
   }
 
+  /// To a matrix with `step` numbers from row to row, which has `left` columns from the first of the tile on.
+  template <class To = Memory, class Result>
+  OSPREY_INLINE void store_rows(Result* to, int64_t step, int64_t left) const {
+    constexpr int64_t kColumns = kPanels * kPanelColumns;
+    if (kColumns <= left)
+      return store<To>([&](int row, int panel)
+                           __attribute__((always_inline)) { return to + row * step + panel * kPanelColumns; });
+    Result whole[kRows * kColumns];
+    store<To>([&](int row, int panel)
+                  __attribute__((always_inline)) { return whole + row * kColumns + panel * kPanelColumns; });
+    for (int64_t row = 0; row < kRows; ++row)
+      for (int64_t column = 0; column < left; ++column) to[row * step + column] = whole[row * kColumns + column];
+  }
+
   /// Adds the products of `length` steps.
   /// b, b_panel  [length, kPanelColumns], the first panel of columns; from panel to panel
   /// meanwhile   called every two steps
@@ -102,13 +117,13 @@ struct Tile {
     if (i < length) add_step(0, b);
   }
 
-  /// The sums of the products of `groups` of kHalvedGroup steps, as halved_products.h says: also what is too much of
+  /// The sums of the products of `groups` of kInnerGroup steps, as inner_products.h says: also what is too much of
   /// them. Sums of some groups at a time are added up, which loses fewer digits than one sum of all.
-  /// b, b_panel  [groups * kHalvedGroup, kPanelColumns], the first panel of columns; from panel to panel
+  /// b, b_panel  [groups * kInnerGroup, kPanelColumns], the first panel of columns; from panel to panel
   /// meanwhile   called twice for each group
   template <class Rows, class Meanwhile>
-  OSPREY_INLINE void make_halved(Rows rows, const float* b, int64_t b_panel, int64_t groups,
-                                 const Meanwhile& meanwhile) {
+  OSPREY_INLINE void make_inner(Rows rows, const float* b, int64_t b_panel, int64_t groups,
+                                const Meanwhile& meanwhile) {
     constexpr int64_t kMost = 16;
     const int64_t parts = (groups + kMost - 1) / kMost;
     float totals[kRows * kPanels * kPanelColumns];
@@ -116,9 +131,9 @@ struct Tile {
       return totals + (row * kPanels + panel) * kPanelColumns;
     };
     for (int64_t part = 0; part < parts; ++part) {
-      const int64_t own = (part + 1) * groups / parts - part * groups / parts, steps = own * kHalvedGroup;
+      const int64_t own = (part + 1) * groups / parts - part * groups / parts, steps = own * kInnerGroup;
       load([](int, int) __attribute__((always_inline))->const float* { return nullptr; });
-      add_halved(rows, b, b_panel, own, meanwhile);
+      add_inner(rows, b, b_panel, own, meanwhile);
       if (part > 0) plus(total);
       if (part + 1 < parts) store(total);
       rows.first += steps * rows.step;
@@ -126,20 +141,21 @@ struct Tile {
     }
   }
 
-  /// After `make_halved`: takes away what is too much, and takes back the scales.
-  /// of_row     (row, kCorrection or kFactor) -> the number
-  /// of_column  (panel, kCorrection or kFactor) -> those of its columns
+  /// After `make_inner`: takes away what is too much, and takes back the scales.
+  /// of_row     (row, which of InnerEnd) -> the number
+  /// of_column  (panel, which of InnerEnd) -> those of its columns
   template <class OfRow, class OfColumn>
-  OSPREY_INLINE void finish_halved(const OfRow& of_row, const OfColumn& of_column) {
+  OSPREY_INLINE void finish_inner(const OfRow& of_row, const OfColumn& of_column) {
 #pragma GCC unroll 4
     for (int c = 0; c < kWidth; ++c) {
       const auto get = [&](int which) __attribute__((always_inline)) {
         return Memory::get(of_column(c / kParts, which) + c % kParts * kLanes);
       };
-      const Lanes correction = get(kCorrection), factor = get(kFactor);
+      const Lanes correction = get(kCorrection), factor = get(kFactor), other_factor = get(kOtherFactor);
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r)
-        sums[r][c] = (sums[r][c] - correction - of_row(r, kCorrection)) * of_row(r, kFactor) * factor;
+        sums[r][c] = (sums[r][c] - correction - of_row(r, kCorrection)) * of_row(r, kFactor) * factor *
+                     of_row(r, kOtherFactor) * other_factor;
     }
   }
 
@@ -157,8 +173,8 @@ struct Tile {
 
  private:
   template <class Rows, class Meanwhile>
-  OSPREY_INLINE void add_halved(const Rows& rows, const float* b, int64_t b_panel, int64_t groups,
-                                const Meanwhile& meanwhile) {
+  OSPREY_INLINE void add_inner(const Rows& rows, const float* b, int64_t b_panel, int64_t groups,
+                               const Meanwhile& meanwhile) {
     const float* pointers[Rows::kPointers];
 #pragma GCC unroll 4
     for (int k = 0; k < Rows::kPointers; ++k) pointers[k] = rows.pointer(k);
@@ -184,15 +200,15 @@ struct Tile {
         }
       }
     };
-    constexpr int kHalf = kHalvedGroup / 2;
-    for (int64_t i = 0; i < groups; ++i, b += kHalvedGroup * kPanelColumns) {
+    constexpr int kHalf = kInnerGroup / 2;
+    for (int64_t i = 0; i < groups; ++i, b += kInnerGroup * kPanelColumns) {
       meanwhile();
       add_half(std::false_type(), 0, b);
       meanwhile();
       add_half(std::true_type(), kHalf, b + kHalf * kPanelColumns);
 #pragma GCC unroll 4
       for (int k = 0; k < Rows::kPointers; ++k) {
-        pointers[k] += kHalvedGroup * rows.step;
+        pointers[k] += kInnerGroup * rows.step;
         asm("" : "+r"(pointers[k]));  // as above
       }
     }
@@ -208,7 +224,8 @@ struct Tile {
       return result;
     }
 #endif
-    return Lanes{} + number;
+    using Bits = typename Vector<kLanes>::Bits;
+    return std::bit_cast<Lanes>(Bits{} + std::bit_cast<uint32_t>(number));
   }
 };
 

@@ -1,4 +1,4 @@
-#include "kernels/cpu/loops/halved_products.h"
+#include "kernels/cpu/loops/inner_products.h"
 
 #include <algorithm>
 #include <bit>
@@ -13,12 +13,12 @@
 namespace osprey::kernels::cpu {
 namespace {
 
-constexpr int64_t kStepsOfAHalf = kHalvedGroup / 2;
+constexpr int64_t kHalfGroup = kInnerGroup / 2;
 
-/// With what sign each step adds to the correction, times the next one: groups again and again, as many registers.
+/// With what sign each step adds to the correction, times the next one.
 constexpr float kSigns[] = {1, 0, 0, -1, 0, 0, 1, 0, 0, -1, 0, 0, 1, 0, 0, -1, 0, 0, 1, 0, 0, -1, 0, 0,
                             1, 0, 0, -1, 0, 0, 1, 0, 0, -1, 0, 0, 1, 0, 0, -1, 0, 0, 1, 0, 0, -1, 0, 0};
-constexpr int64_t kSignCount = std::size(kSigns);
+static_assert(std::size(kSigns) == kWholeSteps && kInnerGroup == 6);
 
 OSPREY_INLINE float absolute_value(float x) { return std::bit_cast<float>(std::bit_cast<uint32_t>(x) & 0x7fffffff); }
 OSPREY_INLINE uint32_t exponent_of(float x) { return std::bit_cast<uint32_t>(x) >> 23; }
@@ -32,11 +32,20 @@ OSPREY_INLINE uint32_t norm_exponent(float most, float sum) {
   const uint32_t exponent = (exponent_of(most) + exponent_of(sum)) / 2;
   return exponent < kLargest ? exponent : kLargest;
 }
-OSPREY_INLINE float inverse_power_of_two(uint32_t exponent) { return std::bit_cast<float>((254 - exponent) << 23); }
-/// Zero, where all are zero or so small that they are no normal numbers.
-OSPREY_INLINE float power_of_two(uint32_t exponent, float most) {
-  return std::bit_cast<float>(exponent_of(most) == 0 ? 0 : exponent << 23);
-}
+OSPREY_INLINE float power_of_two(int exponent) { return std::bit_cast<float>(static_cast<uint32_t>(exponent) << 23); }
+
+/// What numbers are multiplied by, and then results, for numbers of which the largest is `most` and the sum `sum`.
+struct Scale {
+  float scale, factor, other_factor;
+
+  OSPREY_INLINE Scale(float most, float sum) {
+    constexpr int kOne = 127;  // the exponent of 1
+    const int exponent = static_cast<int>(norm_exponent(most, sum)), half = (exponent - kOne) >> 1;
+    scale = power_of_two(2 * kOne - exponent);
+    factor = exponent_of(most) == 0 ? 0 : power_of_two(kOne + half);  // 0: no normal number
+    other_factor = power_of_two(exponent - half);
+  }
+};
 
 template <class Floats>
 OSPREY_INLINE typename Floats::Floats absolute_values(const typename Floats::Floats& x) {
@@ -54,8 +63,9 @@ struct Sum {
 };
 struct Larger {
   static OSPREY_INLINE float of(float a, float b) { return a > b ? a : b; }
-  /// (As assembly: what the compiler makes of a choice between vectors in a function that is inlined is one number
-  /// after the other.) kOf  lanes of the registers that there are
+  /// As assembly: what the compiler makes of a choice between vectors in a function that is inlined is one number after
+  /// the other.
+  /// kOf  lanes of the registers that there are
   template <int kOf, class Lanes>
   static OSPREY_INLINE Lanes of_each(const Lanes& a, const Lanes& b) {
     Lanes result = b;
@@ -88,7 +98,7 @@ OSPREY_INLINE float joined(const typename Vector<kLanes>::Floats& lanes) {
 template <class Floats, int kRows>
 OSPREY_INLINE void balance_some_rows(const float* rows, int64_t depth, float* to) {
   using Lanes = typename Floats::Floats;
-  const int64_t steps = halved_steps(depth), size = halved_row_size(depth);
+  const int64_t steps = inner_steps(depth), size = inner_row_size(depth);
   Lanes mosts[kRows], sums[kRows], corrections[kRows];
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) mosts[r] = sums[r] = corrections[r] = Lanes{};
@@ -100,7 +110,7 @@ OSPREY_INLINE void balance_some_rows(const float* rows, int64_t depth, float* to
       mosts[r] = Larger::of_each<Floats::kLanes>(mosts[r], numbers);
       sums[r] += numbers;
     }
-  float scales[kRows], factors[kRows];
+  float scales[kRows], factors[kRows], other_factors[kRows];
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
     float most = joined<Larger, Floats::kLanes>(mosts[r]), sum = joined<Sum, Floats::kLanes>(sums[r]);
@@ -109,9 +119,10 @@ OSPREY_INLINE void balance_some_rows(const float* rows, int64_t depth, float* to
       most = Larger::of(most, number);
       sum += number;
     }
-    const uint32_t exponent = norm_exponent(most, sum);
-    scales[r] = inverse_power_of_two(exponent);
-    factors[r] = power_of_two(exponent, most);
+    const Scale own(most, sum);
+    scales[r] = own.scale;
+    factors[r] = own.factor;
+    other_factors[r] = own.other_factor;
   }
   for (int64_t k = 0; k < whole; k += Floats::kLanes)
 #pragma GCC unroll 4
@@ -120,8 +131,8 @@ OSPREY_INLINE void balance_some_rows(const float* rows, int64_t depth, float* to
     for (int64_t k = whole; k < size; k += Floats::kLanes) Floats::put(Lanes{}, to + r * size + k);
     for (int64_t k = whole; k < depth; ++k) to[r * size + k] = rows[r * depth + k] * scales[r];
   }
-  for (int64_t first = 0; first < steps; first += kSignCount)
-    for (int64_t s = 0; s < kSignCount; s += Floats::kLanes) {
+  for (int64_t first = 0; first < steps; first += kWholeSteps)
+    for (int64_t s = 0; s < kWholeSteps; s += Floats::kLanes) {
       const Lanes signs = Floats::get(kSigns + s);
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) {
@@ -133,6 +144,7 @@ OSPREY_INLINE void balance_some_rows(const float* rows, int64_t depth, float* to
   for (int r = 0; r < kRows; ++r) {
     to[r * size + steps + kCorrection] = joined<Sum, Floats::kLanes>(corrections[r]);
     to[r * size + steps + kFactor] = factors[r];
+    to[r * size + steps + kOtherFactor] = other_factors[r];
   }
 }
 
@@ -140,15 +152,14 @@ template <class Floats>
 OSPREY_INLINE void balance_each_row(const float* rows, int64_t count, int64_t depth, float* to) {
   for_rows(
       0, count, [&](auto some, int64_t row) __attribute__((always_inline)) {
-        balance_some_rows<Floats, decltype(some)::value>(rows + row * depth, depth, to + row * halved_row_size(depth));
+        balance_some_rows<Floats, decltype(some)::value>(rows + row * depth, depth, to + row * inner_row_size(depth));
       });
 }
 
 template <class Floats>
 OSPREY_INLINE void balance_each_column(float* columns, int64_t step, int64_t depth, int64_t count) {
   using Lanes = typename Floats::Floats;
-  constexpr int64_t kHalf = kHalvedGroup / 2;
-  const int64_t steps = halved_steps(depth), whole = (count + kPanelColumns - 1) / kPanelColumns * kPanelColumns;
+  const int64_t steps = inner_steps(depth), whole = (count + kPanelColumns - 1) / kPanelColumns * kPanelColumns;
   for (int64_t first = 0; first < whole; first += Floats::kLanes) {
     float* const own = columns + first;
     Lanes mosts[2] = {}, sums[2] = {}, corrections = {};  // of every other number, for the reason above
@@ -164,42 +175,44 @@ OSPREY_INLINE void balance_each_column(float* columns, int64_t step, int64_t dep
     }
     if (at < depth) look_at(at, 0);
     const Few<Floats> most(Larger::of_each<Floats::kLanes>(mosts[0], mosts[1])), sum(sums[0] + sums[1]);
-    Few<Floats> scale, factor;
+    Few<Floats> scale, factor, other_factor;
     each<Floats>([&](int k) __attribute__((always_inline)) {
-      const uint32_t exponent = norm_exponent(most[k], sum[k]);
-      scale[k] = inverse_power_of_two(exponent);
-      factor[k] = power_of_two(exponent, most[k]);
+      const Scale of_column(most[k], sum[k]);
+      scale[k] = of_column.scale;
+      factor[k] = of_column.factor;
+      other_factor[k] = of_column.other_factor;
     });
     const Lanes scales = scale.all();
     for (int64_t i = depth; i < steps; ++i) Floats::put(Lanes{}, own + i * step);
-    for (int64_t i = 0; i < steps; i += kHalf) {
+    for (int64_t i = 0; i < steps; i += kHalfGroup) {
       float* const these = own + i * step;
       const Lanes one = Floats::get(these) * scales, other = Floats::get(these + step) * scales;
       Floats::put(one, these);
       Floats::put(other, these + step);
       Floats::put(Floats::get(these + 2 * step) * scales, these + 2 * step);
-      corrections += i % kHalvedGroup == 0 ? one * other : -one * other;
+      corrections += i % kInnerGroup == 0 ? one * other : -one * other;
     }
     Floats::put(corrections, own + (steps + kCorrection) * step);
     factor.put(own + (steps + kFactor) * step);
+    other_factor.put(own + (steps + kOtherFactor) * step);
   }
 }
 
 /// Panels of columns of a tile: that many sums, two numbers of each column and what is made of them fill the registers.
-constexpr int panels_of_halves(int lanes) { return lanes == 16 ? 3 : 1; }
+constexpr int panels_at_a_time(int lanes) { return lanes == 16 ? 3 : 1; }
 
 template <class Floats>
-OSPREY_INLINE void multiply_rows_by_halves(const float* rows, int64_t count, int64_t depth, const float* panels,
+OSPREY_INLINE void multiply_rows_by_groups(const float* rows, int64_t count, int64_t depth, const float* panels,
                                            const float* start, int64_t columns, const Ahead& ahead, float* result) {
-  constexpr int kMost = panels_of_halves(Floats::kLanes);
+  constexpr int kMost = panels_at_a_time(Floats::kLanes);
   const int64_t row_panels = (count + kPanelRows - 1) / kPanelRows,
-                column_panels = (columns + kPanelColumns - 1) / kPanelColumns, steps = halved_steps(depth),
-                panel = (steps + kHalvedEnds) * kPanelColumns, size = halved_row_size(depth);
+                column_panels = (columns + kPanelColumns - 1) / kPanelColumns, steps = inner_steps(depth),
+                panel = (steps + kInnerEnds) * kPanelColumns, size = inner_row_size(depth);
   const PassingPanels passing{panels, panel, column_panels, kMost};
   const bool large = passing.large();
   const auto fetch_with = [&](int64_t j) __attribute__((always_inline)) {
     return Fetch(passing.next(j, ahead),
-                 (large ? row_panels : tiles_of<kMost>(row_panels, column_panels)) * steps / kStepsOfAHalf, rows);
+                 (large ? row_panels : tiles_of<kMost>(row_panels, column_panels)) * steps / kHalfGroup, rows);
   };
   Fetch fetch = fetch_with(0);
   for_tiles<kMost>(
@@ -213,36 +226,27 @@ OSPREY_INLINE void multiply_rows_by_halves(const float* rows, int64_t count, int
         float* const to = result + column;
         fetch_tile<kPanels>(to + row_of(i + 1) * columns, columns, kPanelColumns);
         Tile<Floats, kPanels> tile;
-        tile.make_halved(
+        tile.make_inner(
             PlainRows{own, size}, of_columns, panel,
-            steps / kHalvedGroup, [&]() __attribute__((always_inline)) { fetch.step(); });
-        tile.finish_halved(
+            steps / kInnerGroup, [&]() __attribute__((always_inline)) { fetch.step(); });
+        tile.finish_inner(
             [&](int r, int which) __attribute__((always_inline)) { return own[r * size + steps + which]; },
             [&](int p, int which)
                 __attribute__((always_inline)) { return of_columns + p * panel + (steps + which) * kPanelColumns; });
         if (start != nullptr)
           tile.plus([&](int, int p) __attribute__((always_inline)) { return start + column + p * kPanelColumns; });
-        if (column + kPanels * kPanelColumns <= columns)
-          return tile.store([&](int r, int p) __attribute__((always_inline)) {
-            return to + (row + r) * columns + p * kPanelColumns;
-          });
-        constexpr int64_t kWhole = kPanels * kPanelColumns;
-        float whole[kPanelRows * kWhole];
-        tile.store([&](int r, int p) __attribute__((always_inline)) { return whole + r * kWhole + p * kPanelColumns; });
-        for (int64_t r = 0; r < kPanelRows; ++r)
-          for (int64_t c = 0; c < columns - column; ++c) to[(row + r) * columns + c] = whole[r * kWhole + c];
+        tile.store_rows(to + row * columns, columns, columns - column);
       });
 }
 
 template <class Floats>
-OSPREY_INLINE void add_tiles_by_halves(const float* a, int64_t a_step, int64_t a_panels, const float* b,
+OSPREY_INLINE void add_groups_to_tiles(const float* a, int64_t a_step, int64_t a_panels, const float* b,
                                        int64_t b_panels, int64_t places, const Ahead& ahead, const Ahead& more,
                                        bool goes_on, float* tiles) {
-  constexpr int kMost = panels_of_halves(Floats::kLanes);
+  constexpr int kMost = panels_at_a_time(Floats::kLanes);
   constexpr int64_t kTile = kPanelRows * kPanelColumns;
-  const int64_t steps = halved_steps(places), b_panel = (steps + kHalvedEnds) * kPanelColumns,
-                column = a_panels * kTile;
-  const int64_t calls = tiles_of<kMost>(a_panels, b_panels) * steps / kStepsOfAHalf;
+  const int64_t steps = inner_steps(places), b_panel = (steps + kInnerEnds) * kPanelColumns, column = a_panels * kTile;
+  const int64_t calls = tiles_of<kMost>(a_panels, b_panels) * steps / kHalfGroup;
   Fetch fetch(ahead, calls, a), fetch_more(more, calls, a);
   for_tiles<kMost>(
       a_panels, b_panels, [&]<int kPanels>(int64_t i, int64_t j) __attribute__((always_inline)) {
@@ -253,13 +257,13 @@ OSPREY_INLINE void add_tiles_by_halves(const float* a, int64_t a_step, int64_t a
           return first + panel * column + row * kPanelColumns;
         };
         Tile<Floats, kPanels> tile;
-        tile.make_halved(
+        tile.make_inner(
             SteppedRows{of_rows, a_step}, of_columns, b_panel,
-            steps / kHalvedGroup, [&]() __attribute__((always_inline)) {
+            steps / kInnerGroup, [&]() __attribute__((always_inline)) {
               fetch.step();
               fetch_more.step();
             });
-        tile.finish_halved(
+        tile.finish_inner(
             [&](int r, int which) __attribute__((always_inline)) { return of_rows[(steps + which) * a_step + r]; },
             [&](int p, int which)
                 __attribute__((always_inline)) { return of_columns + p * b_panel + (steps + which) * kPanelColumns; });
@@ -276,12 +280,12 @@ OSPREY_DISPATCH_SINGLES(balance_rows, balance_each_row, (const float* rows, int6
 OSPREY_DISPATCH_SINGLES(balance_columns, balance_each_column,
                         (float* columns, int64_t step, int64_t depth, int64_t count), columns, step, depth, count)
 
-OSPREY_DISPATCH_SINGLES(multiply_halved_rows, multiply_rows_by_halves,
+OSPREY_DISPATCH_SINGLES(multiply_by_inner_products, multiply_rows_by_groups,
                         (const float* rows, int64_t count, int64_t depth, const float* panels, const float* start,
                          int64_t columns, const Ahead& ahead, float* result),
                         rows, count, depth, panels, start, columns, ahead, result)
 
-OSPREY_DISPATCH_SINGLES(add_halved_tiles, add_tiles_by_halves,
+OSPREY_DISPATCH_SINGLES(add_inner_products, add_groups_to_tiles,
                         (const float* a, int64_t a_step, int64_t a_panels, const float* b, int64_t b_panels,
                          int64_t places, const Ahead& ahead, const Ahead& more, bool goes_on, float* tiles),
                         a, a_step, a_panels, b, b_panels, places, ahead, more, goes_on, tiles)
