@@ -30,6 +30,7 @@ bool has_non_finite(const at::Tensor& tensor) {
 /// What the callbacks of the profiler's hook point write into; they are plain functions, so it lies in thread storage.
 struct Watch {
   std::map<const void*, std::string> variables;  ///< by address
+  const void* images = nullptr;                  ///< their address, if there are any
   std::string last_variable;
   NonFinite found;
   bool looking = false;  ///< the check itself runs operations
@@ -67,14 +68,30 @@ bool only_allocates(const std::string& operation) {
   return false;
 }
 
+/// Whether an operation may return what it was given, or a part of it, without writing it.
+bool returns_views(const at::RecordFunction& function) {
+  const auto schema = function.operator_schema();
+  return schema && !schema->is_mutable() &&
+         std::ranges::any_of(schema->returns(), [](const auto& result) { return result.alias_info() != nullptr; });
+}
+
 void after(const at::RecordFunction& function, at::ObserverContext*) {
   if (watch == nullptr || watch->looking || !watch->found.operation.empty()) return;
   const std::string operation = function.name();
   if (only_allocates(operation)) return;
   const Looking looking;
-  const auto shows = [](const c10::IValue& output) {
-    if (output.isTensorList()) return std::ranges::any_of(output.toTensorVector(), has_non_finite);
-    return output.isTensor() && has_non_finite(output.toTensor());
+  // A view of what an operation made is either nothing new, or of memory that nothing has written yet.
+  const bool views = returns_views(function);
+  const auto was_given = [](const void* address) {
+    return address == watch->images || watch->variables.contains(address);
+  };
+  const auto is_bad = [&](const at::Tensor& tensor) {
+    const bool own = views && tensor.defined() && tensor.has_storage() && !was_given(tensor.storage().data());
+    return !own && has_non_finite(tensor);
+  };
+  const auto shows = [&](const c10::IValue& output) {
+    if (output.isTensorList()) return std::ranges::any_of(output.toTensorVector(), is_bad);
+    return output.isTensor() && is_bad(output.toTensor());
   };
   if (std::ranges::any_of(function.outputs(), shows)) watch->found = {watch->last_variable, operation};
 }
@@ -166,6 +183,7 @@ NonFinite first_non_finite(models::DetectionModel& model, const Batch& batch, co
   Watch local;
   for (const auto& [name, tensor] : models::variables(model))
     if (tensor.has_storage()) local.variables.emplace(tensor.storage().data(), name);
+  if (batch.images.defined()) local.images = batch.images.storage().data();
   watch = &local;
   const auto handle = at::addThreadLocalCallback(at::RecordFunctionCallback(before, after)
                                                      .needsInputs(true)

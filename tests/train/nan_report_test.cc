@@ -1,9 +1,11 @@
 #include "osprey/train/nan_report.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/CPUAllocator.h>
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "osprey/checkpoint/directory.h"
 #include "support/golden.h"
@@ -38,6 +40,49 @@ TEST(NanReport, NamesTheFirstLayerThatIsNotFinite) {
     const NonFinite found = first_non_finite(*toy.state.model, batch, {});
     EXPECT_EQ(found.layer, layer) << "in " << found.operation;
   }
+}
+
+/// Memory as the allocator before it hands it out, every float of it NaN.
+class NanAllocator : public c10::Allocator {
+ public:
+  explicit NanAllocator(c10::Allocator& inner) : inner_(inner) {}
+  c10::DataPtr allocate(size_t bytes) override {
+    c10::DataPtr memory = inner_.allocate(bytes);
+    if (bytes > 0) std::memset(memory.get(), 0xff, bytes);
+    return memory;
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return inner_.raw_deleter(); }
+  void copy_data(void* to, const void* from, size_t bytes) const override { inner_.copy_data(to, from, bytes); }
+
+ private:
+  c10::Allocator& inner_;
+};
+
+/// While it lives, all memory comes so.
+class NanMemory {
+ public:
+  NanMemory() : before_(*c10::GetCPUAllocator()), allocator_(before_) { c10::SetCPUAllocator(&allocator_); }
+  ~NanMemory() { c10::SetCPUAllocator(&before_); }
+  NanMemory(const NanMemory&) = delete;
+  NanMemory& operator=(const NanMemory&) = delete;
+
+ private:
+  c10::Allocator& before_;
+  NanAllocator allocator_;
+};
+
+TEST(NanReport, IsNotMisledByMemoryThatNothingHasWritten) {
+  const Batch batch = *make_toy_source(2)->next();
+  const NanMemory memory;
+  ASSERT_TRUE(at::empty({1}).isnan().item<bool>());
+  {
+    ToyRun toy({});
+    const NonFinite found = first_non_finite(*toy.state.model, batch, {});
+    EXPECT_EQ(found.operation, "") << found.layer;
+  }
+  ToyRun toy({});
+  poison(*toy.state.model, "net.conv2_weights");
+  EXPECT_EQ(first_non_finite(*toy.state.model, batch, {}).layer, "net.conv2_weights");
 }
 
 TEST(NanReport, NamesTheVariableThatIsNotFiniteOfThoseOfAnOperation) {
