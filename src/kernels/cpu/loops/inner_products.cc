@@ -6,7 +6,6 @@
 
 #include "kernels/cpu/loops/channel_rows.h"
 #include "kernels/cpu/loops/dispatch.h"
-#include "kernels/cpu/loops/fetch.h"
 #include "kernels/cpu/loops/lanes.h"
 #include "kernels/cpu/loops/product_tiles.h"
 
@@ -204,38 +203,21 @@ constexpr int panels_at_a_time(int lanes) { return lanes == 16 ? 3 : 1; }
 template <class Floats>
 OSPREY_INLINE void multiply_rows_by_groups(const float* rows, int64_t count, int64_t depth, const float* panels,
                                            const float* start, int64_t columns, const Ahead& ahead, float* result) {
-  constexpr int kMost = panels_at_a_time(Floats::kLanes);
-  const int64_t row_panels = (count + kPanelRows - 1) / kPanelRows,
-                column_panels = (columns + kPanelColumns - 1) / kPanelColumns, steps = inner_steps(depth),
-                panel = (steps + kInnerEnds) * kPanelColumns, size = inner_row_size(depth);
-  const PassingPanels passing{panels, panel, column_panels, kMost};
-  const bool large = passing.large();
-  const auto fetch_with = [&](int64_t j) __attribute__((always_inline)) {
-    return Fetch(passing.next(j, ahead),
-                 (large ? row_panels : tiles_of<kMost>(row_panels, column_panels)) * steps / kHalfGroup, rows);
-  };
-  Fetch fetch = fetch_with(0);
-  for_tiles<kMost>(
-      row_panels, column_panels, [&]<int kPanels>(int64_t i, int64_t j) __attribute__((always_inline)) {
-        if (large && i == 0) fetch = fetch_with(j);
-        const auto row_of = [&](int64_t p) __attribute__((always_inline)) {
-          return std::min(p * kPanelRows, count - kPanelRows);  // the last ones again rather than fewer
-        };
-        const int64_t row = row_of(i), column = j * kPanelColumns;
+  const int64_t steps = inner_steps(depth), panel = (steps + kInnerEnds) * kPanelColumns, size = inner_row_size(depth);
+  for_products<panels_at_a_time(Floats::kLanes)>(
+      count, columns, panels, panel, steps / kHalfGroup, ahead,
+      result, [&]<int kPanels>(int64_t row, int64_t j, const auto& meanwhile) __attribute__((always_inline)) {
+        const int64_t column = j * kPanelColumns;
         const float *const own = rows + row * size, *const of_columns = panels + j * panel;
-        float* const to = result + column;
-        fetch_tile<kPanels>(to + row_of(i + 1) * columns, columns, kPanelColumns);
         Tile<Floats, kPanels> tile;
-        tile.make_inner(
-            PlainRows{own, size}, of_columns, panel,
-            steps / kInnerGroup, [&]() __attribute__((always_inline)) { fetch.step(); });
+        tile.make_inner(PlainRows{own, size}, of_columns, panel, steps / kInnerGroup, meanwhile);
         tile.finish_inner(
             [&](int r, int which) __attribute__((always_inline)) { return own[r * size + steps + which]; },
             [&](int p, int which)
                 __attribute__((always_inline)) { return of_columns + p * panel + (steps + which) * kPanelColumns; });
         if (start != nullptr)
           tile.plus([&](int, int p) __attribute__((always_inline)) { return start + column + p * kPanelColumns; });
-        tile.store_rows(to + row * columns, columns, columns - column);
+        tile.store_rows(result + row * columns + column, columns, columns - column);
       });
 }
 
@@ -243,26 +225,13 @@ template <class Floats>
 OSPREY_INLINE void add_groups_to_tiles(const float* a, int64_t a_step, int64_t a_panels, const float* b,
                                        int64_t b_panels, int64_t places, const Ahead& ahead, const Ahead& more,
                                        bool goes_on, float* tiles) {
-  constexpr int kMost = panels_at_a_time(Floats::kLanes);
-  constexpr int64_t kTile = kPanelRows * kPanelColumns;
-  const int64_t steps = inner_steps(places), b_panel = (steps + kInnerEnds) * kPanelColumns, column = a_panels * kTile;
-  const int64_t calls = tiles_of<kMost>(a_panels, b_panels) * steps / kHalfGroup;
-  Fetch fetch(ahead, calls, a), fetch_more(more, calls, a);
-  for_tiles<kMost>(
-      a_panels, b_panels, [&]<int kPanels>(int64_t i, int64_t j) __attribute__((always_inline)) {
+  const int64_t steps = inner_steps(places), b_panel = (steps + kInnerEnds) * kPanelColumns;
+  for_sums<panels_at_a_time(Floats::kLanes)>(
+      a_panels, b_panels, steps / kHalfGroup, ahead, more, tiles,
+      [&]<int kPanels>(int64_t i, int64_t j, const auto& place, const auto& meanwhile) __attribute__((always_inline)) {
         const float *const of_rows = a + i * kPanelRows, *const of_columns = b + j * b_panel;
-        float* const first = tiles + j * column + i * kTile;
-        fetch_tile<kPanels>(first, kPanelColumns, column);
-        const auto place = [&](int row, int panel) __attribute__((always_inline)) {
-          return first + panel * column + row * kPanelColumns;
-        };
         Tile<Floats, kPanels> tile;
-        tile.make_inner(
-            SteppedRows{of_rows, a_step}, of_columns, b_panel,
-            steps / kInnerGroup, [&]() __attribute__((always_inline)) {
-              fetch.step();
-              fetch_more.step();
-            });
+        tile.make_inner(SteppedRows{of_rows, a_step}, of_columns, b_panel, steps / kInnerGroup, meanwhile);
         tile.finish_inner(
             [&](int r, int which) __attribute__((always_inline)) { return of_rows[(steps + which) * a_step + r]; },
             [&](int p, int which)

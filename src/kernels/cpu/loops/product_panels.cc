@@ -7,7 +7,6 @@
 
 #include "kernels/cpu/loops/dispatch.h"
 #include "kernels/cpu/loops/factors.h"
-#include "kernels/cpu/loops/fetch.h"
 #include "kernels/cpu/loops/packing.h"
 #include "kernels/cpu/loops/product_tiles.h"
 
@@ -45,26 +44,15 @@ OSPREY_INLINE void add_windows(const float* a, int64_t a_step, int64_t a_panels,
 template <class Factors>
 OSPREY_INLINE void add_to_tiles(const float* a, int64_t a_step, int64_t a_panels, const float* b, int64_t b_panels,
                                 int64_t length, const Ahead& ahead, const Ahead& more, bool goes_on, float* tiles) {
-  constexpr int64_t kTile = kPanelRows * kPanelColumns;
-  const int64_t b_panel = length * kPanelColumns, column = a_panels * kTile;
-  const int64_t calls = tiles_of<most_panels(Factors::kLanes)>(a_panels, b_panels) * length / kStepsOfAFetch;
-  Fetch fetch(ahead, calls, a), fetch_more(more, calls, a);
-  for_tiles<most_panels(Factors::kLanes)>(
-      a_panels, b_panels, [&]<int kPanels>(int64_t i, int64_t j) __attribute__((always_inline)) {
-        float* const first = tiles + j * column + i * kTile;
-        fetch_tile<kPanels>(first + kTile, kPanelColumns, column);
-        const auto place = [&](int row, int panel) __attribute__((always_inline)) {
-          return first + panel * column + row * kPanelColumns;
-        };
+  const int64_t b_panel = length * kPanelColumns;
+  for_sums<most_panels(Factors::kLanes)>(
+      a_panels, b_panels, length / kStepsOfAFetch, ahead, more, tiles,
+      [&]<int kPanels>(int64_t i, int64_t j, const auto& place, const auto& meanwhile) __attribute__((always_inline)) {
         Tile<Factors, kPanels> tile;
-        tile.load([&](int row, int panel)
-                      __attribute__((always_inline)) { return goes_on ? place(row, panel) : nullptr; });
-        tile.add(
-            SteppedRows{a + i * kPanelRows, a_step}, b + j * b_panel, b_panel,
-            length, [&]() __attribute__((always_inline)) {
-              fetch.step();
-              fetch_more.step();
-            });
+        tile.load([&](int row, int panel) __attribute__((always_inline))->const float* {
+          return goes_on ? place(row, panel) : nullptr;
+        });
+        tile.add(SteppedRows{a + i * kPanelRows, a_step}, b + j * b_panel, b_panel, length, meanwhile);
         tile.store(place);
       });
 }
@@ -73,33 +61,17 @@ template <class Factors, class Result>
 OSPREY_INLINE void multiply_by_panels(const float* rows, int64_t count, int64_t depth, const float* panels,
                                       const float* start, int64_t columns, const Ahead& ahead, Result* result) {
   using To = std::conditional_t<std::is_same_v<Result, float>, Singles<Factors::kLanes>, Factors>;
-  constexpr int kLanes = Factors::kLanes, kMost = most_panels(kLanes);
-  const int64_t row_panels = (count + kPanelRows - 1) / kPanelRows,
-                column_panels = (columns + kPanelColumns - 1) / kPanelColumns, panel = depth * kPanelColumns;
-  const PassingPanels passing{panels, panel, column_panels, kMost};
-  const bool large = passing.large();
-  const auto fetch_with = [&](int64_t j) __attribute__((always_inline)) {
-    return Fetch(passing.next(j, ahead),
-                 (large ? row_panels : tiles_of<kMost>(row_panels, column_panels)) * depth / kStepsOfAFetch, rows);
-  };
-  Fetch fetch = fetch_with(0);
-  for_tiles<kMost>(
-      row_panels, column_panels, [&]<int kPanels>(int64_t i, int64_t j) __attribute__((always_inline)) {
-        if (large && i == 0) fetch = fetch_with(j);
-        const auto row_of = [&](int64_t p) __attribute__((always_inline)) {
-          return std::min(p * kPanelRows, count - kPanelRows);  // the last ones again rather than fewer
-        };
-        const int64_t row = row_of(i), column = j * kPanelColumns;
+  const int64_t panel = depth * kPanelColumns;
+  for_products<most_panels(Factors::kLanes)>(
+      count, columns, panels, panel, depth / kStepsOfAFetch, ahead,
+      result, [&]<int kPanels>(int64_t row, int64_t j, const auto& meanwhile) __attribute__((always_inline)) {
+        const int64_t column = j * kPanelColumns;
         Tile<Factors, kPanels> tile;
         tile.load([&](int, int p) __attribute__((always_inline)) {
           return start != nullptr ? start + column + p * kPanelColumns : nullptr;
         });
-        Result* const to = result + column;
-        fetch_tile<kPanels>(to + row_of(i + 1) * columns, columns, kPanelColumns);
-        tile.add(
-            PlainRows{rows + row * depth, depth}, panels + j * panel, panel,
-            depth, [&]() __attribute__((always_inline)) { fetch.step(); });
-        tile.template store_rows<To>(to + row * columns, columns, columns - column);
+        tile.add(PlainRows{rows + row * depth, depth}, panels + j * panel, panel, depth, meanwhile);
+        tile.template store_rows<To>(result + row * columns + column, columns, columns - column);
       });
 }
 

@@ -1,9 +1,11 @@
 #pragma once
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <type_traits>
 
 #include "kernels/cpu/loops/factors.h"
+#include "kernels/cpu/loops/fetch.h"
 #include "kernels/cpu/loops/inner_products.h"
 #include "kernels/cpu/loops/product_panels.h"
 
@@ -33,6 +35,24 @@ struct PlainRows {
   OSPREY_INLINE const float* pointer(int k) const { return first + k * kOfPointer * depth; }
   OSPREY_INLINE const float& at(const float* const* pointers, int row, int which) const {
     return pointers[row / kOfPointer][row % kOfPointer * depth + which];
+  }
+};
+
+/// Where the steps of rows lie.
+template <class Rows>
+struct Pointers {
+  const float* of[Rows::kPointers];
+
+  OSPREY_INLINE explicit Pointers(const Rows& rows) {
+#pragma GCC unroll 4
+    for (int k = 0; k < Rows::kPointers; ++k) of[k] = rows.pointer(k);
+  }
+  OSPREY_INLINE void go(int64_t floats) {
+#pragma GCC unroll 4
+    for (int k = 0; k < Rows::kPointers; ++k) {
+      of[k] += floats;
+      asm("" : "+r"(of[k]));  // or the compiler keeps a pointer to each row, and most of them in memory
+    }
   }
 };
 
@@ -86,9 +106,7 @@ struct Tile {
   template <class Rows, class Meanwhile>
   OSPREY_INLINE void add(const Rows& rows, const float* b, int64_t b_panel, int64_t length,
                          const Meanwhile& meanwhile) {
-    const float* pointers[Rows::kPointers];
-#pragma GCC unroll 4
-    for (int k = 0; k < Rows::kPointers; ++k) pointers[k] = rows.pointer(k);
+    Pointers<Rows> pointers(rows);
     const auto add_step = [&](int step, const float* of_columns) __attribute__((always_inline)) {
       Lanes factors[kWidth];
 #pragma GCC unroll 4
@@ -96,7 +114,7 @@ struct Tile {
         factors[c] = Memory::get(of_columns + c / kParts * b_panel + c % kParts * kLanes);
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
-        const auto factor = Factors::all(rows.at(pointers, r, step));
+        const auto factor = Factors::all(rows.at(pointers.of, r, step));
 #pragma GCC unroll 4
         for (int c = 0; c < kWidth; ++c) Factors::add(sums[r][c], factor, factors[c]);
       }
@@ -108,11 +126,7 @@ struct Tile {
       meanwhile();
       add_step(0, b);
       add_step(1, b + kPanelColumns);
-#pragma GCC unroll 4
-      for (int k = 0; k < Rows::kPointers; ++k) {
-        pointers[k] += 2 * rows.step;
-        asm("" : "+r"(pointers[k]));  // or the compiler keeps a pointer to each row, and most of them in memory
-      }
+      pointers.go(2 * rows.step);
     }
     if (i < length) add_step(0, b);
   }
@@ -175,9 +189,7 @@ struct Tile {
   template <class Rows, class Meanwhile>
   OSPREY_INLINE void add_inner(const Rows& rows, const float* b, int64_t b_panel, int64_t groups,
                                const Meanwhile& meanwhile) {
-    const float* pointers[Rows::kPointers];
-#pragma GCC unroll 4
-    for (int k = 0; k < Rows::kPointers; ++k) pointers[k] = rows.pointer(k);
+    Pointers<Rows> pointers(rows);
     const auto add_half = [&](auto negative, int step, const float* of_columns) __attribute__((always_inline)) {
       const auto column = [&](int c, int which) __attribute__((always_inline)) {
         return Memory::get(of_columns + c / kParts * b_panel + c % kParts * kLanes + which * kPanelColumns);
@@ -187,8 +199,9 @@ struct Tile {
       for (int c = 0; c < kWidth; ++c) first[c] = column(c, 0), second[c] = column(c, 1);
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
-        const Lanes one = everywhere(rows.at(pointers, r, step)), other = everywhere(rows.at(pointers, r, step + 1)),
-                    plain = everywhere(rows.at(pointers, r, step + 2));
+        const Lanes one = everywhere(rows.at(pointers.of, r, step)),
+                    other = everywhere(rows.at(pointers.of, r, step + 1)),
+                    plain = everywhere(rows.at(pointers.of, r, step + 2));
 #pragma GCC unroll 4
         for (int c = 0; c < kWidth; ++c) {
           if constexpr (decltype(negative)::value) {
@@ -206,11 +219,7 @@ struct Tile {
       add_half(std::false_type(), 0, b);
       meanwhile();
       add_half(std::true_type(), kHalf, b + kHalf * kPanelColumns);
-#pragma GCC unroll 4
-      for (int k = 0; k < Rows::kPointers; ++k) {
-        pointers[k] += kInnerGroup * rows.step;
-        asm("" : "+r"(pointers[k]));  // as above
-      }
+      pointers.go(kInnerGroup * rows.step);
     }
   }
 
@@ -257,6 +266,61 @@ template <int kPanels, class T>
 OSPREY_INLINE void fetch_tile(const T* first, int64_t row_step, int64_t panel_step) {
   for (int r = 0; r < kPanelRows; ++r)
     for (int panel = 0; panel < kPanels; ++panel) __builtin_prefetch(first + r * row_step + panel * panel_step, 1, 3);
+}
+
+/// The tiles of rows times panels of columns: calls `make.operator()<panels>(first row, first panel, meanwhile)` for
+/// each, which writes it, and calls meanwhile() some times for what is to be fetched. kMost   panels of columns at a
+/// time
+/// count   rows, at least kLeastRows; the last of them are made again rather than fewer at a time
+/// panel   floats from one panel to the next
+/// calls   of meanwhile(), for each tile
+/// result  [count, columns], which make writes
+template <int kMost, class Result, class Make>
+OSPREY_INLINE void for_products(int64_t count, int64_t columns, const float* panels, int64_t panel, int64_t calls,
+                                const Ahead& ahead, const Result* result, const Make& make) {
+  const int64_t row_panels = (count + kPanelRows - 1) / kPanelRows,
+                column_panels = (columns + kPanelColumns - 1) / kPanelColumns;
+  const PassingPanels passing{panels, panel, column_panels, kMost};
+  const bool large = passing.large();
+  const auto fetch_with = [&](int64_t j) __attribute__((always_inline)) {
+    return Fetch(passing.next(j, ahead), (large ? row_panels : tiles_of<kMost>(row_panels, column_panels)) * calls,
+                 panels);
+  };
+  Fetch fetch = fetch_with(0);
+  for_tiles<kMost>(
+      row_panels, column_panels, [&]<int kPanels>(int64_t i, int64_t j) __attribute__((always_inline)) {
+        if (large && i == 0) fetch = fetch_with(j);
+        const auto row_of = [&](int64_t p) __attribute__((always_inline)) {
+          return std::min(p * kPanelRows, count - kPanelRows);
+        };
+        fetch_tile<kPanels>(result + row_of(i + 1) * columns + j * kPanelColumns, columns, kPanelColumns);
+        make.template operator()<kPanels>(
+            row_of(i), j, [&]() __attribute__((always_inline)) { fetch.step(); });
+      });
+}
+
+/// The tiles of products that are summed over places: calls `add.operator()<panels>(panel of rows, first panel of
+/// columns, place, meanwhile)` for each, which adds to what is at place(row, panel), and calls meanwhile() some times.
+/// tiles  [b_panels, a_panels, kPanelRows, kPanelColumns]
+template <int kMost, class Add>
+OSPREY_INLINE void for_sums(int64_t a_panels, int64_t b_panels, int64_t calls, const Ahead& ahead, const Ahead& more,
+                            float* tiles, const Add& add) {
+  constexpr int64_t kTile = kPanelRows * kPanelColumns;
+  const int64_t column = a_panels * kTile, all_calls = tiles_of<kMost>(a_panels, b_panels) * calls;
+  Fetch fetch(ahead, all_calls, tiles), fetch_more(more, all_calls, tiles);
+  for_tiles<kMost>(
+      a_panels, b_panels, [&]<int kPanels>(int64_t i, int64_t j) __attribute__((always_inline)) {
+        float* const first = tiles + j * column + i * kTile;
+        fetch_tile<kPanels>(first + kTile, kPanelColumns, column);
+        add.template operator()<kPanels>(
+            i, j,
+            [&](int row, int panel)
+                __attribute__((always_inline)) { return first + panel * column + row * kPanelColumns; },
+            [&]() __attribute__((always_inline)) {
+              fetch.step();
+              fetch_more.step();
+            });
+      });
 }
 
 }  // namespace osprey::kernels::cpu
