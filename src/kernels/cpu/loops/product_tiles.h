@@ -138,7 +138,7 @@ struct Tile {
   template <class Rows, class Meanwhile>
   OSPREY_INLINE void make_inner(Rows rows, const float* b, int64_t b_panel, int64_t groups,
                                 const Meanwhile& meanwhile) {
-    constexpr int64_t kMost = 16;
+    constexpr int64_t kMost = 16;  // groups at a time: fewer take longer
     const int64_t parts = (groups + kMost - 1) / kMost;
     float totals[kRows * kPanels * kPanelColumns];
     const auto total = [&](int row, int panel) __attribute__((always_inline)) {
@@ -186,6 +186,7 @@ struct Tile {
   }
 
  private:
+  /// Adds some groups to the sums, as `make_inner` does with all.
   template <class Rows, class Meanwhile>
   OSPREY_INLINE void add_inner(const Rows& rows, const float* b, int64_t b_panel, int64_t groups,
                                const Meanwhile& meanwhile) {
@@ -269,8 +270,9 @@ OSPREY_INLINE void fetch_tile(const T* first, int64_t row_step, int64_t panel_st
 }
 
 /// The tiles of rows times panels of columns: calls `make.operator()<panels>(first row, first panel, meanwhile)` for
-/// each, which writes it, and calls meanwhile() some times for what is to be fetched. kMost   panels of columns at a
-/// time
+/// each, which writes it, and calls meanwhile() some times for what is to be fetched.
+///
+/// kMost   panels of columns at a time
 /// count   rows, at least kLeastRows; the last of them are made again rather than fewer at a time
 /// panel   floats from one panel to the next
 /// calls   of meanwhile(), for each tile
@@ -301,6 +303,8 @@ OSPREY_INLINE void for_products(int64_t count, int64_t columns, const float* pan
 
 /// The tiles of products that are summed over places: calls `add.operator()<panels>(panel of rows, first panel of
 /// columns, place, meanwhile)` for each, which adds to what is at place(row, panel), and calls meanwhile() some times.
+///
+/// calls  of meanwhile(), for each tile
 /// tiles  [b_panels, a_panels, kPanelRows, kPanelColumns]
 template <int kMost, class Add>
 OSPREY_INLINE void for_sums(int64_t a_panels, int64_t b_panels, int64_t calls, const Ahead& ahead, const Ahead& more,
