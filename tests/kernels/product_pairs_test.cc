@@ -40,6 +40,7 @@ TEST_P(RoundedProducts, OfPlacesAreThoseOfRoundedNumbers) {
         }
 }
 
+/// As groups sum them, and as threads sum columns of them.
 TEST_P(RoundedProducts, SumsOverPlacesAreThoseOfRoundedNumbers) {
   at::manual_seed(52);
   for (const auto& [O, I] : {std::pair<int64_t, int64_t>{1, 1}, {8, 24}, {19, 37}, {64, 128}, {85, 64}, {600, 700}})
@@ -47,8 +48,8 @@ TEST_P(RoundedProducts, SumsOverPlacesAreThoseOfRoundedNumbers) {
       const at::Tensor a = at::randn({count, O}), b = at::randn({count, I}), a_halves = a.to(at::kBFloat16),
                        b_halves = b.to(at::kBFloat16), expected = rounded(a).t().mm(rounded(b)).view({O, I, 1, 1});
       const std::string what = fmt::format("{} x {}, {} places", O, I, count);
-      expect_sums(sum_products(a.const_data_ptr<float>(), O, b.const_data_ptr<float>(), I, count, GetParam()), expected,
-                  what + ", floats");
+      expect_sums(sum_over_places(a.const_data_ptr<float>(), O, b.const_data_ptr<float>(), I, count, GetParam()),
+                  expected, what + ", floats");
       expect_sums(sum_over_places(device::data<const Bfloat16>(a_halves), O, device::data<const Bfloat16>(b_halves), I,
                                   count, GetParam()),
                   expected, what + ", halves");
@@ -184,9 +185,13 @@ TEST(ProductPairs, OfTwoTilesAreThoseOfTheirFloatsRounded) {
 
 TEST(ProductPairs, OfFloatsAreNotRounded) {
   at::manual_seed(53);
-  const at::Tensor a = at::randn({131, 19}), b = at::randn({131, 37});
-  expect_sums(sum_products(a.const_data_ptr<float>(), 19, b.const_data_ptr<float>(), 37, 131, Arithmetic::kFloats),
-              a.to(at::kDouble).t().mm(b.to(at::kDouble)).view({19, 37, 1, 1}), "sums");
+  const auto expect = [](const at::Tensor& a, const at::Tensor& b) {
+    const int64_t count = a.size(0), O = a.size(1), I = b.size(1);
+    expect_sums(sum_over_places(a.const_data_ptr<float>(), O, b.const_data_ptr<float>(), I, count, Arithmetic::kFloats),
+                a.to(at::kDouble).t().mm(b.to(at::kDouble)).view({O, I, 1, 1}), fmt::format("{} places", count));
+  };
+  expect(at::randn({131, 19}), at::randn({131, 37}));
+  expect(at::randn({3300, 600}) / 8, at::randn({3300, 700}));  // more than are packed at a time
 }
 
 TEST_P(RoundedProducts, ANumberThatIsNoNumberShows) {

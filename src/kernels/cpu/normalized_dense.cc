@@ -71,15 +71,16 @@ class Factors {
     return space;
   }
 
-  /// The same as panels of columns, for sums over places.
+  /// The same packed as columns of a sum over places.
   template <class Number>
-  void panels(const PlaceSums& sums, int64_t begin, int64_t end, Number* space, float* panels) const {
+  void pack(int64_t begin, int64_t end, const PlacePiece& piece) const {
     const int64_t count = end - begin;
     if (std::is_same_v<Number, float> && one_by_one_ && channels_ != nullptr)
-      return sums.make_columns(count, panels, [&](float* to, int64_t panel_size) {
+      return piece.make_columns([&](float* to, int64_t panel_size) {
         normalize_panels(map_ + begin * depth_, count, depth_, *channels_, to, panel_size);
       });
-    sums.pack_columns(rows(begin, end, space), count, panels);
+    const auto space = scratch<Number>(in_place<Number>() != nullptr ? 0 : count * length());
+    piece.pack_columns(rows(begin, end, space.get()));
   }
 
   /// What `rows` reads for some places after these.
@@ -129,10 +130,8 @@ ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at
                                      const at::Tensor& of_x, const ReadSum* sum = nullptr) {
   const Factors<T> factors = sum == nullptr ? Factors<T>(x, affine, sides) : Factors<T>(sum->sum, std::nullopt, sides);
   const int64_t columns = weights.size(0), length = factors.length(), depth = x.size(1), places = factors.places();
-  const int64_t groups = PlaceSums::groups_for(columns, factors.seen(), places);
   const Arithmetic arithmetic = arithmetic_for(x.scalar_type());
-  const PlaceTasks tasks(arithmetic, places, std::max(factors.seen(), columns),
-                         groups > 0 ? groups : PlaceTasks::kShares, columns * factors.seen());
+  const PlaceSums weight_sums(columns, length, places, arithmetic);
   ConvolvedGradients result;
   std::optional<PlaceProducts> products;
   if (of_x.defined()) products.emplace(to_matrix(weights, length), at::Tensor(), /*transposed=*/true, arithmetic);
@@ -140,7 +139,7 @@ ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at
   const at::Tensor row_gradients = at::empty({by_windows ? places : 0, length}, at::kFloat);
   auto* const of_rows = row_gradients.mutable_data_ptr<float>();
   const auto *const wanted = device::data<const T>(gradient.gradient), *const y = device::data<const T>(gradient.y);
-  TaskSums sums(factors.one_by_one() ? tasks.count() : x.size(0) * line_tasks(sides.lines.from), depth);
+  TaskSums sums(factors.one_by_one() ? weight_sums.tasks().count() : x.size(0) * line_tasks(sides.lines.from), depth);
   // The total gradient of some places, then what it makes of the gradients of their rows.
   const auto back = [&](int64_t task, int64_t begin, int64_t count, Number* totals) {
     make_total<T>(gradient, begin * columns, count, totals);
@@ -151,35 +150,15 @@ ConvolvedGradients dense_backward_of(const ThroughStatistics& gradient, const at
     products->multiply(totals, count, ahead, gradients.begin(begin * depth));
     gradients.finish(begin * depth, count, sums.begin(task));
   };
-  if (groups > 0) {
-    PlaceSums weight_sums(columns, length, groups, arithmetic);
-    parallel_for(groups, [&](int64_t group) {
-      const int64_t most = tasks.most();
-      const auto totals = scratch<Number>(most * columns), space = scratch<Number>(most * length);
-      const auto row_panels = scratch(weight_sums.rows_size(most)),
-                 column_panels = scratch(weight_sums.columns_size(most));
-      const int64_t first = group * tasks.count() / groups;
-      for (int64_t task = first; task < (group + 1) * tasks.count() / groups; ++task) {
-        const auto [begin, end] = tasks.places(task);
-        const int64_t count = end - begin;
-        back(task, begin, count, totals.get());
-        weight_sums.pack_rows(totals.get(), count, row_panels.get());
-        factors.panels(weight_sums, begin, end, space.get(), column_panels.get());
-        weight_sums.add(group, task == first, row_panels.get(), column_panels.get(), count,
-                        Ahead::of(y + end * columns, count * columns), factors.after(end, count));
-      }
-    });
-    result.weights = weight_sums.total();
-  } else {
-    const Number* rows = factors.template in_place<Number>();
-    const auto totals = scratch<Number>(places * columns), space = scratch<Number>(rows ? 0 : places * length);
-    tasks.for_each([&](int64_t task, int64_t begin, int64_t end) {
-      back(task, begin, end - begin, totals.get() + begin * columns);
-      if (rows == nullptr) factors.rows(begin, end, space.get() + begin * length);
-    });
-    result.weights = sum_products(totals.get(), columns, rows ? rows : space.get(), length, places, arithmetic);
-  }
-  result.weights = result.weights.view({columns, length})
+  const at::Tensor of_weights = weight_sums.of([&](int64_t task, int64_t begin, int64_t end, const PlacePiece& piece) {
+    const int64_t count = end - begin;
+    const auto totals = scratch<Number>(count * columns);
+    back(task, begin, count, totals.get());
+    piece.pack_rows(totals.get());
+    factors.template pack<Number>(begin, end, piece);
+    return PlaceSums::Next{Ahead::of(y + end * columns, count * columns), factors.after(end, count)};
+  });
+  result.weights = of_weights.view({columns, length})
                        .narrow(1, 0, factors.seen())
                        .reshape({columns, sides.lines.kernel, sides.pixels.kernel, depth})
                        .permute({0, 3, 1, 2});

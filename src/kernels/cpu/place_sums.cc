@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <vector>
 
 #include "kernels/cpu/floats_of_map.h"
 #include "kernels/cpu/loops/amx_products.h"
 #include "kernels/cpu/loops/inner_products.h"
-#include "kernels/cpu/place_tasks.h"
 #include "kernels/device/kernel.h"
 #include "osprey/kernels/parallel.h"
 
@@ -22,6 +22,13 @@ void pack_floats(const T* map, int64_t map_step, int64_t pixels, int64_t channel
   if constexpr (std::is_same_v<T, float>) return pack_panels(map, map_step, pixels, channels, to, to_step, panel_step);
   TORCH_INTERNAL_ASSERT(false, "bfloat16 numbers are not multiplied as floats");
 }
+
+/// What some successive tasks have packed.
+struct PackedPart {
+  int64_t begin;  ///< the first of their places
+  PackedPlaces places;
+  Scratch<> rows, panels;
+};
 
 }  // namespace
 
@@ -57,39 +64,36 @@ int64_t PackedPlaces::columns_size(int64_t channels) const {
 }
 
 template <class T>
-void PackedPlaces::pack_rows(const T* from, int64_t channels, int64_t first, int64_t own, float* rows) const {
-  const int64_t step = row_step(channels);
-  if (!rounds(arithmetic_)) {
-    pack_floats(from + first, channels, count_, own, rows + first, step, kPanelColumns);
-    if (arithmetic_ == Arithmetic::kInnerProducts) balance_columns(rows + first, step, count_, own);
-    return;
-  }
-  if (arithmetic_ == Arithmetic::kPairs)
-    return pack_pairs(from + first, channels, count_, own, rows + first, step, kPanelColumns);
-  turn_for_amx(from + first, channels, count_, own, reinterpret_cast<Bfloat16*>(rows + first * step), 2 * step);
+void PackedPlaces::pack_rows(const T* from, int64_t channels, int64_t begin, int64_t end, float* rows) const {
+  const int64_t step = row_step(channels), own = end - begin;
+  if (arithmetic_ == Arithmetic::kAmx)
+    return turn_for_amx(from, channels, own, channels, reinterpret_cast<Bfloat16*>(rows) + begin, 2 * step);
+  float* const to = rows + steps_of(begin, rounds(arithmetic_)) * step;
+  if (arithmetic_ == Arithmetic::kPairs) return pack_pairs(from, channels, own, channels, to, step, kPanelColumns);
+  pack_floats(from, channels, own, channels, to, step, kPanelColumns);
 }
 
 template <class T>
-void PackedPlaces::pack_columns(const T* from, int64_t channels, int64_t first, int64_t own, float* panels) const {
-  const int64_t panel = panel_size();
-  float* const to = panels + first / kPanelColumns * panel;
-  if (!rounds(arithmetic_)) {
-    pack_floats(from + first, channels, count_, own, to, kPanelColumns, panel);
-    return finish_columns(own, to);
-  }
-  pack_pairs(from + first, channels, count_, own, to, kPanelColumns, panel);
-  for (int64_t i = 0; i < device::blocks_for(own, kPanelColumns); ++i)
-    std::fill(to + i * panel + steps_of(count_, true) * kPanelColumns, to + (i + 1) * panel, 0.0f);
+void PackedPlaces::pack_columns(const T* from, int64_t channels, int64_t begin, int64_t end, float* panels) const {
+  float* const to = panels + steps_of(begin, rounds(arithmetic_)) * kPanelColumns;
+  if (rounds(arithmetic_)) return pack_pairs(from, channels, end - begin, channels, to, kPanelColumns, panel_size());
+  pack_floats(from, channels, end - begin, channels, to, kPanelColumns, panel_size());
 }
 template void PackedPlaces::pack_rows(const float*, int64_t, int64_t, int64_t, float*) const;
 template void PackedPlaces::pack_rows(const Bfloat16*, int64_t, int64_t, int64_t, float*) const;
 template void PackedPlaces::pack_columns(const float*, int64_t, int64_t, int64_t, float*) const;
 template void PackedPlaces::pack_columns(const Bfloat16*, int64_t, int64_t, int64_t, float*) const;
 
+void PackedPlaces::finish_rows(int64_t channels, int64_t first, int64_t own, float* rows) const {
+  if (finishes_rows(arithmetic_)) balance_columns(rows + first, row_step(channels), count_, own);
+}
+
 void PackedPlaces::finish_columns(int64_t channels, float* panels) const {
-  if (arithmetic_ != Arithmetic::kInnerProducts) return;
-  for (int64_t i = 0; i < device::blocks_for(channels, kPanelColumns); ++i)
-    balance_columns(panels + i * panel_size(), kPanelColumns, count_, kPanelColumns);
+  const int64_t filled = steps_of(count_, rounds(arithmetic_)) * kPanelColumns;
+  for (int64_t i = 0; i < device::blocks_for(channels, kPanelColumns); ++i, panels += panel_size()) {
+    if (arithmetic_ == Arithmetic::kInnerProducts) balance_columns(panels, kPanelColumns, count_, kPanelColumns);
+    if (arithmetic_ == Arithmetic::kAmx) std::fill(panels + filled, panels + panel_size(), 0.0f);
+  }
 }
 
 void PackedPlaces::add(const float* rows, int64_t channels, const float* panels, int64_t panel_count,
@@ -113,116 +117,121 @@ void PackedPlaces::add(const float* rows, int64_t channels, const float* panels,
                   ahead, more, goes_on, sums, own_panels * kTileSide * kPanelColumns);
 }
 
-int64_t PlaceSums::groups_for(int64_t O, int64_t I, int64_t places) {
-  constexpr int64_t kBytes = 8 << 20, kLeast = 8, kMost = 64, kPlaces = 96;  // of a group, at least
+int64_t PlaceSums::groups_for(int64_t O, int64_t I, int64_t places, Arithmetic arithmetic) {
+  constexpr int64_t kBytes = 8 << 20, kMost = 64, kPlaces = 96;  // of a group, at least
+  // As many as threads need; of pairs all places take half the memory, and the sooner that is less than what the sums
+  // of all groups take.
+  const int64_t least = arithmetic == Arithmetic::kPairs ? 16 : 8;
   const int64_t fit = kBytes / (O * I * static_cast<int64_t>(sizeof(float)));
-  return fit < kLeast ? 0 : std::min({(places + kPlaces - 1) / kPlaces, fit, kMost});
+  return fit < least ? 0 : std::min({(places + kPlaces - 1) / kPlaces, fit, kMost});
 }
 
-PlaceSums::PlaceSums(int64_t O, int64_t I, int64_t groups, Arithmetic arithmetic)
+PlaceSums::PlaceSums(int64_t O, int64_t I, int64_t places, Arithmetic arithmetic)
     : rows_(O),
       columns_(I),
-      groups_(groups),
       arithmetic_(arithmetic_of_matrix(arithmetic, O, I)),
-      tiles_(at::empty({groups, device::blocks_for(I, kPanelColumns), PackedPlaces::row_panels(arithmetic, O),
-                        PackedPlaces::panel_rows(arithmetic), kPanelColumns},
-                       at::kFloat)) {}
+      groups_(groups_for(O, I, places, arithmetic)),
+      tasks_(arithmetic, places, std::max(O, I), groups_ > 0 ? groups_ : PlaceTasks::kShares, O * I) {}
 
-void PlaceSums::add(int64_t group, bool first, const float* a, const float* b, int64_t count, const Ahead& ahead,
-                    const Ahead& more) {
-  PackedPlaces(arithmetic_, count)
-      .add(a, rows_, b, tiles_.size(1), ahead, more, /*goes_on=*/!first,
-           tiles_.mutable_data_ptr<float>() + group * tiles_.stride(0));
+at::Tensor PlaceSums::of(const Pack& pack) const { return groups_ > 0 ? by_groups(pack) : by_columns(pack); }
+
+at::Tensor PlaceSums::tiles(int64_t groups) const {
+  return at::empty({groups, device::blocks_for(columns_, kPanelColumns), PackedPlaces::row_panels(arithmetic_, rows_),
+                    PackedPlaces::panel_rows(arithmetic_), kPanelColumns},
+                   at::kFloat);
 }
 
-template <class T>
-void PlaceSums::pack_rows(const T* a, int64_t count, float* rows) const {
-  PackedPlaces(arithmetic_, count).pack_rows(a, rows_, 0, rows_, rows);
+at::Tensor PlaceSums::by_groups(const Pack& pack) const {
+  const at::Tensor sums = tiles(groups_);
+  auto* const of_groups = sums.mutable_data_ptr<float>();
+  const PackedPlaces largest(arithmetic_, tasks_.most());
+  parallel_for(groups_, [&](int64_t group) {
+    const auto rows = scratch(largest.rows_size(rows_)), panels = scratch(largest.columns_size(columns_));
+    const int64_t first = group * tasks_.count() / groups_;
+    for (int64_t task = first; task < (group + 1) * tasks_.count() / groups_; ++task) {
+      const auto [begin, end] = tasks_.places(task);
+      const PackedPlaces places(arithmetic_, end - begin);
+      const Next next =
+          pack(task, begin, end, PlacePiece{places, rows_, columns_, 0, end - begin, rows.get(), panels.get()});
+      places.finish_rows(rows_, 0, rows_, rows.get());
+      places.finish_columns(columns_, panels.get());
+      places.add(rows.get(), rows_, panels.get(), sums.size(1), next.first, next.second, /*goes_on=*/task > first,
+                 of_groups + group * sums.stride(0));
+    }
+  });
+  return total(sums);
 }
-template <class T>
-void PlaceSums::pack_columns(const T* b, int64_t count, float* panels) const {
-  PackedPlaces(arithmetic_, count).pack_columns(b, columns_, 0, columns_, panels);
+
+at::Tensor PlaceSums::by_columns(const Pack& pack) const {
+  const bool by_amx = arithmetic_ == Arithmetic::kAmx;
+  // What a thread multiplies with all rows: panels, as many as the widest tile has, as more would leave threads with
+  // nothing to do; or what stays in the core's own cache as all rows pass by, of some places at a time.
+  const int64_t channels = (by_amx ? 8 : 4) * kPanelColumns,
+                of_a_part = by_amx ? std::max<int64_t>(1024 / tasks_.most(), 1) : tasks_.count();
+  // What is packed at a time should still be in a cache that threads share when it is multiplied.
+  constexpr int64_t kBytes = 8 << 20;
+  const PackedPlaces all(arithmetic_, tasks_.places(tasks_.count() - 1).second);
+  const int64_t floats = all.rows_size(rows_) + all.columns_size(columns_),
+                rounds = std::clamp<int64_t>(floats * static_cast<int64_t>(sizeof(float)) / kBytes, 1,
+                                             std::max<int64_t>(tasks_.count() / PlaceTasks::kShares, 1));
+  const at::Tensor sums = tiles(1);
+  auto* const of_panels = sums.mutable_data_ptr<float>();
+  for (int64_t round = 0; round < rounds; ++round) {
+    const int64_t first = round * tasks_.count() / rounds, count = (round + 1) * tasks_.count() / rounds - first;
+    std::vector<PackedPart> parts;
+    for (int64_t task = 0; task < count; task += of_a_part) {
+      const int64_t last = std::min(task + of_a_part, count) - 1, begin = tasks_.places(first + task).first;
+      const PackedPlaces places(arithmetic_, tasks_.places(first + last).second - begin);
+      parts.push_back({begin, places, scratch(places.rows_size(rows_)), scratch(places.columns_size(columns_))});
+    }
+    parallel_for(count, [&](int64_t task) {
+      const PackedPart& part = parts[static_cast<size_t>(task / of_a_part)];
+      const auto [begin, end] = tasks_.places(first + task);
+      pack(first + task, begin, end,
+           PlacePiece{part.places, rows_, columns_, begin - part.begin, end - part.begin, part.rows.get(),
+                      part.panels.get()});
+    });
+    if (PackedPlaces::finishes_rows(arithmetic_))
+      parallel_for(device::blocks_for(rows_, channels), [&](int64_t task) {
+        const int64_t from = task * channels;
+        for (const PackedPart& part : parts)
+          part.places.finish_rows(rows_, from, std::min(channels, rows_ - from), part.rows.get());
+      });
+    parallel_for(device::blocks_for(columns_, channels), [&](int64_t task) {
+      const int64_t from = task * channels, own = std::min(channels, columns_ - from);
+      for (const PackedPart& part : parts) {
+        float* const panels = part.panels.get() + part.places.columns_size(from);
+        part.places.finish_columns(own, panels);
+        part.places.add(part.rows.get(), rows_, panels, device::blocks_for(own, kPanelColumns), {}, {},
+                        /*goes_on=*/round > 0 || &part != &parts.front(),
+                        of_panels + from / kPanelColumns * sums.stride(1));
+      }
+    });
+  }
+  return total(sums);
 }
-template void PlaceSums::pack_rows(const float*, int64_t, float*) const;
-template void PlaceSums::pack_rows(const Bfloat16*, int64_t, float*) const;
-template void PlaceSums::pack_columns(const float*, int64_t, float*) const;
-template void PlaceSums::pack_columns(const Bfloat16*, int64_t, float*) const;
 
-int64_t PlaceSums::rows_size(int64_t count) const { return PackedPlaces(arithmetic_, count).rows_size(rows_); }
-int64_t PlaceSums::columns_size(int64_t count) const { return PackedPlaces(arithmetic_, count).columns_size(columns_); }
-
-at::Tensor PlaceSums::total() {
-  const at::Tensor result = at::empty({rows_, columns_, 1, 1}, tiles_.options());
-  auto *const tiles = tiles_.mutable_data_ptr<float>(), *const out = result.mutable_data_ptr<float>();
-  const int64_t size = tiles_.stride(2);
-  parallel_for(tiles_.size(2) * tiles_.size(1), [&](int64_t task) {
-    const int64_t row_panel = task / tiles_.size(1), panel = task % tiles_.size(1), row = row_panel * tiles_.size(3);
-    float* const sums = tiles + panel * tiles_.stride(1) + row_panel * size;  // those of the first group
-    for (int64_t group = 1; group < groups_; ++group) add_floats(sums + group * tiles_.stride(0), size, sums);
-    unpack_panel(sums, std::min(tiles_.size(3), rows_ - row), panel * kPanelColumns, columns_, out + row * columns_,
+at::Tensor PlaceSums::total(const at::Tensor& tiles) const {
+  const at::Tensor result = at::empty({rows_, columns_, 1, 1}, tiles.options());
+  auto *const first = tiles.mutable_data_ptr<float>(), *const out = result.mutable_data_ptr<float>();
+  const int64_t size = tiles.stride(2);
+  parallel_for(tiles.size(2) * tiles.size(1), [&](int64_t task) {
+    const int64_t row_panel = task / tiles.size(1), panel = task % tiles.size(1), row = row_panel * tiles.size(3);
+    float* const sums = first + panel * tiles.stride(1) + row_panel * size;  // those of the first group
+    for (int64_t group = 1; group < tiles.size(0); ++group) add_floats(sums + group * tiles.stride(0), size, sums);
+    unpack_panel(sums, std::min(tiles.size(3), rows_ - row), panel * kPanelColumns, columns_, out + row * columns_,
                  columns_);
   });
   return result;
 }
 
 template <class T>
-at::Tensor sum_products(const T* a, int64_t O, const T* b, int64_t I, int64_t count, Arithmetic given) {
-  const Arithmetic arithmetic = arithmetic_of_matrix(given, O, I);
-  // What a task multiplies with all rows: panels, as many as the widest tile has, as more would leave threads without a
-  // task; or what stays in the core's own cache as all rows pass by.
-  const bool by_amx = arithmetic == Arithmetic::kAmx;
-  const int64_t at_a_time = by_amx ? 8 : 4, channels = at_a_time * kPanelColumns, most = by_amx ? 1024 : count;
-  const int64_t column_panels = device::blocks_for(I, kPanelColumns),
-                panel = PackedPlaces::row_panels(arithmetic, O) * PackedPlaces::panel_rows(arithmetic) * kPanelColumns;
-  const auto sums = scratch(column_panels * panel);
-  const PackedPlaces largest(arithmetic, std::min(most, count));
-  const auto rows = scratch(largest.rows_size(O)), columns = scratch(largest.columns_size(I));
-  for (int64_t begin = 0; begin < count; begin += most) {
-    const PackedPlaces places(arithmetic, std::min(most, count - begin));
-    parallel_for(device::blocks_for(O, channels), [&](int64_t task) {
-      const int64_t first = task * channels;
-      places.pack_rows(a + begin * O, O, first, std::min(channels, O - first), rows.get());
-    });
-    parallel_for(device::blocks_for(I, channels), [&](int64_t task) {
-      const int64_t first = task * channels, own = std::min(channels, I - first);
-      places.pack_columns(b + begin * I, I, first, own, columns.get());
-      places.add(rows.get(), O, columns.get() + places.columns_size(first), device::blocks_for(own, kPanelColumns), {},
-                 {}, /*goes_on=*/begin > 0, sums.get() + first / kPanelColumns * panel);
-    });
-  }
-  const at::Tensor result = at::empty({O, I, 1, 1}, at::kFloat);
-  auto* const out = result.mutable_data_ptr<float>();
-  const int64_t most_rows = PackedPlaces::panel_rows(arithmetic);
-  parallel_for(PackedPlaces::row_panels(arithmetic, O), [&](int64_t row_panel) {
-    const int64_t row = row_panel * most_rows;
-    for (int64_t i = 0; i < column_panels; ++i)
-      unpack_panel(sums.get() + i * panel + row * kPanelColumns, std::min(most_rows, O - row), i * kPanelColumns, I,
-                   out + row * I, I);
-  });
-  return result;
-}
-
-template at::Tensor sum_products(const float*, int64_t, const float*, int64_t, int64_t, Arithmetic);
-template at::Tensor sum_products(const Bfloat16*, int64_t, const Bfloat16*, int64_t, int64_t, Arithmetic);
-
-template <class T>
 at::Tensor sum_over_places(const T* a, int64_t O, const T* b, int64_t I, int64_t count, Arithmetic arithmetic) {
-  const int64_t groups = PlaceSums::groups_for(O, I, count);
-  if (groups == 0) return sum_products(a, O, b, I, count, arithmetic);
-  PlaceSums sums(O, I, groups, arithmetic);
-  const PlaceTasks tasks(arithmetic, count, std::max(O, I), groups, O * I);
-  parallel_for(groups, [&](int64_t group) {
-    const int64_t most = tasks.most(), first = group * tasks.count() / groups;
-    const auto rows = scratch(sums.rows_size(most)), columns = scratch(sums.columns_size(most));
-    for (int64_t task = first; task < (group + 1) * tasks.count() / groups; ++task) {
-      const auto [begin, end] = tasks.places(task);
-      sums.pack_rows(a + begin * O, end - begin, rows.get());
-      sums.pack_columns(b + begin * I, end - begin, columns.get());
-      sums.add(group, task == first, rows.get(), columns.get(), end - begin, Ahead::of(a + end * O, (end - begin) * O),
-               Ahead::of(b + end * I, (end - begin) * I));
-    }
+  return PlaceSums(O, I, count, arithmetic).of([&](int64_t, int64_t begin, int64_t end, const PlacePiece& piece) {
+    piece.pack_rows(a + begin * O);
+    piece.pack_columns(b + begin * I);
+    return PlaceSums::Next{Ahead::of(a + end * O, (end - begin) * O), Ahead::of(b + end * I, (end - begin) * I)};
   });
-  return sums.total();
 }
 template at::Tensor sum_over_places(const float*, int64_t, const float*, int64_t, int64_t, Arithmetic);
 template at::Tensor sum_over_places(const Bfloat16*, int64_t, const Bfloat16*, int64_t, int64_t, Arithmetic);

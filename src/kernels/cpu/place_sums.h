@@ -1,16 +1,18 @@
 #pragma once
 #include <ATen/core/Tensor.h>
+#include <c10/util/FunctionRef.h>
 
 #include <cstdint>
 
 #include "kernels/cpu/loops/product_panels.h"
+#include "kernels/cpu/place_tasks.h"
 #include "kernels/cpu/product_arithmetic.h"
 
 /// Products of the channels of places with each other, summed over places: gradients of matrices of weights.
 namespace osprey::kernels::cpu {
 
 /// How some places lie when channels of them are multiplied with each other: those of one side as rows, those of the
-/// other as panels of columns.
+/// other as panels of columns. Both are packed, some places at a time if need be, then finished, then multiplied.
 class PackedPlaces {
  public:
   PackedPlaces(Arithmetic arithmetic, int64_t count);
@@ -18,18 +20,23 @@ class PackedPlaces {
   /// Floats for so many channels as rows and as columns.
   int64_t rows_size(int64_t channels) const;
   int64_t columns_size(int64_t channels) const;
-  /// Packs `own` channels from `first` on, of `channels` that a place has; first is a multiple of kPanelColumns.
-  /// T           float or Bfloat16; the latter not where floats are multiplied
-  /// from        [count, channels]
+  /// Packs the places from `begin` on, up to `end`; tasks (place_tasks.h) begin where these may.
+  ///
+  /// T             float or Bfloat16; the latter not where floats are multiplied
+  /// from          [end - begin, channels]
   /// rows, panels  [rows_size(channels)], [columns_size(channels)]
   template <class T>
-  void pack_rows(const T* from, int64_t channels, int64_t first, int64_t own, float* rows) const;
+  void pack_rows(const T* from, int64_t channels, int64_t begin, int64_t end, float* rows) const;
   template <class T>
-  void pack_columns(const T* from, int64_t channels, int64_t first, int64_t own, float* panels) const;
-  /// For those who write floats as panels of columns themselves: floats from one to the next, and what remains to be
-  /// done when all `channels` are there.
+  void pack_columns(const T* from, int64_t channels, int64_t begin, int64_t end, float* panels) const;
+  /// For those who write floats as panels of columns themselves: floats from one to the next.
   int64_t panel_size() const { return lines() * kPanelColumns; }
+
+  /// When all places are there: what is left to be done, with `own` channels from `first` on, a multiple of
+  /// kPanelColumns. Whether anything is, for rows.
+  void finish_rows(int64_t channels, int64_t first, int64_t own, float* rows) const;
   void finish_columns(int64_t channels, float* panels) const;
+  static bool finishes_rows(Arithmetic arithmetic) { return arithmetic == Arithmetic::kInnerProducts; }
 
   /// Rows of a panel of them, and how many panels so many channels are.
   static int64_t panel_rows(Arithmetic arithmetic);
@@ -50,55 +57,65 @@ class PackedPlaces {
   int64_t count_, steps_;  ///< places, what a panel has of them
 };
 
-/// Sums over places of what each has of O channels times what it has of I others: the gradient of a matrix of weights.
-/// They are gathered by groups of places, each in its own memory and its own thread.
-class PlaceSums {
- public:
-  /// How many groups there should be for so many places. 0: the matrix is too large for this.
-  static int64_t groups_for(int64_t O, int64_t I, int64_t places);
-
-  PlaceSums(int64_t O, int64_t I, int64_t groups, Arithmetic arithmetic);
-
-  /// Adds what some places contribute.
-  /// first        of the group
-  /// a            [count, O] as rows: rows_size(count) floats
-  /// b            [count, I] as panels of columns: columns_size(count) floats
-  /// ahead, more  fetched into the cache meanwhile
-  void add(int64_t group, bool first, const float* a, const float* b, int64_t count, const Ahead& ahead,
-           const Ahead& more);
-  /// Places as rows and as panels of columns, for `add`.
-  /// T  float or Bfloat16; the latter not where floats are multiplied
-  /// a  [count, O]      b  [count, I]
+/// Where a task packs its places, from `begin` up to `end` of those that are packed together.
+struct PlacePiece {
+  /// As rows and as columns.
+  /// a  [places of the task, O]      b  [places of the task, I]
   template <class T>
-  void pack_rows(const T* a, int64_t count, float* rows) const;
-  template <class T>
-  void pack_columns(const T* b, int64_t count, float* panels) const;
-  /// The same of columns that `write(panels, floats from one panel to the next)` writes as floats.
-  template <class Write>
-  void make_columns(int64_t count, float* panels, const Write& write) const {
-    TORCH_INTERNAL_ASSERT(!rounds(arithmetic_));
-    const PackedPlaces places(arithmetic_, count);
-    write(panels, places.panel_size());
-    places.finish_columns(columns_, panels);
+  void pack_rows(const T* a) const {
+    places.pack_rows(a, O, begin, end, rows);
   }
-  int64_t rows_size(int64_t count) const;
-  int64_t columns_size(int64_t count) const;
+  template <class T>
+  void pack_columns(const T* b) const {
+    places.pack_columns(b, I, begin, end, panels);
+  }
+  /// The columns, written by `write(first of them, floats from one panel to the next)`; not where they are rounded.
+  template <class Write>
+  void make_columns(const Write& write) const {
+    write(panels + begin * kPanelColumns, places.panel_size());
+  }
 
-  /// [O, I, 1, 1], once: something has to have been added to each group.
-  at::Tensor total();
-
- private:
-  int64_t rows_, columns_, groups_;
-  Arithmetic arithmetic_;
-  at::Tensor tiles_;  ///< [groups, column panels, row panels, rows of a panel, kPanelColumns]
+  PackedPlaces places;
+  int64_t O, I, begin, end;
+  float *rows, *panels;
 };
 
-/// The same for a matrix that is too large for groups: each thread sums some of its columns over all places.
-/// a  [count, O]      b  [count, I], of bfloat16 not where floats are multiplied      returns  [O, I, 1, 1]
-template <class T>
-at::Tensor sum_products(const T* a, int64_t O, const T* b, int64_t I, int64_t count, Arithmetic arithmetic);
+/// Sums over places of what each has of O channels times what it has of I others: the gradient of a matrix of weights.
+/// As long as matrices are small, places are gathered by groups, each of which has sums of its own. Larger ones are
+/// summed once: all tasks pack their places, then each thread sums some of the columns.
+class PlaceSums {
+ public:
+  /// places  at least kLeastPlaces
+  PlaceSums(int64_t O, int64_t I, int64_t places, Arithmetic arithmetic);
 
-/// Whichever of the two fits the matrix. count is at least kLeastPlaces.
+  /// By which the places come.
+  const PlaceTasks& tasks() const { return tasks_; }
+
+  /// What is read after a task has packed its places, if another one follows.
+  struct Next {
+    Ahead first, second;
+  };
+  using Pack = c10::function_ref<Next(int64_t task, int64_t begin, int64_t end, const PlacePiece& piece)>;
+  /// Calls `pack(task, first place, last + 1, piece)` for all tasks, each by some thread. It packs all rows and
+  /// columns.
+  /// returns  [O, I, 1, 1]
+  at::Tensor of(const Pack& pack) const;
+
+ private:
+  static int64_t groups_for(int64_t O, int64_t I, int64_t places, Arithmetic arithmetic);
+  at::Tensor by_groups(const Pack& pack) const;
+  at::Tensor by_columns(const Pack& pack) const;
+  at::Tensor tiles(int64_t groups) const;
+  at::Tensor total(const at::Tensor& tiles) const;
+
+  int64_t rows_, columns_;
+  Arithmetic arithmetic_;
+  int64_t groups_;  ///< 0: none
+  PlaceTasks tasks_;
+};
+
+/// The same of places that are all there.
+/// a  [count, O]      b  [count, I], of bfloat16 not where floats are multiplied      returns  [O, I, 1, 1]
 template <class T>
 at::Tensor sum_over_places(const T* a, int64_t O, const T* b, int64_t I, int64_t count, Arithmetic arithmetic);
 
