@@ -254,6 +254,8 @@ TEST(NormalizedConvolution, TakesWindowsOfSeveralSizes) {
       expect_as_defined(pending(map({1, 8, 20, 11}), relu6()), at::randn({8, channels, kernel, kernel}) * 0.1,
                         {2, {before, before, before, before}}, fmt::format("kernel {} of {}", kernel, channels));
   expect_as_defined(pending(map({1, 19, 9, 10}), relu6()), at::randn({19, 1, 2, 3}), {1, {1, 0, 1, 1}}, "2 x 3 of 1");
+  expect_as_defined(pending(map({2, 19, 3, 6}), relu6()), at::randn({19, 1, 2, 2}), {1, {3, 4, 2, 2}},
+                    "lines that see nothing");
 }
 
 TEST(NormalizedConvolution, OfEachChannelTakesLongLinesAndManyChannels) {

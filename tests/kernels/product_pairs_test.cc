@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "kernels/cpu/loops/batch_norm_rows.h"
 #include "kernels/cpu/loops/winograd_rows.h"
 #include "kernels/cpu/place_products.h"
 #include "kernels/cpu/place_sums.h"
@@ -86,6 +87,30 @@ TEST(ProductPairs, ArePackedWithZerosWhereThereIsNothing) {
         const std::string what = fmt::format("{} pixels of {} channels, in rows: {}", pixels, channels, in_rows);
         EXPECT_TRUE(at::equal(packed<float>(map, in_rows), expected)) << what << ", floats";
         EXPECT_TRUE(at::equal(packed<Bfloat16>(halves, in_rows), expected)) << what << ", halves";
+      }
+}
+
+/// In one pass, what comes of normalising rows and packing them then, bit for bit.
+TEST(ProductPairs, OfNormalizedRowsArePackedAsTheyAreMade) {
+  at::manual_seed(57);
+  for (const int64_t channels : {1, 8, 16, 19, 85})
+    for (const int64_t pixels : {1, 2, 3, 4, 7, 33})
+      for (const Epilogue& epilogue : {Epilogue{.low = 0, .high = 6}, Epilogue{.curve = Epilogue::Curve::kSwish}}) {
+        const at::Tensor map = at::randn({pixels, channels}).to(at::kBFloat16), normalized = at::empty_like(map),
+                         of_channels = at::rand({3, channels}) + 0.5;
+        const auto* const numbers = of_channels.const_data_ptr<float>();
+        const ChannelAffine affine{numbers, numbers + channels, numbers + 2 * channels, epilogue};
+        const int64_t panels = (channels + kPanelColumns - 1) / kPanelColumns,
+                      panel = ((pixels + 1) / 2 + 3) * kPanelColumns;  // more than is written
+        const at::Tensor expected = at::full({panels * panel}, 7.0f), found = expected.clone();
+        normalize_rows(device::data<const Bfloat16>(map), pixels, channels, channels, affine,
+                       device::data<Bfloat16>(normalized));
+        pack_pairs(device::data<const Bfloat16>(normalized), channels, pixels, channels,
+                   expected.mutable_data_ptr<float>(), kPanelColumns, panel);
+        normalize_pairs(device::data<const Bfloat16>(map), pixels, channels, affine, found.mutable_data_ptr<float>(),
+                        panel);
+        EXPECT_TRUE(at::equal(found.view(at::kInt), expected.view(at::kInt)))
+            << pixels << " pixels of " << channels << " channels";
       }
 }
 

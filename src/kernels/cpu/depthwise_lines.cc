@@ -94,14 +94,36 @@ std::vector<ChannelGroup> DepthwiseLines::groups() const {
   return result;
 }
 
-void DepthwiseLines::forward(const ChannelGroup& group, const LineOf& map, int64_t y, float* result) const {
+template <class Sum>
+void DepthwiseLines::see(const ChannelGroup& group, const LineOf& map, int64_t y, const Sum& sum) const {
   TORCH_INTERNAL_ASSERT(direction_ == Direction::kForward);
   const Taps of_lines = forward_taps(lines_, y).within(lines_.from), of_pixels = forward_taps(pixels_, 0);
   const float* lines[kMostTaps];
-  weighted_sums(seen_by(map, of_lines, of_pixels, pixels_.stride, group.depth, lines),
-                of_taps(weights_.const_data_ptr<float>(), group, of_lines, of_pixels, lines_.kernel, pixels_.kernel),
-                pixels_.to, result, group.depth);
+  sum(seen_by(map, of_lines, of_pixels, pixels_.stride, group.depth, lines),
+      of_taps(weights_.const_data_ptr<float>(), group, of_lines, of_pixels, lines_.kernel, pixels_.kernel));
 }
+
+void DepthwiseLines::forward(const ChannelGroup& group, const LineOf& map, int64_t y, float* result) const {
+  see(group, map, y, [&](const SeenPixels& seen, const OfTaps<const float>& weights) {
+    weighted_sums(seen, weights, pixels_.to, result, group.depth);
+  });
+}
+
+template <class T>
+void DepthwiseLines::forward(const ChannelGroup& group, const LineOf& map, int64_t y,
+                             const PixelsWithMoments<T>& made) const {
+  see(group, map, y, [&](const SeenPixels& seen, const OfTaps<const float>& weights) {
+    sums_with_moments(seen, weights, made, pixels_.to);
+  });
+}
+template void DepthwiseLines::forward(const ChannelGroup&, const LineOf&, int64_t,
+                                      const PixelsWithMoments<float>&) const;
+template void DepthwiseLines::forward(const ChannelGroup&, const LineOf&, int64_t,
+                                      const PixelsWithMoments<Bfloat16>&) const;
+template void DepthwiseLines::forward(const ChannelGroup&, const LineOf&, int64_t,
+                                      const PixelsWithMoments<Float16>&) const;
+
+bool DepthwiseLines::sums_in_one_pass() const { return std::max(lines_.kernel, pixels_.kernel) <= kMostTapsAtOnce; }
 
 std::pair<int64_t, int64_t> DepthwiseLines::new_lines(int64_t y) const {
   const Taps seen = forward_taps(lines_, y).within(lines_.from), before = forward_taps(lines_, y - 1);
@@ -158,7 +180,7 @@ template void DepthwiseLines::backward(const ChannelGroup&, const LineOf&, const
                                        float*) const;
 
 bool DepthwiseLines::takes_back_in_one_pass(const Epilogue& epilogue) const {
-  return epilogue.curve == Epilogue::Curve::kClamp && std::max(lines_.kernel, pixels_.kernel) <= kMostTapsAtOnce;
+  return epilogue.curve == Epilogue::Curve::kClamp && sums_in_one_pass();
 }
 
 PaddedLine DepthwiseLines::gradient_line() const {

@@ -43,6 +43,11 @@ class DepthwiseLines {
 
   /// Line y of the result; what is behind it, `result_line().after`, is written, too.
   void forward(const ChannelGroup& group, const LineOf& map, int64_t y, float* result) const;
+  /// The same as a line of a map, with the moments of it, all in one pass.
+  template <class T>
+  void forward(const ChannelGroup& group, const LineOf& map, int64_t y, const PixelsWithMoments<T>& made) const;
+  /// Whether there are loops for that.
+  bool sums_in_one_pass() const;
   /// The lines of the map that this sees and the line before it does not: first, last + 1.
   std::pair<int64_t, int64_t> new_lines(int64_t y) const;
   PaddedLine map_line() const;
@@ -75,6 +80,8 @@ class DepthwiseLines {
     OfTaps<const float> weights;
     OfTaps<float> sums;
   };
+  template <class Sum>
+  void see(const ChannelGroup& group, const LineOf& map, int64_t y, const Sum& sum) const;
   void for_each_phase(const ChannelGroup& group, const LineOf& gradient, int64_t source, float* sums,
                       c10::function_ref<void(const Phase&)> work) const;
 

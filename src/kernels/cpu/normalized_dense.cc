@@ -75,9 +75,14 @@ class Factors {
   template <class Number>
   void pack(int64_t begin, int64_t end, const PlacePiece& piece) const {
     const int64_t count = end - begin;
-    if (std::is_same_v<Number, float> && one_by_one_ && channels_ != nullptr)
+    if (one_by_one_ && channels_ != nullptr)
       return piece.make_columns([&](float* to, int64_t panel_size) {
-        normalize_panels(map_ + begin * depth_, count, depth_, *channels_, to, panel_size);
+        const T* const from = map_ + begin * depth_;
+        if constexpr (std::is_same_v<Number, float>) {
+          normalize_panels(from, count, depth_, *channels_, to, panel_size);
+        } else {
+          normalize_pairs(from, count, depth_, *channels_, to, panel_size);
+        }
       });
     const auto space = scratch<Number>(in_place<Number>() != nullptr ? 0 : count * length());
     piece.pack_columns(rows(begin, end, space.get()));

@@ -103,34 +103,48 @@ Convolved depthwise_of(const at::Tensor& x, const std::optional<Affine>& affine,
   const int64_t depth = x.size(1);
   const at::Tensor y = empty_map({x.size(0), depth, sides.lines.to, sides.pixels.to}, x);
   TaskSums sums(moments ? x.size(0) * line_tasks(sides.lines.to) : 0, depth);
-  const auto convolve = [&](const ChannelGroup& group, int64_t number, int64_t begin, int64_t end, auto done) {
-    const GroupOfPicture<const T> map(x, number, group);
-    const GroupOfPicture<T> result(y, number, group);
-    const std::optional<ChannelAffine> of_group = affine_of(affine, group);
-    LatestLines lines(convolution.window(), convolution.map_line(), group.depth,
-                      [&](int64_t line, float* to) { read_line(map, line, group, of_group, to); });
-    const Lines made(1, convolution.result_line(), group.depth);
-    for (int64_t target = begin; target < end; ++target) {
-      if (target + 1 < end) {
-        const auto [first, last] = convolution.new_lines(target + 1);
-        for (int64_t line = first; line < last; ++line) fetch_line(map, line, group);
-      }
-      convolution.forward(group, lines, target, made.at(0));
-      write_line(made.at(0), result, target, group);
-      done(result.line(target));
-    }
-  };
+  const bool in_one_pass = moments && convolution.sums_in_one_pass();
   for_lines(x.size(0), sides.lines.to, [&](int64_t task, int64_t number, int64_t begin, int64_t end) {
     const TaskSums::Sums own = moments ? sums.begin(task) : TaskSums::Sums();
     for (const ChannelGroup& group : convolution.groups()) {
-      if (!moments) {
-        convolve(group, number, begin, end, [](const T*) {});
+      const GroupOfPicture<const T> map(x, number, group);
+      const GroupOfPicture<T> result(y, number, group);
+      const std::optional<ChannelAffine> of_group = affine_of(affine, group);
+      LatestLines lines(convolution.window(), convolution.map_line(), group.depth,
+                        [&](int64_t line, float* to) { read_line(map, line, group, of_group, to); });
+      const auto for_each_target = [&](auto make) {
+        for (int64_t target = begin; target < end; ++target) {
+          if (target + 1 < end) {
+            const auto [first, last] = convolution.new_lines(target + 1);
+            for (int64_t line = first; line < last; ++line) fetch_line(map, line, group);
+          }
+          make(target);
+        }
+      };
+      const TaskSums::Sums of_channels = moments ? own.from(group.first) : own;
+      if (in_one_pass) {
+        const auto center = scratch(group.depth);
+        for_each_target([&](int64_t target) {
+          const PixelsWithMoments<T> made{.y = result.line(target),
+                                          .step = depth,
+                                          .center = center.get(),
+                                          .begins = target == begin,
+                                          .sum = of_channels.first,
+                                          .square = of_channels.second};
+          convolution.forward(group, lines, target, made);
+        });
+        finish_moments(center.get(), (end - begin) * sides.pixels.to, group.depth, of_channels);
         continue;
       }
-      TaskMoments<T> of_result(GroupOfPicture<T>(y, number, group).line(begin), group.depth, depth,
-                               own.from(group.first));
-      convolve(group, number, begin, end, [&](const T* line) { of_result.add(line, sides.pixels.to); });
-      of_result.finish();
+      const Lines made(1, convolution.result_line(), group.depth);
+      std::optional<TaskMoments<T>> of_result;
+      if (moments) of_result.emplace(result.line(begin), group.depth, depth, of_channels);
+      for_each_target([&](int64_t target) {
+        convolution.forward(group, lines, target, made.at(0));
+        write_line(made.at(0), result, target, group);
+        if (of_result) of_result->add(result.line(target), sides.pixels.to);
+      });
+      if (of_result) of_result->finish();
     }
   });
   return {y, moments ? sums.total() : at::Tensor()};

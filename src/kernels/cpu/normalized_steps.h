@@ -15,6 +15,12 @@
 /// What convolutions of each channel and of all channels do to the numbers around them.
 namespace osprey::kernels::cpu {
 
+/// Makes the moments of channels of sums of differences from `center`, and of their squares.
+/// center  [depth]
+inline void finish_moments(const float* center, int64_t count, int64_t depth, const TaskSums::Sums& sums) {
+  for (int64_t c = 0; c < depth; ++c) moments_from(center[c], count, sums.first[c], sums.second[c]);
+}
+
 /// The moments of rows that come one after the other, of one task.
 template <class T>
 class TaskMoments {
@@ -23,17 +29,16 @@ class TaskMoments {
   TaskMoments(const T* first, int64_t depth, int64_t step, const TaskSums::Sums& sums)
       : first_(first), depth_(depth), step_(step), scratch_(scratch(3 * depth)), sums_(sums) {}
   void add(const T* rows, int64_t count) {
-    float* const center = scratch_.get() + 2 * depth_;
     if (count_ == 0)
-      for (int64_t c = 0; c < depth_; ++c) center[c] = load(first_ + c);
-    add_moments(rows, count, depth_, step_, center, scratch_.get(), sums_.first, sums_.second);
+      for (int64_t c = 0; c < depth_; ++c) center()[c] = load(first_ + c);
+    add_moments(rows, count, depth_, step_, center(), scratch_.get(), sums_.first, sums_.second);
     count_ += count;
   }
-  void finish() {
-    for (int64_t c = 0; c < depth_; ++c) moments_from(load(first_ + c), count_, sums_.first[c], sums_.second[c]);
-  }
+  void finish() { finish_moments(center(), count_, depth_, sums_); }
 
  private:
+  float* center() const { return scratch_.get() + 2 * depth_; }
+
   const T* first_;  ///< row: what is summed are differences from it
   int64_t depth_, step_, count_ = 0;
   Scratch<> scratch_;

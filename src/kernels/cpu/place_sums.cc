@@ -75,7 +75,7 @@ void PackedPlaces::pack_rows(const T* from, int64_t channels, int64_t begin, int
 
 template <class T>
 void PackedPlaces::pack_columns(const T* from, int64_t channels, int64_t begin, int64_t end, float* panels) const {
-  float* const to = panels + steps_of(begin, rounds(arithmetic_)) * kPanelColumns;
+  float* const to = columns_from(begin, panels);
   if (rounds(arithmetic_)) return pack_pairs(from, channels, end - begin, channels, to, kPanelColumns, panel_size());
   pack_floats(from, channels, end - begin, channels, to, kPanelColumns, panel_size());
 }
@@ -159,7 +159,17 @@ at::Tensor PlaceSums::by_groups(const Pack& pack) const {
                  of_groups + group * sums.stride(0));
     }
   });
-  return total(sums);
+  const at::Tensor result = at::empty({rows_, columns_, 1, 1}, sums.options());
+  constexpr int64_t kAtATime = 16;  // tiles
+  const int64_t of_a_panel = sums.size(2), count = sums.size(1) * of_a_panel, size = sums.stride(2);
+  parallel_for(device::blocks_for(count, kAtATime), [&](int64_t task) {
+    for (int64_t i = task * kAtATime; i < std::min((task + 1) * kAtATime, count); ++i) {
+      float* const tile = of_groups + i * size;
+      for (int64_t group = 1; group < groups_; ++group) add_floats(tile + group * sums.stride(0), size, tile);
+      unpack(tile, i / of_a_panel, i % of_a_panel, result);
+    }
+  });
+  return result;
 }
 
 at::Tensor PlaceSums::by_columns(const Pack& pack) const {
@@ -174,7 +184,7 @@ at::Tensor PlaceSums::by_columns(const Pack& pack) const {
   const int64_t floats = all.rows_size(rows_) + all.columns_size(columns_),
                 rounds = std::clamp<int64_t>(floats * static_cast<int64_t>(sizeof(float)) / kBytes, 1,
                                              std::max<int64_t>(tasks_.count() / PlaceTasks::kShares, 1));
-  const at::Tensor sums = tiles(1);
+  const at::Tensor sums = tiles(1), result = at::empty({rows_, columns_, 1, 1}, sums.options());
   auto* const of_panels = sums.mutable_data_ptr<float>();
   for (int64_t round = 0; round < rounds; ++round) {
     const int64_t first = round * tasks_.count() / rounds, count = (round + 1) * tasks_.count() / rounds - first;
@@ -206,23 +216,19 @@ at::Tensor PlaceSums::by_columns(const Pack& pack) const {
                         /*goes_on=*/round > 0 || &part != &parts.front(),
                         of_panels + from / kPanelColumns * sums.stride(1));
       }
+      if (round + 1 < rounds) return;
+      for (int64_t panel = from / kPanelColumns; panel < device::blocks_for(from + own, kPanelColumns); ++panel)
+        for (int64_t row_panel = 0; row_panel < sums.size(2); ++row_panel)
+          unpack(of_panels + panel * sums.stride(1) + row_panel * sums.stride(2), panel, row_panel, result);
     });
   }
-  return total(sums);
+  return result;
 }
 
-at::Tensor PlaceSums::total(const at::Tensor& tiles) const {
-  const at::Tensor result = at::empty({rows_, columns_, 1, 1}, tiles.options());
-  auto *const first = tiles.mutable_data_ptr<float>(), *const out = result.mutable_data_ptr<float>();
-  const int64_t size = tiles.stride(2);
-  parallel_for(tiles.size(2) * tiles.size(1), [&](int64_t task) {
-    const int64_t row_panel = task / tiles.size(1), panel = task % tiles.size(1), row = row_panel * tiles.size(3);
-    float* const sums = first + panel * tiles.stride(1) + row_panel * size;  // those of the first group
-    for (int64_t group = 1; group < tiles.size(0); ++group) add_floats(sums + group * tiles.stride(0), size, sums);
-    unpack_panel(sums, std::min(tiles.size(3), rows_ - row), panel * kPanelColumns, columns_, out + row * columns_,
-                 columns_);
-  });
-  return result;
+void PlaceSums::unpack(const float* tile, int64_t panel, int64_t row_panel, const at::Tensor& result) const {
+  const int64_t most = PackedPlaces::panel_rows(arithmetic_), row = row_panel * most;
+  unpack_panel(tile, std::min(most, rows_ - row), panel * kPanelColumns, columns_,
+               result.mutable_data_ptr<float>() + row * columns_, columns_);
 }
 
 template <class T>

@@ -29,7 +29,10 @@ class PackedPlaces {
   void pack_rows(const T* from, int64_t channels, int64_t begin, int64_t end, float* rows) const;
   template <class T>
   void pack_columns(const T* from, int64_t channels, int64_t begin, int64_t end, float* panels) const;
-  /// For those who write floats as panels of columns themselves: floats from one to the next.
+  /// For those who write panels of columns themselves: where places begin, and floats from one panel to the next.
+  float* columns_from(int64_t begin, float* panels) const {
+    return panels + steps_of(begin, rounds(arithmetic_)) * kPanelColumns;
+  }
   int64_t panel_size() const { return lines() * kPanelColumns; }
 
   /// When all places are there: what is left to be done, with `own` channels from `first` on, a multiple of
@@ -69,10 +72,10 @@ struct PlacePiece {
   void pack_columns(const T* b) const {
     places.pack_columns(b, I, begin, end, panels);
   }
-  /// The columns, written by `write(first of them, floats from one panel to the next)`; not where they are rounded.
+  /// The columns, written by `write(first of them, floats from one panel to the next)`, as floats or as pairs.
   template <class Write>
   void make_columns(const Write& write) const {
-    write(panels + begin * kPanelColumns, places.panel_size());
+    write(places.columns_from(begin, panels), places.panel_size());
   }
 
   PackedPlaces places;
@@ -105,8 +108,9 @@ class PlaceSums {
   static int64_t groups_for(int64_t O, int64_t I, int64_t places, Arithmetic arithmetic);
   at::Tensor by_groups(const Pack& pack) const;
   at::Tensor by_columns(const Pack& pack) const;
-  at::Tensor tiles(int64_t groups) const;
-  at::Tensor total(const at::Tensor& tiles) const;
+  at::Tensor tiles(int64_t groups) const;  ///< [groups, column panels, row panels, rows of a panel, kPanelColumns]
+  /// Brings a tile to where it belongs.
+  void unpack(const float* tile, int64_t panel, int64_t row_panel, const at::Tensor& result) const;
 
   int64_t rows_, columns_;
   Arithmetic arithmetic_;

@@ -62,6 +62,18 @@ OSPREY_INLINE void normalize(const typename Numbers::Element* x, int64_t rows, i
       });
 }
 
+/// Numbers of two rows as pairs.
+template <class N>
+OSPREY_INLINE void put_pairs(const Few<FloatsLike<N>>& first, const Few<FloatsLike<N>>& second, float* to) {
+  if constexpr (N::kLanes == 1) {
+    auto* const pair = reinterpret_cast<typename N::Element*>(to);
+    store(pair, first[0]);
+    store(pair + 1, second[0]);
+  } else {
+    FloatsLike<N>::put(N::pairs(N::halves(first.all()), N::halves(second.all())), to);
+  }
+}
+
 template <class Numbers>
 OSPREY_INLINE void normalize_into_panels(const typename Numbers::Element* x, int64_t rows, int64_t depth,
                                          const ChannelAffine& affine, float* panels, int64_t panel_step) {
@@ -85,6 +97,46 @@ OSPREY_INLINE void normalize_into_panels(const typename Numbers::Element* x, int
   float* const last = panels + depth / kPanelColumns * panel_step;
   for (int64_t row = 0; missing > 0 && row < rows; ++row)
     for (int64_t c = kPanelColumns - missing; c < kPanelColumns; ++c) last[row * kPanelColumns + c] = 0;
+}
+
+/// The numbers of two rows as pairs; without the second one, with zeros.
+template <class Numbers>
+OSPREY_INLINE void normalize_into_pairs(const typename Numbers::Element* x, int64_t rows, int64_t depth,
+                                        const ChannelAffine& affine, float* panels, int64_t panel_step) {
+  const int64_t missing = (kPanelColumns - depth % kPanelColumns) % kPanelColumns;
+  with_curve(
+      affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
+        const auto make_pairs = [=](auto pairs, auto second, int64_t row) __attribute__((always_inline)) {
+          for_lanes<Numbers>(
+              depth, [&]<class N>(int64_t c) __attribute__((always_inline)) {
+                const Normalizing<N> of(affine, c);
+                const auto normalized = [&](int64_t of_row) __attribute__((always_inline)) {
+                  const Few<N> numbers(x + of_row * depth + c);
+                  Few<FloatsLike<N>> made;
+                  each<N>([&](int i) __attribute__((always_inline)) {
+                    made[i] = curve.value((numbers[i] - of.mean[i]) * of.scale[i] + of.shift[i]);
+                  });
+                  return made;
+                };
+                float* const to = panels + c / kPanelColumns * panel_step + row / 2 * kPanelColumns + c % kPanelColumns;
+#pragma GCC unroll 2
+                for (int i = 0; i < decltype(pairs)::value; ++i) {
+                  const auto first = normalized(row + 2 * i);
+                  Few<FloatsLike<N>> other;
+                  each<N>([&](int k) __attribute__((always_inline)) { other[k] = 0; });
+                  if constexpr (decltype(second)::value) other = normalized(row + 2 * i + 1);
+                  put_pairs<N>(first, other, to + i * kPanelColumns);
+                }
+              });
+        };
+        int64_t row = 0;
+        for (; row + 4 <= rows; row += 4) make_pairs(std::integral_constant<int, 2>(), std::true_type(), row);
+        for (; row + 2 <= rows; row += 2) make_pairs(std::integral_constant<int, 1>(), std::true_type(), row);
+        if (row < rows) make_pairs(std::integral_constant<int, 1>(), std::false_type(), row);
+      });
+  float* const last = panels + depth / kPanelColumns * panel_step;
+  for (int64_t i = 0; missing > 0 && i < (rows + 1) / 2; ++i)
+    for (int64_t c = kPanelColumns - missing; c < kPanelColumns; ++c) last[i * kPanelColumns + c] = 0;
 }
 
 template <class Numbers>
@@ -335,6 +387,11 @@ OSPREY_INLINE void widen(const typename Numbers::Element* x, int64_t rows, int64
 }
 
 }  // namespace
+
+OSPREY_DISPATCH_PAIRS(normalize_pairs, normalize_into_pairs,
+                      (const Bfloat16* x, int64_t rows, int64_t depth, const ChannelAffine& affine, float* panels,
+                       int64_t panel_step),
+                      x, rows, depth, affine, panels, panel_step)
 
 // NOLINTBEGIN(bugprone-macro-parentheses): T is a type, `DISPATCH` one of the macros above
 #define OSPREY_DISPATCH_TYPE(DISPATCH, T)                                                                              \

@@ -38,6 +38,9 @@ void normalize_panels(const Bfloat16* x, int64_t rows, int64_t depth, const Chan
                       int64_t panel_step);
 void normalize_panels(const Float16* x, int64_t rows, int64_t depth, const ChannelAffine& affine, float* panels,
                       int64_t panel_step);
+/// With a pair of each two rows, as pack_pairs makes them.
+void normalize_pairs(const Bfloat16* x, int64_t rows, int64_t depth, const ChannelAffine& affine, float* panels,
+                     int64_t panel_step);
 
 /// With g the gradient of y times the slope of the curve: sum += g, product += g * (x - mean).
 void add_gradient_moments(const float* gradient, const float* x, int64_t rows, int64_t depth,

@@ -38,7 +38,26 @@ constexpr int64_t kMostTapsAtOnce = 3;  ///< of a side, whose weights stay in re
 void weighted_sums(const SeenPixels& seen, const OfTaps<const float>& weights, int64_t pixels, float* result,
                    int64_t step);
 
-/// The same, and sums[tap] += sum over pixels of own[p] * what p sees there.
+/// Pixels of a map that are being made, and the moments of its channels.
+template <class T>
+struct PixelsWithMoments {
+  T* y;
+  int64_t step;          ///< numbers from one pixel to the next
+  float* center;         ///< [depth]
+  bool begins;           ///< center becomes what the first pixel is
+  double *sum, *square;  ///< [depth], to which y - center and its square are added, of y as it has been rounded
+};
+
+/// The same as numbers of a map. Nothing behind the last pixel is read or written.
+/// seen  at most kMostTapsAtOnce rows and columns of taps
+void sums_with_moments(const SeenPixels& seen, const OfTaps<const float>& weights, const PixelsWithMoments<float>& made,
+                       int64_t pixels);
+void sums_with_moments(const SeenPixels& seen, const OfTaps<const float>& weights,
+                       const PixelsWithMoments<Bfloat16>& made, int64_t pixels);
+void sums_with_moments(const SeenPixels& seen, const OfTaps<const float>& weights,
+                       const PixelsWithMoments<Float16>& made, int64_t pixels);
+
+/// As weighted_sums, and sums[tap] += sum over pixels of own[p] * what p sees there.
 /// own   [kMorePixels more than pixels], the last of them zeros
 /// step  floats from one pixel of the result, or of `own`, to the next
 void weighted_sums_and_products(const SeenPixels& seen, const OfTaps<const float>& weights, const float* own,
