@@ -99,40 +99,38 @@ OSPREY_INLINE void normalize_into_panels(const typename Numbers::Element* x, int
     for (int64_t c = kPanelColumns - missing; c < kPanelColumns; ++c) last[row * kPanelColumns + c] = 0;
 }
 
-/// The numbers of two rows as pairs; without the second one, with zeros.
 template <class Numbers>
 OSPREY_INLINE void normalize_into_pairs(const typename Numbers::Element* x, int64_t rows, int64_t depth,
                                         const ChannelAffine& affine, float* panels, int64_t panel_step) {
+  constexpr int64_t kAtOnce = 16;  // rows: what is written of a panel lies together
   const int64_t missing = (kPanelColumns - depth % kPanelColumns) % kPanelColumns;
   with_curve(
       affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
-        const auto make_pairs = [=](auto pairs, auto second, int64_t row) __attribute__((always_inline)) {
+        for (int64_t begin = 0; begin < rows; begin += kAtOnce) {
+          const int64_t end = begin + kAtOnce < rows ? begin + kAtOnce : rows;
           for_lanes<Numbers>(
               depth, [&]<class N>(int64_t c) __attribute__((always_inline)) {
+                using Floats = Few<FloatsLike<N>>;
                 const Normalizing<N> of(affine, c);
-                const auto normalized = [&](int64_t of_row) __attribute__((always_inline)) {
-                  const Few<N> numbers(x + of_row * depth + c);
-                  Few<FloatsLike<N>> made;
+                const auto normalized = [&](int64_t row) __attribute__((always_inline)) {
+                  const Few<N> numbers(x + row * depth + c);
+                  Floats made;
                   each<N>([&](int i) __attribute__((always_inline)) {
                     made[i] = curve.value((numbers[i] - of.mean[i]) * of.scale[i] + of.shift[i]);
                   });
                   return made;
                 };
-                float* const to = panels + c / kPanelColumns * panel_step + row / 2 * kPanelColumns + c % kPanelColumns;
-#pragma GCC unroll 2
-                for (int i = 0; i < decltype(pairs)::value; ++i) {
-                  const auto first = normalized(row + 2 * i);
-                  Few<FloatsLike<N>> other;
-                  each<N>([&](int k) __attribute__((always_inline)) { other[k] = 0; });
-                  if constexpr (decltype(second)::value) other = normalized(row + 2 * i + 1);
-                  put_pairs<N>(first, other, to + i * kPanelColumns);
+                float* to = panels + c / kPanelColumns * panel_step + begin / 2 * kPanelColumns + c % kPanelColumns;
+                int64_t row = begin;
+                for (; row + 2 <= end; row += 2, to += kPanelColumns)
+                  put_pairs<N>(normalized(row), normalized(row + 1), to);
+                if (row < end) {
+                  Floats none;
+                  each<N>([&](int i) __attribute__((always_inline)) { none[i] = 0; });
+                  put_pairs<N>(normalized(row), none, to);
                 }
               });
-        };
-        int64_t row = 0;
-        for (; row + 4 <= rows; row += 4) make_pairs(std::integral_constant<int, 2>(), std::true_type(), row);
-        for (; row + 2 <= rows; row += 2) make_pairs(std::integral_constant<int, 1>(), std::true_type(), row);
-        if (row < rows) make_pairs(std::integral_constant<int, 1>(), std::false_type(), row);
+        }
       });
   float* const last = panels + depth / kPanelColumns * panel_step;
   for (int64_t i = 0; missing > 0 && i < (rows + 1) / 2; ++i)
