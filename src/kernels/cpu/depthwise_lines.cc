@@ -77,6 +77,11 @@ OfTaps<T> of_taps(T* all, const ChannelGroup& group, const Taps& of_lines, const
 
 }  // namespace
 
+bool fetches_near(int64_t bytes) {
+  constexpr int64_t kMost = 12 << 10;
+  return computes_with_512_bits() || bytes > kMost;
+}
+
 DepthwiseLines::DepthwiseLines(const Sides& sides, const at::Tensor& weights, Direction direction)
     : direction_(direction),
       lines_(sides.lines),

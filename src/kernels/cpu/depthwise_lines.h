@@ -29,6 +29,10 @@ struct PaddedLine {
 /// `DepthwiseLines::window` successive ones.
 using LineOf = c10::function_ref<const float*(int64_t line)>;
 
+/// Whether a line of so many bytes that is read later is fetched into the nearest cache, or into the next one: where
+/// groups are content with that, the loops wait less; of many bytes, some would then not be fetched at all.
+bool fetches_near(int64_t bytes);
+
 class DepthwiseLines {
  public:
   enum class Direction { kForward, kBackward };

@@ -74,9 +74,16 @@ std::optional<ChannelAffine> affine_of(const std::optional<Affine>& all, const C
 template <class T>
 OSPREY_INLINE void fetch_line(const GroupOfPicture<const T>& map, int64_t number, const ChannelGroup& group) {
   constexpr int64_t kElements = 64 / sizeof(T);  // of a line of the cache
-  const T* from = map.line(number);
-  for (int64_t pixel = 0; pixel < map.pixels; ++pixel, from += map.step)
-    for (int64_t c = 0; c < group.depth; c += kElements) __builtin_prefetch(from + c);
+  const auto for_each_part = [&](auto fetch) __attribute__((always_inline)) {
+    const T* from = map.line(number);
+    for (int64_t pixel = 0; pixel < map.pixels; ++pixel, from += map.step)
+      for (int64_t c = 0; c < group.depth; c += kElements) fetch(from + c);
+  };
+  if (fetches_near(map.pixels * group.depth * static_cast<int64_t>(sizeof(T)))) {
+    for_each_part([](const T* part) __attribute__((always_inline)) { __builtin_prefetch(part, 0, 3); });
+  } else {
+    for_each_part([](const T* part) __attribute__((always_inline)) { __builtin_prefetch(part, 0, 2); });
+  }
 }
 
 /// A line of a map as floats, put through the batch norm if there is one.
