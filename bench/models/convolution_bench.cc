@@ -136,13 +136,7 @@ struct Direction {
   }
 };
 
-int run(int argc, char** argv) {
-  CLI::App app("Times the convolutions of a network");
-  ModelFlags flags(app, 2);
-  int64_t calls = 3;
-  app.add_option("--calls", calls);
-  CLI11_PARSE(app, argc, argv);
-
+void time_convolutions(const ModelFlags& flags, int64_t calls) {
   const config::Pipeline pipeline = config::load_pipeline(flags.pipeline_config, flags.overrides);
   const auto model = models::build_model(pipeline.root());
   model->to(at::Device(flags.device));
@@ -215,10 +209,16 @@ int run(int argc, char** argv) {
   for (const auto& [name, direction] : directions) result["directions"][name] = direction.json();
   for (const auto& entry : slow) result["convolutions"].push_back(entry.second);
   std::cout << result.dump(1) << std::endl;
-  return 0;
 }
 
 }  // namespace
 }  // namespace osprey
 
-int main(int argc, char** argv) { return osprey::run(argc, argv); }
+int main(int argc, char** argv) {
+  CLI::App app{"Times the convolutions of a network."};
+  osprey::ModelFlags flags(app, 2);
+  int64_t calls = 3;
+  app.add_option("--calls", calls)->check(osprey::cli::at_least(1));
+  return osprey::cli::run(app, "convolution_bench --pipeline_config pipeline.config", argc, argv,
+                          [&] { osprey::time_convolutions(flags, calls); });
+}

@@ -18,7 +18,7 @@ struct ModelFlags {
 
   ModelFlags(CLI::App& app, int64_t usual_batch_size) : batch_size(usual_batch_size) {
     app.add_option("--pipeline_config", pipeline_config)->required();
-    app.add_option("--batch_size", batch_size);
+    app.add_option("--batch_size", batch_size)->check(cli::at_least(1));
     app.add_option("--precision", precision)->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
     app.add_option("--set", overrides);
     cli::add_device_flag(app, device);

@@ -123,13 +123,8 @@ double copy_rate(const ModelFlags& flags) {
   return 2 * static_cast<double>(from.nbytes()) / Works::kGibibyte / seconds;
 }
 
-int run(int argc, char** argv) {
-  CLI::App app("Times the parts of a training step");
-  ModelFlags flags(app, 8);
-  int64_t steps = 10, warmup = 3;
-  app.add_option("--steps", steps);
-  CLI11_PARSE(app, argc, argv);
-
+void time_step(const ModelFlags& flags, int64_t steps) {
+  constexpr int64_t warmup = 3;
   const double before = peak_mebibytes();
   const config::Pipeline pipeline = config::load_pipeline(flags.pipeline_config, flags.overrides);
   const at::Device device(flags.device);
@@ -199,10 +194,16 @@ int run(int argc, char** argv) {
                            {"copy_gib_per_second", copy_rate(flags)}};
   if (device.is_cpu()) result["peak_memory_mib"] = peak_memory;
   std::cout << result.dump() << std::endl;
-  return 0;
 }
 
 }  // namespace
 }  // namespace osprey
 
-int main(int argc, char** argv) { return osprey::run(argc, argv); }
+int main(int argc, char** argv) {
+  CLI::App app{"Times the parts of a training step."};
+  osprey::ModelFlags flags(app, 8);
+  int64_t steps = 10;
+  app.add_option("--steps", steps)->check(osprey::cli::at_least(1));
+  return osprey::cli::run(app, "step_bench --pipeline_config pipeline.config", argc, argv,
+                          [&] { osprey::time_step(flags, steps); });
+}

@@ -255,10 +255,8 @@ class Bench {
   Batch batch_;
 };
 
-int run(int argc, char** argv) {
-  CLI::App app("Times the sums of gradients over replicas");
-  Flags flags(app);
-  CLI11_PARSE(app, argc, argv);
+/// Starts all replicas, or is one of them.
+int run(const Flags& flags, int argc, char** argv) {
   const auto place = train::place_from_environment(std::getenv);
   if (!place) {
     train::LaunchOptions launch;
@@ -276,4 +274,9 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace osprey
 
-int main(int argc, char** argv) { return osprey::run(argc, argv); }
+int main(int argc, char** argv) {
+  CLI::App app{"Times the sums of gradients over replicas."};
+  osprey::Flags flags(app);
+  return osprey::cli::run_with_code(app, "replicas_bench --pipeline_config pipeline.config", argc, argv,
+                                    [&] { return osprey::run(flags, argc, argv); });
+}

@@ -262,8 +262,10 @@ TEST(ActivatedConvolution, ThreadsDoNotChangeABit) {
   if (device::Emulation::active()) GTEST_SKIP() << "there gradients of weights are libtorch's, which promises nothing";
   at::manual_seed(33);
   const int before = at::get_num_threads();
-  for (const ActivatedKind& kind :
-       {ActivatedKind{{47, 19, 1, 1}, {3, 19, 33, 31}, {}}, {{33, 19, 3, 3}, {3, 19, 33, 31}, {2, {1, 1, 1, 1}}}}) {
+  for (const ActivatedKind& kind : {ActivatedKind{{47, 19, 1, 1}, {3, 19, 33, 31}, {}},
+                                    {{33, 19, 3, 3}, {3, 19, 33, 31}, {2, {1, 1, 1, 1}}},
+                                    {{600, 512, 1, 1}, {2, 512, 15, 13}, {}},
+                                    {{19, 1, 3, 3}, {3, 19, 33, 31}, {1, {1, 1, 1, 1}}}}) {
     const ActivatedArguments given = activated_arguments(kind, /*pending=*/true, {.low = 0});
     const at::Tensor gradient = at::randn_like(result_of(given).y);
     std::vector<at::Tensor> results[2];

@@ -78,18 +78,21 @@ TEST_P(HalfMaps, AreNormalizedAndConvolvedAsFloats) {
     std::vector<int64_t> weights;
     SlidingWindow window;
   };
-  const Moving convolutions[] = {{{47, 20, 1, 1}, {}},
-                                 {{20, 1, 3, 3}, {1, {1, 1, 1, 1}}},
-                                 {{20, 1, 3, 3}, {2, {0, 1, 0, 1}}},
-                                 {{33, 20, 3, 3}, {2, {1, 1, 0, 1}}},
-                                 {{1600, 20, 3, 3}, {2, {1, 1, 0, 1}}}};  // more than groups of places have room for
+  const Moving convolutions[] = {{{47, 28, 1, 1}, {}},
+                                 {{28, 1, 3, 3}, {1, {1, 1, 1, 1}}},
+                                 {{28, 1, 3, 3}, {2, {0, 1, 0, 1}}},
+                                 {{28, 1, 3, 3}, {3, {2, 0, 1, 2}}},
+                                 {{28, 1, 5, 5}, {1, {2, 2, 2, 2}}},
+                                 {{28, 1, 2, 2}, {1, {0, 4, 0, 0}}},
+                                 {{33, 28, 3, 3}, {2, {1, 1, 0, 1}}},
+                                 {{1600, 28, 3, 3}, {2, {1, 1, 0, 1}}}};  // more than groups of places have room for
   for (const auto& [sizes, window] : convolutions)
     for (const bool pending : {true, false})
       for (const auto& [height, width] : {std::pair<int64_t, int64_t>{2, 2}, {23, 18}}) {
-        PendingMap input{.x = map({2, 20, height, width})};
+        PendingMap input{.x = map({2, 28, height, width})};
         if (pending) {
-          input.mean = at::randn({20}) * 0.2, input.inverse_deviation = at::rand({20}) + 0.5;
-          input.gamma = at::rand({20}) + 0.5, input.beta = at::randn({20});
+          input.mean = at::randn({28}) * 0.2, input.inverse_deviation = at::rand({28}) + 0.5;
+          input.gamma = at::rand({28}) + 0.5, input.beta = at::randn({28});
           input.epilogue = {.low = 0, .high = 6};
         }
         expect_normalized(input, at::randn(sizes) * 0.2, window,

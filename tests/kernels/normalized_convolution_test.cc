@@ -236,6 +236,7 @@ TEST(NormalizedConvolution, MultipliesByMoreWeightsThanGroupsOfPlacesHaveRoomFor
   expect_as_defined(pending(map({2, 64, 9, 8}), relu6()), weights, {2, {1, 1, 0, 1}}, "pending");
   expect_as_defined({.x = map({2, 64, 9, 8})}, weights, {2, {1, 1, 0, 1}}, "nothing pending");
   expect_as_defined({.x = map({2, 512, 5, 4})}, at::randn({600, 512, 1, 1}) * 0.03, {}, "1 x 1");
+  expect_as_defined(pending(map({2, 512, 5, 4}), relu6()), at::randn({600, 512, 1, 1}) * 0.03, {}, "1 x 1, pending");
 }
 
 /// As many channels as inner products are worth their while for (cpu::arithmetic_of_matrix), in panels that are not
@@ -255,7 +256,11 @@ TEST(NormalizedConvolution, TakesWindowsOfSeveralSizes) {
                         {2, {before, before, before, before}}, fmt::format("kernel {} of {}", kernel, channels));
   expect_as_defined(pending(map({1, 19, 9, 10}), relu6()), at::randn({19, 1, 2, 3}), {1, {1, 0, 1, 1}}, "2 x 3 of 1");
   expect_as_defined(pending(map({2, 19, 3, 6}), relu6()), at::randn({19, 1, 2, 2}), {1, {3, 4, 2, 2}},
-                    "lines that see nothing");
+                    "first lines that see nothing");
+  expect_as_defined(pending(map({2, 19, 3, 6}), relu6()), at::randn({19, 1, 2, 2}), {1, {0, 4, 0, 0}},
+                    "last lines that see nothing");
+  expect_as_defined(pending(map({1, 19, 9, 10}), relu6()), at::randn({19, 1, 1, 3}), {1, {0, 0, 1, 1}}, "1 x 3 of 1");
+  expect_as_defined(pending(map({1, 19, 9, 10}), relu6()), at::randn({19, 1, 3, 1}), {1, {1, 1, 0, 0}}, "3 x 1 of 1");
 }
 
 TEST(NormalizedConvolution, OfEachChannelTakesLongLinesAndManyChannels) {

@@ -41,20 +41,25 @@ TEST_P(RoundedProducts, OfPlacesAreThoseOfRoundedNumbers) {
         }
 }
 
-/// As groups sum them, and as threads sum columns of them.
+/// As groups sum them, and as threads sum columns of them, in panels of rows and columns that are not full.
 TEST_P(RoundedProducts, SumsOverPlacesAreThoseOfRoundedNumbers) {
   at::manual_seed(52);
-  for (const auto& [O, I] : {std::pair<int64_t, int64_t>{1, 1}, {8, 24}, {19, 37}, {64, 128}, {85, 64}, {600, 700}})
-    for (const int64_t count : {6, 7, 131, 1100}) {
-      const at::Tensor a = at::randn({count, O}), b = at::randn({count, I}), a_halves = a.to(at::kBFloat16),
-                       b_halves = b.to(at::kBFloat16), expected = rounded(a).t().mm(rounded(b)).view({O, I, 1, 1});
-      const std::string what = fmt::format("{} x {}, {} places", O, I, count);
-      expect_sums(sum_over_places(a.const_data_ptr<float>(), O, b.const_data_ptr<float>(), I, count, GetParam()),
-                  expected, what + ", floats");
-      expect_sums(sum_over_places(device::data<const Bfloat16>(a_halves), O, device::data<const Bfloat16>(b_halves), I,
-                                  count, GetParam()),
-                  expected, what + ", halves");
-    }
+  const auto expect = [&](int64_t O, int64_t I, int64_t count, double scale) {
+    const at::Tensor a = at::randn({count, O}) * scale, b = at::randn({count, I}), a_halves = a.to(at::kBFloat16),
+                     b_halves = b.to(at::kBFloat16), expected = rounded(a).t().mm(rounded(b)).view({O, I, 1, 1});
+    const std::string what = fmt::format("{} x {}, {} places", O, I, count);
+    expect_sums(sum_over_places(a.const_data_ptr<float>(), O, b.const_data_ptr<float>(), I, count, GetParam()),
+                expected, what + ", floats");
+    expect_sums(sum_over_places(device::data<const Bfloat16>(a_halves), O, device::data<const Bfloat16>(b_halves), I,
+                                count, GetParam()),
+                expected, what + ", halves");
+  };
+  for (const auto& [O, I] :
+       {std::pair<int64_t, int64_t>{1, 1}, {8, 24}, {19, 37}, {64, 128}, {85, 64}, {301, 501}, {641, 421}})
+    for (const int64_t count : {6, 7, 131, 1100}) expect(O, I, count, 1);
+  expect(1, 270000, 7, 1);
+  expect(270000, 1, 7, 1);
+  expect(64, 4200, 3101, 0.125);  // packed in several rounds, by AMX in several parts
 }
 
 /// What pack_pairs writes, [panels, pixel pairs, kPanelColumns, 2], into memory of which every number is looked at.
@@ -93,7 +98,7 @@ TEST(ProductPairs, ArePackedWithZerosWhereThereIsNothing) {
 /// In one pass, what comes of normalising rows and packing them then, bit for bit.
 TEST(ProductPairs, OfNormalizedRowsArePackedAsTheyAreMade) {
   at::manual_seed(57);
-  for (const int64_t channels : {1, 8, 16, 19, 85})
+  for (const int64_t channels : {1, 8, 16, 19, 24, 31, 85})
     for (const int64_t pixels : {1, 2, 3, 4, 7, 33})
       for (const Epilogue& epilogue : {Epilogue{.low = 0, .high = 6}, Epilogue{.curve = Epilogue::Curve::kSwish}}) {
         const at::Tensor map = at::randn({pixels, channels}).to(at::kBFloat16), normalized = at::empty_like(map),
@@ -112,6 +117,31 @@ TEST(ProductPairs, OfNormalizedRowsArePackedAsTheyAreMade) {
         EXPECT_TRUE(at::equal(found.view(at::kInt), expected.view(at::kInt)))
             << pixels << " pixels of " << channels << " channels";
       }
+}
+
+/// Columns that a batch norm normalises as they are packed, wherever a task's places begin.
+TEST_P(RoundedProducts, SumsOfColumnsThatAreMadeArePackedOnesBitForBit) {
+  at::manual_seed(58);
+  constexpr int64_t kPlaces = 1101;
+  for (const auto& [O, I] : {std::pair<int64_t, int64_t>{19, 37}, {641, 421}}) {
+    const at::Tensor a = at::randn({kPlaces, O}).to(at::kBFloat16), b = at::randn({kPlaces, I}).to(at::kBFloat16),
+                     normalized = at::empty_like(b), of_channels = at::rand({3, I}) + 0.5;
+    const auto* const numbers = of_channels.const_data_ptr<float>();
+    const ChannelAffine affine{numbers, numbers + I, numbers + 2 * I, {.low = 0, .high = 6}};
+    const auto *const rows = device::data<const Bfloat16>(a), *const columns = device::data<const Bfloat16>(b);
+    normalize_rows(columns, kPlaces, I, I, affine, device::data<Bfloat16>(normalized));
+    const at::Tensor found =
+        PlaceSums(O, I, kPlaces, GetParam()).of([&](int64_t, int64_t begin, int64_t end, const PlacePiece& piece) {
+          piece.pack_rows(rows + begin * O);
+          piece.make_columns([&](float* to, int64_t panel_size) {
+            normalize_pairs(columns + begin * I, end - begin, I, affine, to, panel_size);
+          });
+          return PlaceSums::Next{};
+        });
+    EXPECT_TRUE(
+        at::equal(found, sum_over_places(rows, O, device::data<const Bfloat16>(normalized), I, kPlaces, GetParam())))
+        << O << " x " << I;
+  }
 }
 
 /// Of a tile with none after it.
@@ -216,7 +246,7 @@ TEST(ProductPairs, OfFloatsAreNotRounded) {
                 a.to(at::kDouble).t().mm(b.to(at::kDouble)).view({O, I, 1, 1}), fmt::format("{} places", count));
   };
   expect(at::randn({131, 19}), at::randn({131, 37}));
-  expect(at::randn({3300, 600}) / 8, at::randn({3300, 700}));  // more than are packed at a time
+  expect(at::randn({4000, 600}) / 8, at::randn({4000, 700}));  // more than are packed at a time
 }
 
 TEST_P(RoundedProducts, ANumberThatIsNoNumberShows) {

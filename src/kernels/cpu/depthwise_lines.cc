@@ -100,7 +100,7 @@ std::vector<ChannelGroup> DepthwiseLines::groups() const {
 }
 
 template <class Sum>
-void DepthwiseLines::see(const ChannelGroup& group, const LineOf& map, int64_t y, const Sum& sum) const {
+void DepthwiseLines::with_seen(const ChannelGroup& group, const LineOf& map, int64_t y, const Sum& sum) const {
   TORCH_INTERNAL_ASSERT(direction_ == Direction::kForward);
   const Taps of_lines = forward_taps(lines_, y).within(lines_.from), of_pixels = forward_taps(pixels_, 0);
   const float* lines[kMostTaps];
@@ -109,7 +109,7 @@ void DepthwiseLines::see(const ChannelGroup& group, const LineOf& map, int64_t y
 }
 
 void DepthwiseLines::forward(const ChannelGroup& group, const LineOf& map, int64_t y, float* result) const {
-  see(group, map, y, [&](const SeenPixels& seen, const OfTaps<const float>& weights) {
+  with_seen(group, map, y, [&](const SeenPixels& seen, const OfTaps<const float>& weights) {
     weighted_sums(seen, weights, pixels_.to, result, group.depth);
   });
 }
@@ -117,7 +117,7 @@ void DepthwiseLines::forward(const ChannelGroup& group, const LineOf& map, int64
 template <class T>
 void DepthwiseLines::forward(const ChannelGroup& group, const LineOf& map, int64_t y,
                              const PixelsWithMoments<T>& made) const {
-  see(group, map, y, [&](const SeenPixels& seen, const OfTaps<const float>& weights) {
+  with_seen(group, map, y, [&](const SeenPixels& seen, const OfTaps<const float>& weights) {
     sums_with_moments(seen, weights, made, pixels_.to);
   });
 }

@@ -1,5 +1,7 @@
 #include "kernels/cpu/loops/batch_norm_rows.h"
 
+#include <cstring>
+
 #include "kernels/cpu/loops/channel_rows.h"
 #include "kernels/cpu/loops/dispatch.h"
 #include "kernels/cpu/loops/product_panels.h"
@@ -40,6 +42,18 @@ struct Rounded {
   }
 };
 
+/// Some channels of a row, put through batch norm and curve.
+/// Made  the kind of numbers that they become
+template <class N, class Made = FloatsLike<N>, class Curve>
+OSPREY_INLINE Few<Made> normalized(const Curve& curve, const Normalizing<N>& of, const typename N::Element* from) {
+  const Few<N> numbers(from);
+  Few<Made> made;
+  each<N>([&](int i) __attribute__((always_inline)) {
+    made[i] = curve.value((numbers[i] - of.mean[i]) * of.scale[i] + of.shift[i]);
+  });
+  return made;
+}
+
 /// Result  the kind of numbers that are made
 template <class Numbers, template <class> class Result, class Wrap>
 OSPREY_INLINE void normalize(const typename Numbers::Element* x, int64_t rows, int64_t depth, int64_t step,
@@ -51,33 +65,24 @@ OSPREY_INLINE void normalize(const typename Numbers::Element* x, int64_t rows, i
             rows, depth, [=]<class N>(int64_t c, const auto& for_each_row) __attribute__((always_inline)) {
               const Normalizing<N> of(affine, c);
               for_each_row([&](int64_t row) __attribute__((always_inline)) {
-                const Few<N> numbers(x + row * step + c);
-                Few<Result<N>> made;
-                each<N>([&](int i) __attribute__((always_inline)) {
-                  made[i] = curve.value((numbers[i] - of.mean[i]) * of.scale[i] + of.shift[i]);
-                });
-                made.put(y + row * depth + c);
+                normalized<N, Result<N>>(curve, of, x + row * step + c).put(y + row * depth + c);
               });
             });
       });
 }
 
-/// Numbers of two rows as pairs.
-template <class N>
-OSPREY_INLINE void put_pairs(const Few<FloatsLike<N>>& first, const Few<FloatsLike<N>>& second, float* to) {
-  if constexpr (N::kLanes == 1) {
-    auto* const pair = reinterpret_cast<typename N::Element*>(to);
-    store(pair, first[0]);
-    store(pair + 1, second[0]);
-  } else {
-    FloatsLike<N>::put(N::pairs(N::halves(first.all()), N::halves(second.all())), to);
-  }
+/// The channels that the last of some panels lacks become zero.
+/// lines  of the panel
+OSPREY_INLINE void clear_missing(float* panels, int64_t panel_step, int64_t lines, int64_t depth) {
+  const int64_t own = depth % kPanelColumns;
+  float* const last = panels + depth / kPanelColumns * panel_step;
+  for (int64_t line = 0; own > 0 && line < lines; ++line)
+    for (int64_t c = own; c < kPanelColumns; ++c) last[line * kPanelColumns + c] = 0;
 }
 
 template <class Numbers>
 OSPREY_INLINE void normalize_into_panels(const typename Numbers::Element* x, int64_t rows, int64_t depth,
                                          const ChannelAffine& affine, float* panels, int64_t panel_step) {
-  const int64_t missing = (kPanelColumns - depth % kPanelColumns) % kPanelColumns;
   with_curve(
       affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
         for_numbers<Numbers>(
@@ -85,56 +90,51 @@ OSPREY_INLINE void normalize_into_panels(const typename Numbers::Element* x, int
               const Normalizing<N> of(affine, c);
               float* const to = panels + c / kPanelColumns * panel_step + c % kPanelColumns;
               for_each_row([&](int64_t row) __attribute__((always_inline)) {
-                const Few<N> numbers(x + row * depth + c);
-                Few<FloatsLike<N>> made;
-                each<N>([&](int i) __attribute__((always_inline)) {
-                  made[i] = curve.value((numbers[i] - of.mean[i]) * of.scale[i] + of.shift[i]);
-                });
-                made.put(to + row * kPanelColumns);
+                normalized<N>(curve, of, x + row * depth + c).put(to + row * kPanelColumns);
               });
             });
       });
-  float* const last = panels + depth / kPanelColumns * panel_step;
-  for (int64_t row = 0; missing > 0 && row < rows; ++row)
-    for (int64_t c = kPanelColumns - missing; c < kPanelColumns; ++c) last[row * kPanelColumns + c] = 0;
+  clear_missing(panels, panel_step, rows, depth);
+}
+
+/// Numbers of two rows as pairs.
+template <class N>
+OSPREY_INLINE void put_pairs(const Few<FloatsLike<N>>& first, const Few<FloatsLike<N>>& second, float* to) {
+  if constexpr (N::kLanes == 1) {
+    typename N::Element pair[2];
+    store(pair, first[0]);
+    store(pair + 1, second[0]);
+    std::memcpy(to, pair, sizeof(pair));
+  } else {
+    FloatsLike<N>::put(N::pairs(N::halves(first.all()), N::halves(second.all())), to);
+  }
 }
 
 template <class Numbers>
 OSPREY_INLINE void normalize_into_pairs(const typename Numbers::Element* x, int64_t rows, int64_t depth,
                                         const ChannelAffine& affine, float* panels, int64_t panel_step) {
   constexpr int64_t kAtOnce = 16;  // rows: what is written of a panel lies together
-  const int64_t missing = (kPanelColumns - depth % kPanelColumns) % kPanelColumns;
   with_curve(
       affine.epilogue, [=](auto curve) __attribute__((always_inline)) {
         for (int64_t begin = 0; begin < rows; begin += kAtOnce) {
           const int64_t end = begin + kAtOnce < rows ? begin + kAtOnce : rows;
           for_lanes<Numbers>(
               depth, [&]<class N>(int64_t c) __attribute__((always_inline)) {
-                using Floats = Few<FloatsLike<N>>;
                 const Normalizing<N> of(affine, c);
-                const auto normalized = [&](int64_t row) __attribute__((always_inline)) {
-                  const Few<N> numbers(x + row * depth + c);
-                  Floats made;
-                  each<N>([&](int i) __attribute__((always_inline)) {
-                    made[i] = curve.value((numbers[i] - of.mean[i]) * of.scale[i] + of.shift[i]);
-                  });
-                  return made;
-                };
+                const auto* from = x + begin * depth + c;
                 float* to = panels + c / kPanelColumns * panel_step + begin / 2 * kPanelColumns + c % kPanelColumns;
                 int64_t row = begin;
-                for (; row + 2 <= end; row += 2, to += kPanelColumns)
-                  put_pairs<N>(normalized(row), normalized(row + 1), to);
+                for (; row + 2 <= end; row += 2, from += 2 * depth, to += kPanelColumns)
+                  put_pairs<N>(normalized<N>(curve, of, from), normalized<N>(curve, of, from + depth), to);
                 if (row < end) {
-                  Floats none;
+                  Few<FloatsLike<N>> none;
                   each<N>([&](int i) __attribute__((always_inline)) { none[i] = 0; });
-                  put_pairs<N>(normalized(row), none, to);
+                  put_pairs<N>(normalized<N>(curve, of, from), none, to);
                 }
               });
         }
       });
-  float* const last = panels + depth / kPanelColumns * panel_step;
-  for (int64_t i = 0; missing > 0 && i < (rows + 1) / 2; ++i)
-    for (int64_t c = kPanelColumns - missing; c < kPanelColumns; ++c) last[i * kPanelColumns + c] = 0;
+  clear_missing(panels, panel_step, (rows + 1) / 2, depth);
 }
 
 template <class Numbers>

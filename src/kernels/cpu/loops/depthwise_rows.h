@@ -48,7 +48,9 @@ struct PixelsWithMoments {
   double *sum, *square;  ///< [depth], to which y - center and its square are added, of y as it has been rounded
 };
 
-/// The same as numbers of a map. Nothing behind the last pixel is read or written.
+/// As weighted_sums, but rounded to numbers of a map, whose moments are added to. Nothing behind the last pixel is read
+/// or written.
+///
 /// seen  at most kMostTapsAtOnce rows and columns of taps
 void sums_with_moments(const SeenPixels& seen, const OfTaps<const float>& weights, const PixelsWithMoments<float>& made,
                        int64_t pixels);

@@ -41,7 +41,8 @@ OSPREY_INLINE void sum_pixels(const SeenPixels& seen, const Taps<Channels<N::kLa
 template <class N, int kRows, int kColumns, int kStride, int kMost>
 OSPREY_INLINE void sum_channels(const SeenPixels& seen, const OfTaps<const float>& weights,
                                 const PixelsWithMoments<typename N::Element>& made, int64_t pixels, int64_t c) {
-  constexpr int64_t kSummed = 16 * kMost;  // pixels that are summed as floats before they join the doubles
+  constexpr int64_t kSummed = 64;  // pixels that are summed as floats before they join the doubles
+  static_assert(kSummed % kMost == 0);
   using Floats = Few<FloatsLike<N>>;
   const Taps<Channels<N::kLanes>, kRows, kColumns> weight(weights, 0, 0, c);
   if (made.begins)
