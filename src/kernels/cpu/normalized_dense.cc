@@ -12,7 +12,6 @@
 #include "kernels/cpu/product_arithmetic.h"
 #include "kernels/cpu/window_rows.h"
 #include "kernels/maps.h"
-#include "osprey/kernels/parallel.h"
 
 namespace osprey::kernels::cpu {
 namespace {
